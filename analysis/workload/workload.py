@@ -1,0 +1,145 @@
+"""The captured model as plain data: operators, tensors and the edges between them.
+
+Every size is a polynomial in the *live dimensions* (today the batch; sequence length and the like later).
+`monomials` lists the exponents, one row per monomial, one column per live dimension: `[[0], [1]]` is
+"constant, batch". A quantity is then a row of coefficients and its value at a point is one dot product,
+so one capture serves every batch and a whole model is evaluated in one matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+SCHEMA = "hwexplorer-workload/1"
+
+# Tensor roles.
+ACTIVATION, INPUT, WEIGHT, BUFFER = range(4)
+
+
+class InputSpec(msgspec.Struct, frozen=True):
+    """One model input: its name, dtype and shape; live dimensions by name, e.g. `("batch", 3, 224, 224)`."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+class Operators(msgspec.Struct, frozen=True):
+    """Costed operators in execution order. n operators, m monomials, e input edges, f output edges.
+
+    `macs`, `flops`, `special` are (n, m): multiply-accumulates of contractions, all arithmetic
+    (2 per MAC plus element-wise work), and evaluations of special functions (exp, erf, rsqrt, division ...),
+    which are also counted once each in `flops`.
+    `gemm` is (n, 4, m): the contraction as G independent products of (M x K) by (K x N); zero elsewhere.
+    Convolutions read as implicit products: G = groups, M = batch * output pixels, N = output channels / G,
+    K = input channels / G * kernel area.
+    `in_tensor[in_ptr[i]:in_ptr[i+1]]` are the tensors operator i reads (weights too), `in_numel` (e, m) the
+    distinct elements it reads of each; `out_tensor[out_ptr[i]:...]` those it writes (f).
+    `has_rule` is False where no cost rule is known: such a row counts its bytes only.
+    """
+
+    path: tuple[str, ...]
+    kind: tuple[str, ...]
+    target: tuple[str, ...]
+    module_type: tuple[str, ...]
+    macs: Floats
+    flops: Floats
+    special: Floats
+    gemm: Floats
+    in_ptr: Ints
+    in_tensor: Ints
+    in_numel: Floats
+    out_ptr: Ints
+    out_tensor: Ints
+    has_rule: Bools
+
+
+class Tensors(msgspec.Struct, frozen=True):
+    """Distinct values. t tensors, m monomials. Views are not tensors: an edge names the tensor behind the view.
+
+    `fixed_bytes` is 0 where an element is as wide as the precision of the run, else its width (8 for int64).
+    `storage` is the index of the tensor whose memory this one shares (itself, or for an in-place result the
+    tensor overwritten). `producer` is an operator index, -1 for inputs, weights and constants.
+    `live_until` is the last operator during which the value must be kept, module scope included
+    (a tensor passed into a module lives until that module returns); n - 1 for outputs.
+    """
+
+    name: tuple[str, ...]
+    role: Ints
+    numel: Floats
+    fixed_bytes: Ints
+    storage: Ints
+    producer: Ints
+    live_until: Ints
+    is_output: Bools
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A captured model. `parameters` counts elements; `origin` says where it came from."""
+
+    name: str
+    family: str
+    origin: str
+    inputs: tuple[InputSpec, ...]
+    image_size: int | None
+    parameters: int
+    dims: tuple[str, ...]
+    monomials: tuple[tuple[int, ...], ...]
+    operators: Operators
+    tensors: Tensors
+    versions: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_operators(self) -> int:
+        return len(self.operators.path)
+
+    def at(self, **dims: int) -> Floats:
+        """The value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`."""
+        point = np.array([dims[name] for name in self.dims], dtype=np.float64)
+        exponents = np.array(self.monomials, dtype=np.float64).reshape(len(self.monomials), len(self.dims))
+        return np.prod(point**exponents, axis=1)
+
+
+def _enc_hook(obj: Any) -> Any:
+    if isinstance(obj, np.ndarray):
+        return {"dtype": obj.dtype.str, "shape": list(obj.shape), "data": np.ascontiguousarray(obj).tobytes()}
+    raise NotImplementedError(type(obj))
+
+
+def _dec_hook(kind: type, obj: Any) -> Any:
+    # `kind` is an ndarray alias; the stored dtype must be one of ours, so a damaged file cannot name another.
+    if obj["dtype"] not in ("<f8", "<i4", "|b1"):
+        raise ValueError(f"unexpected array type {obj['dtype']!r}")
+    array = np.frombuffer(obj["data"], dtype=obj["dtype"]).reshape(obj["shape"])
+    return array
+
+
+def encode(workload: Workload) -> bytes:
+    """The workload as msgpack bytes (uncompressed)."""
+    return msgspec.msgpack.Encoder(enc_hook=_enc_hook).encode((SCHEMA, workload))
+
+
+def decode(data: bytes) -> Workload:
+    """The inverse of `encode`. Raises `msgspec.DecodeError` or `ValueError` on anything else."""
+    schema, workload = msgspec.msgpack.Decoder(tuple[str, Workload], dec_hook=_dec_hook).decode(data)
+    if schema != SCHEMA:
+        raise ValueError(f"workload schema is {schema!r}, expected {SCHEMA!r}")
+    return workload
+
+
+def csr(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Row pointers and flattened values of a list of lists."""
+    pointers = np.zeros(len(lists) + 1, dtype=np.int32)
+    pointers[1:] = np.cumsum([len(row) for row in lists])
+    values = np.array([value for row in lists for value in row], dtype=np.int32)
+    return pointers, values
