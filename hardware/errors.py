@@ -1,0 +1,28 @@
+"""The one error a wrong request raises, and how it names the nearest right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RequestError(ValueError):
+    """The request was wrong. The message is one line: what, what is allowed, the nearest match.
+
+    The command line prints it and exits with 2; the screen shows it in the status line.
+    """
+
+
+def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = "") -> RequestError:
+    """`unknown device 'h10_sxm': did you mean h100_sxm? (hwexplorer devices lists them)`.
+
+    `listing` names where the allowed values are found; without it they are spelt out.
+    """
+    names = list(allowed)
+    text = str(given)[:80]
+    near = get_close_matches(text.lower(), names, n=3, cutoff=0.5)
+    message = f"unknown {what} {text!r}"
+    if near:
+        message += f": did you mean {' or '.join(near)}?"
+    message += f" ({listing})" if listing else f" (allowed: {', '.join(names)})"
+    return RequestError(message)

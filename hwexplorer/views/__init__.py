@@ -1,0 +1,1 @@
+"""State + analysis -> plain data. The screen and the exporters both render these, so they cannot disagree."""

@@ -1,0 +1,87 @@
+"""What every view is made of: tables of typed cells, bars and points, with no rendering in them.
+
+Cells hold numbers in SI units or text; a column says what its numbers are, the renderer picks one prefix
+per visible column. `None` renders as an empty cell.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Cell = str | float | int | bool | None
+Unit = Literal["", "s", "J", "Js", "byte", "W", "1/s", "FLOP", "MAC", "FLOP/s", "byte/s", "FLOP/byte", "%", "x", "count"]
+"""'%' cells are fractions (0-1), 'x' cells are ratios, 'count' plain integers, '' text."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """`keep` orders what is dropped when the screen is narrow: 0 never drops, higher drops first.
+
+    `role`: 'text' left aligned; 'number' right aligned in the column's unit; 'bar' a fraction (0-1) drawn as a
+    bar; 'delta' a signed fraction drawn with its sign; 'flag' one letter.
+    """
+
+    key: str
+    title: str
+    unit: Unit = ""
+    role: Literal["text", "number", "bar", "delta", "flag"] = "number"
+    keep: int = 1
+    help: str = ""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """`key` identifies the row across recomputes (node id, device id); `depth` and `has_children` make a tree."""
+
+    key: str
+    cells: tuple[Cell, ...]
+    depth: int = 0
+    has_children: bool = False
+    kind: str = ""
+    dim: bool = False
+
+
+class Table(msgspec.Struct, frozen=True):
+    """`footer` lines prove the sums or state totals; `notes` are remarks (marked precisions, what does not fit)."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    footer: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Headed paragraphs: (heading, lines)."""
+
+    name: str
+    title: str
+    sections: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class Series(msgspec.Struct, frozen=True):
+    """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    keys: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    line: bool = False
+
+
+class Plot(msgspec.Struct, frozen=True):
+    name: str
+    title: str
+    x_title: str
+    y_title: str
+    x_unit: Unit
+    y_unit: Unit
+    series: tuple[Series, ...]
+    log_x: bool = True
+    log_y: bool = True
+    notes: tuple[str, ...] = ()
+
+
+View = Table | Text | Plot
