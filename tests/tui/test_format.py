@@ -1,0 +1,73 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwexplorer.format import delta, format_column, quantity, safe, to_ascii
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1.25e-3, "s", "1.25 ms"),
+        (0.0, "s", "0 s"),
+        (999.7e-6, "s", "1.00 ms"),
+        (4000.0, "s", "4000 s"),
+        (1.5e6, "byte", "1.50 MB"),
+        (12, "byte", "12 B"),
+        (2048, "byte", "2.05 KB"),
+        (3.35e12, "byte/s", "3.35 TB/s"),
+        (4e12, "FLOP/s", "4.00 TFLOP/s"),
+        (1.814e9, "MAC", "1.81 GMAC"),
+        (2.3e-5, "Js", "23.0 µJ·s"),
+        (0.1234, "%", "12.3 %"),
+        (1.29, "x", "1.29x"),
+        (401408, "count", "401,408"),
+        (12345, "1/s", "12.3 k/s"),
+        (295.2, "FLOP/byte", "295 FLOP/B"),
+        (math.inf, "s", "∞"),
+        (math.nan, "s", ""),
+        (None, "s", ""),
+    ],
+)
+def test_quantity(value: float | None, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_one_prefix_per_column_and_nothing_small_becomes_zero() -> None:
+    assert format_column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4.560", "0.002", "<.001", "", "0"], "ms")
+    assert format_column([0.5, 0.01, 0.0001], "%") == (["50.0", "1.0", "<.1"], "%")
+    assert format_column([401408, 12], "count") == (["401,408", "12"], "")
+    assert format_column([], "J") == ([], "J")
+    assert format_column([None, math.nan], "s") == (["", ""], "s")
+
+
+def test_delta_always_carries_its_sign() -> None:
+    texts = [delta(value) for value in (0.29, -0.29, 0.004, -0.004, 0.0, 11.0, None)]
+    assert texts == ["+29 %", "-29 %", "+0.4 %", "-0.4 %", "0 %", "x12", ""]
+
+
+def test_text_cannot_steer_the_terminal() -> None:
+    assert safe("a\x1b[31mb\u202ec\td") == "a␛[31mb\ufffdc d"
+    assert safe("[bold]x[/]") == "[bold]x[/]"
+    assert len(safe("x" * 10_000)) == 2000
+    assert to_ascii("1 µs · 2×") == "1 us * 2x"
+
+
+@given(st.lists(st.floats(min_value=1e-15, max_value=1e9), min_size=1, max_size=20))
+def test_columns_line_up(values: list[float]) -> None:
+    cells, label = format_column(values, "s")
+    assert label.endswith("s")
+    points = {len(cell) - cell.index(".") for cell in cells if "." in cell and not cell.startswith("<")}
+    assert len(points) <= 1
+    assert all(cell not in ("0", "0.0") for cell in cells)
+
+
+@given(st.text())
+def test_safe_is_printable(text: str) -> None:
+    assert all(character.isprintable() for character in safe(text))
