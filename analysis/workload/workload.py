@@ -39,7 +39,8 @@ class Operators(msgspec.Struct, frozen=True):
     `macs`, `flops`, `special` are (n, m): multiply-accumulates of contractions, all arithmetic
     (2 per MAC plus element-wise work), and evaluations of special functions (exp, erf, rsqrt, division ...),
     which are also counted once each in `flops`.
-    `gemm` is (n, 4, m): the contraction as G independent products of (M x K) by (K x N); zero elsewhere.
+    `gemm` is (n, 4, m), in the order G, M, N, K: the contraction as G independent products of (M x K) by
+    (K x N); zero elsewhere. Fused attention gives its first product (Q x K^T); its macs count both.
     Convolutions read as implicit products: G = groups, M = batch * output pixels, N = output channels / G,
     K = input channels / G * kernel area.
     `in_tensor[in_ptr[i]:in_ptr[i+1]]` are the tensors operator i reads (weights too), `in_numel` (e, m) the
