@@ -1,0 +1,146 @@
+"""The building blocks as torch modules. Parameters as in `analysis.workload.zoo.BLOCKS`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Mlp(nn.Module):  # type: ignore[misc]
+    def __init__(self, width: int, hidden: int, out: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(width, hidden)
+        self.act = nn.GELU()
+        self.fc2 = nn.Linear(hidden, out)
+
+    def forward(self, x: Any) -> Any:
+        return self.fc2(self.act(self.fc1(x)))
+
+
+class ConvBnRelu(nn.Module):  # type: ignore[misc]
+    def __init__(self, c_in: int, c_out: int, kernel: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(c_in, c_out, kernel, padding=kernel // 2, bias=False)
+        self.bn = nn.BatchNorm2d(c_out)
+        self.relu = nn.ReLU()
+
+    def forward(self, x: Any) -> Any:
+        return self.relu(self.bn(self.conv(x)))
+
+
+class ResNetBlock(nn.Module):  # type: ignore[misc]
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+
+    def forward(self, x: Any) -> Any:
+        out = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        out += x
+        return self.relu(out)
+
+
+class AttentionHead(nn.Module):  # type: ignore[misc]
+    """One head with its two matrix products and the softmax in the open."""
+
+    def __init__(self, width: int, head: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(width, head)
+        self.key = nn.Linear(width, head)
+        self.value = nn.Linear(width, head)
+        self.softmax = nn.Softmax(dim=-1)
+        self.out = nn.Linear(head, width)
+        self.scale = head**-0.5
+
+    def forward(self, x: Any) -> Any:
+        query, key, value = self.query(x), self.key(x), self.value(x)
+        scores = torch.matmul(query * self.scale, key.transpose(-2, -1))
+        return self.out(torch.matmul(self.softmax(scores), value))
+
+
+class DepthwiseSeparable(nn.Module):  # type: ignore[misc]
+    def __init__(self, c_in: int, c_out: int, kernel: int) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv2d(c_in, c_in, kernel, padding=kernel // 2, groups=c_in, bias=False)
+        self.bn1 = nn.BatchNorm2d(c_in)
+        self.relu1 = nn.ReLU6()
+        self.pointwise = nn.Conv2d(c_in, c_out, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(c_out)
+        self.relu2 = nn.ReLU6()
+
+    def forward(self, x: Any) -> Any:
+        x = self.relu1(self.bn1(self.depthwise(x)))
+        return self.relu2(self.bn2(self.pointwise(x)))
+
+
+class Pooling(nn.Module):  # type: ignore[misc]
+    def __init__(self, kernel: int, stride: int) -> None:
+        super().__init__()
+        self.maxpool = nn.MaxPool2d(kernel, stride, padding=kernel // 2)
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+
+    def forward(self, x: Any) -> Any:
+        return self.avgpool(self.maxpool(x))
+
+
+class Normalised(nn.Module):  # type: ignore[misc]
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Any) -> Any:
+        return self.norm(x)
+
+
+class TransformerBlock(nn.Module):  # type: ignore[misc]
+    """Pre-norm encoder block, attention as PyTorch runs it: one fused operator between two projections."""
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.ln1 = nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.ln2 = nn.LayerNorm(width)
+        self.mlp = Mlp(width, hidden, width)
+
+    def forward(self, x: Any) -> Any:
+        y = self.ln1(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.mlp(self.ln2(x))
+
+
+class Gemm(nn.Module):  # type: ignore[misc]
+    def __init__(self, inner: int, columns: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inner, columns))
+
+    def forward(self, a: Any) -> Any:
+        return torch.matmul(a, self.weight)
+
+
+def build(name: str, p: dict[str, int]) -> tuple[Any, tuple[int, ...]]:
+    """The module and the shape of its input without the batch."""
+    match name:
+        case "mlp":
+            return Mlp(p["in"], p["hidden"], p["out"]), (p["in"],)
+        case "conv2d":
+            return ConvBnRelu(p["in"], p["out"], p["kernel"]), (p["in"], p["size"], p["size"])
+        case "resnet_block":
+            return ResNetBlock(p["channels"]), (p["channels"], p["size"], p["size"])
+        case "attention_head":
+            return AttentionHead(p["width"], p["head"]), (p["sequence"], p["width"])
+        case "depthwise_separable":
+            return DepthwiseSeparable(p["in"], p["out"], p["kernel"]), (p["in"], p["size"], p["size"])
+        case "pooling":
+            return Pooling(p["kernel"], p["stride"]), (p["channels"], p["size"], p["size"])
+        case "layer_norm":
+            return Normalised(p["width"]), (p["sequence"], p["width"])
+        case "transformer_block":
+            return TransformerBlock(p["width"], p["heads"], p["mlp"]), (p["sequence"], p["width"])
+        case "gemm":
+            return Gemm(p["K"], p["N"]), (p["M"], p["K"])
+    raise ValueError(f"no building block {name!r}")

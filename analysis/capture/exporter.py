@@ -1,0 +1,203 @@
+"""torch.export of a module, walked into the neutral graph that `analysis.workload.lower` reads."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind
+
+from analysis.workload.graph import Graph, InputShape, Meta, Node, Ref, Scope, Source
+from analysis.workload.poly import Poly, dim, poly, product
+from analysis.workload.workload import BUFFER, INPUT, WEIGHT
+
+from .runtime import export_settings, versions
+
+_MAX_BATCH = 65536
+
+
+class ExportError(Exception):
+    """The model cannot be captured; the message is one line for the user."""
+
+
+def export(module: Any, inputs: Sequence[Any], names: Sequence[str] = ()) -> Graph:
+    """Export `module` in evaluation mode. Dimension 0 of every input is the batch."""
+    labels = _labels(module)
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    module = module.eval()
+    if any(p.device.type == "meta" for p in module.parameters()):
+        module = module.to("meta")
+    batch = torch.export.Dim("batch", min=1, max=_MAX_BATCH)
+    shapes = tuple({0: batch} if value.dim() else None for value in inputs)
+    with export_settings():
+        program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes, strict=False)
+    return graph_of(program, labels, parameters, names)
+
+
+def _labels(module: Any) -> dict[str, str]:
+    """Every name of a parameter or buffer -> the first name of that tensor, so tied weights are one."""
+    first: dict[int, str] = {}
+    named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    return {name: first.setdefault(id(tensor), name) for name, tensor in named}
+
+
+def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Sequence[str] = ()) -> Graph:
+    """The neutral graph of an exported program."""
+    walk = _Walk()
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs if hasattr(spec.arg, "name")}
+    sources: list[Source] = []
+    nodes: list[Node] = []
+    inputs: list[InputShape] = []
+    outputs: tuple[str, ...] = ()
+    for fx_node in program.graph.nodes:
+        if fx_node.op == "placeholder":
+            value = fx_node.meta.get("val")
+            if not isinstance(value, torch.Tensor):
+                continue
+            spec = specs[fx_node.name]
+            if spec.kind is InputKind.USER_INPUT:
+                name = names[len(inputs)] if len(inputs) < len(names) else fx_node.name
+                walk.learn_dims(value)
+                inputs.append(InputShape(name, _dtype(value), tuple(walk.label(s) for s in value.shape)))
+                sources.append(Source(fx_node.name, name, INPUT, walk.meta(value)))
+            else:
+                role = WEIGHT if spec.kind is InputKind.PARAMETER else BUFFER
+                label = labels.get(spec.target, spec.target or fx_node.name)
+                sources.append(Source(fx_node.name, label, role, walk.meta(value)))
+        elif fx_node.op == "call_function":
+            node = walk.node(fx_node)
+            if node is not None:
+                nodes.append(node)
+        elif fx_node.op == "output":
+            outputs = tuple(ref.name for ref in fx_node.all_input_nodes)
+    known = {source.name for source in sources} | {node.name for node in nodes}
+    return Graph(
+        sources=tuple(sources),
+        nodes=tuple(nodes),
+        outputs=tuple(name for name in outputs if name in known),
+        parameters=parameters,
+        inputs=tuple(inputs),
+        versions=versions(),
+    )
+
+
+class _Walk:
+    """Names of symbols and storages, learned from the placeholders on."""
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, Poly] = {}
+        self.storages: dict[int, int] = {}
+
+    def learn_dims(self, value: Any) -> None:
+        """The batch symbol is whatever stands in dimension 0 of the inputs."""
+        for size in value.shape[:1]:
+            if isinstance(size, torch.SymInt):
+                self.symbols.setdefault(str(size.node.expr), dim("batch"))
+
+    def label(self, size: Any) -> int | str:
+        if not isinstance(size, torch.SymInt):
+            return int(size)
+        size_poly = self.size(size)
+        if size_poly == dim("batch"):
+            return "batch"
+        return str(size_poly)
+
+    def size(self, size: Any) -> Poly:
+        if isinstance(size, torch.SymInt):
+            return self.expression(size.node.expr)
+        return poly(int(size))
+
+    def expression(self, expr: Any) -> Poly:
+        """A sympy expression as a polynomial: only sums, products, powers and exact divisions of symbols."""
+        kind = type(expr).__name__
+        if expr.is_Symbol:
+            if expr.name not in self.symbols:
+                raise ExportError(f"a tensor size depends on the data ({expr.name}), not only on the batch")
+            return self.symbols[expr.name]
+        if expr.is_Integer:
+            return poly(int(expr))
+        if kind == "Add":
+            result = poly(0)
+            for part in expr.args:
+                result = result + self.expression(part)
+            return result
+        if kind == "Mul":
+            return product(self.expression(part) for part in expr.args)
+        if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) > 0:
+            return product([self.expression(expr.args[0])] * int(expr.args[1]))
+        if kind in ("FloorDiv", "CleanDiv"):
+            try:
+                return self.expression(expr.args[0]) // self.expression(expr.args[1])
+            except ValueError as error:
+                raise ExportError(f"a tensor size is not a polynomial in the batch: {expr}") from error
+        raise ExportError(f"a tensor size is not a polynomial in the batch: {expr}")
+
+    def meta(self, value: Any) -> Meta:
+        storage = value.untyped_storage()._cdata
+        number = self.storages.setdefault(storage, len(self.storages))
+        return Meta(tuple(self.size(size) for size in value.shape), _dtype(value), number)
+
+    def node(self, fx_node: Any) -> Node | None:
+        """The node, or None for bookkeeping (size arithmetic, assertions)."""
+        value = fx_node.meta.get("val")
+        values = value if isinstance(value, (list, tuple)) else [value]
+        tensors = [item for item in values if isinstance(item, torch.Tensor)]
+        if not tensors:
+            return None
+        return Node(
+            name=fx_node.name,
+            target=_target(fx_node.target),
+            args=self._arguments(fx_node),
+            outputs=tuple(self.meta(item) for item in tensors),
+            scopes=_scopes(fx_node),
+            multiple=isinstance(value, (list, tuple)),
+        )
+
+    def _arguments(self, fx_node: Any) -> dict[str, Any]:
+        if fx_node.target is operator.getitem:
+            return {"self": self._value(fx_node.args[0]), "index": int(fx_node.args[1])}
+        schema = getattr(fx_node.target, "_schema", None)
+        if schema is None:
+            return {str(i): self._value(value) for i, value in enumerate(fx_node.args)}
+        arguments: dict[str, Any] = {}
+        for position, argument in enumerate(schema.arguments):
+            if position < len(fx_node.args):
+                arguments[argument.name] = self._value(fx_node.args[position])
+            elif argument.name in fx_node.kwargs:
+                arguments[argument.name] = self._value(fx_node.kwargs[argument.name])
+            elif argument.has_default_value():
+                arguments[argument.name] = self._value(argument.default_value)
+        return arguments
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            found = value.meta.get("val")
+            if isinstance(found, (torch.SymInt, int)) and not isinstance(found, bool):
+                return self.size(found)
+            return Ref(value.name)
+        if isinstance(value, (list, tuple)):
+            return [self._value(item) for item in value]
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        return str(value)  # dtypes, devices, layouts
+
+
+def _dtype(value: Any) -> str:
+    return str(value.dtype).removeprefix("torch.")
+
+
+def _target(target: Any) -> str:
+    return "getitem" if target is operator.getitem else str(target)
+
+
+def _scopes(fx_node: Any) -> tuple[Scope, ...]:
+    stack = fx_node.meta.get("nn_module_stack") or {}
+    scopes = []
+    for key, (path, kind) in stack.items():
+        if key.startswith("_empty"):
+            continue
+        name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+        scopes.append(Scope(key, path.split("@")[0], name.rsplit(".", 1)[-1]))
+    return tuple(scopes)

@@ -1,0 +1,53 @@
+"""Capture of everything known by name: build without weights, export, lower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from analysis.workload import zoo
+from analysis.workload.lower import lower
+from analysis.workload.workload import Workload
+
+from . import blocks
+from .exporter import export
+from .runtime import import_torchvision, without_weights
+
+Progress = Callable[[str, float], None]
+
+
+def _silent(phase: str, fraction: float) -> None:
+    pass
+
+
+def capture(spec: zoo.Spec, image_size: int | None, progress: Progress = _silent) -> Workload:
+    """The workload of a resolved request (`zoo.resolve`)."""
+    progress("build", 0.35)
+    with without_weights():
+        if spec.is_block:
+            module, shape = blocks.build(spec.name, dict(spec.parameters))
+        else:
+            size = image_size or 0
+            module, shape = _torchvision(zoo.architecture(spec.name), size), (3, size, size)
+    progress("export", 0.45)
+    graph = export(module, [torch.empty(2, *shape, device="meta")])
+    if spec.is_block:
+        graph = replace(graph, versions={"torch": graph.versions["torch"]})
+    progress("lower", 0.95)
+    origin = "building block" if spec.is_block else "torchvision"
+    return lower(graph, str(spec), spec.family, origin, image_size)
+
+
+def _torchvision(name: str, size: int) -> Any:
+    """The model as its default weights configure it; where they would fix another image size, as the
+    constructor does."""
+    models = import_torchvision().models
+    info = zoo.table()[name]
+    if size != info.image_size and name.startswith("vit_"):
+        return models.get_model(name, weights=None, image_size=size)
+    if size != info.image_size and name.startswith("maxvit"):
+        return models.get_model(name, weights=None, input_size=(size, size))
+    return models.get_model(name, weights="DEFAULT")

@@ -1,0 +1,95 @@
+"""torch and torchvision made ready for export: imported, their quirks settled, in one place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_kept: list[Any] = []  # an operator library's declarations vanish with the object
+
+
+def import_torchvision() -> Any:
+    """torchvision, also where its compiled operators do not load: its import registers fake kernels for
+    `torchvision::nms` and `::qnms`, and fails unless somebody has declared them."""
+    if not hasattr(torch.ops.torchvision, "nms"):
+        _declare("nms", "qnms")
+    import torchvision
+
+    return torchvision
+
+
+def _declare(*names: str) -> None:
+    # With working compiled operators a second declaration would clash, so look for their library first.
+    import importlib.util
+
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None:
+        return
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in names:
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _kept.append(library)
+
+
+class _AllocateOnMeta(TorchFunctionMode):  # type: ignore[misc]
+    """Sends the factories that allocate weights to the meta device; `arange`, `linspace` and `tensor` stay
+    real, because some constructors read their values (RegNet)."""
+
+    _FACTORIES = frozenset(
+        (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.empty_strided)
+    )
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in self._FACTORIES and kwargs.get("device") is None:
+            kwargs["device"] = "meta"
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def without_weights() -> Iterator[None]:
+    """Modules built inside have no memory for weights, and loading them does nothing."""
+    with ExitStack() as stack:
+        stack.enter_context(_AllocateOnMeta())
+        stack.enter_context(patch.object(torch.nn.Module, "load_state_dict", lambda *a, **k: None))
+        weights_enum = _weights_enum()
+        if weights_enum is not None:
+            stack.enter_context(patch.object(weights_enum, "get_state_dict", lambda *a, **k: {}))
+        yield
+
+
+def _weights_enum() -> Any:
+    try:
+        import_torchvision()
+        from torchvision.models._api import WeightsEnum
+    except Exception:  # torchvision is optional and its import runs much foreign code
+        return None
+    return WeightsEnum
+
+
+@contextmanager
+def export_settings() -> Iterator[None]:
+    """Inference, no warnings, and attention as separate operators rather than one fused fast path."""
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+def versions() -> dict[str, str]:
+    found = {"torch": torch.__version__.split("+")[0]}
+    try:
+        found["torchvision"] = import_torchvision().__version__.split("+")[0]
+    except Exception:
+        return found
+    return found

@@ -1,0 +1,23 @@
+"""What can go wrong with a model request. Every message is one line that a person can act on."""
+
+from __future__ import annotations
+
+
+class ModelError(Exception):
+    """Base of everything that `store.load` raises on purpose."""
+
+
+class UnknownModelError(ModelError, LookupError):
+    """No model or building block of that name."""
+
+
+class ModelSpecError(ModelError, ValueError):
+    """A malformed specification: a parameter the block lacks, an image size that cannot be."""
+
+
+class CaptureError(ModelError, RuntimeError):
+    """The capture subprocess could not deliver."""
+
+
+class CaptureCancelledError(CaptureError):
+    """The capture was cancelled."""

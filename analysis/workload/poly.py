@@ -1,0 +1,113 @@
+"""Integer polynomials in the live dimensions: what a tensor size is before the batch is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+Monomial = tuple[str, ...]  # dimension names, sorted, repeated for powers; () is the constant
+Terms = Mapping[Monomial, int]
+
+# Where two sizes must be ordered (the distinct elements behind a view), they are compared at this value of
+# every live dimension. Sizes cross, if at all, at smaller values.
+_REFERENCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Poly:
+    """`sum(coefficient * product(dimensions))`; zero terms are never stored, so equality is structural."""
+
+    terms: Terms = field(default_factory=dict)
+
+    def __add__(self, other: Size) -> Poly:
+        terms = dict(self.terms)
+        for monomial, value in poly(other).terms.items():
+            terms[monomial] = terms.get(monomial, 0) + value
+        return Poly({key: value for key, value in terms.items() if value})
+
+    def __sub__(self, other: Size) -> Poly:
+        return self + poly(other) * -1
+
+    def __mul__(self, other: Size) -> Poly:
+        if isinstance(other, int):  # most sizes are plain numbers
+            return Poly({key: value * other for key, value in self.terms.items()} if other else {})
+        terms: dict[Monomial, int] = {}
+        for left, a in self.terms.items():
+            for right, b in other.terms.items():
+                key = tuple(sorted(left + right))
+                terms[key] = terms.get(key, 0) + a * b
+        return Poly({key: value for key, value in terms.items() if value})
+
+    def __floordiv__(self, other: Size) -> Poly:
+        """Exact division by a monomial; a ValueError where it leaves a remainder."""
+        divisor = poly(other)
+        if len(divisor.terms) != 1:
+            raise ValueError(f"cannot divide {self} by {other}")
+        ((monomial, scale),) = divisor.terms.items()
+        terms: dict[Monomial, int] = {}
+        for key, value in self.terms.items():
+            rest = list(key)
+            for name in monomial:
+                if name not in rest:
+                    raise ValueError(f"{self} is not a multiple of {other}")
+                rest.remove(name)
+            if value % scale:
+                raise ValueError(f"{self} is not a multiple of {other}")
+            terms[tuple(rest)] = value // scale
+        return Poly(terms)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    @property
+    def is_constant(self) -> bool:
+        return all(not monomial for monomial in self.terms)
+
+    def constant(self) -> int:
+        """The value of a size without live dimensions."""
+        if not self.is_constant:
+            raise ValueError(f"{self} depends on a live dimension")
+        return self.terms.get((), 0)
+
+    def at(self, **dims: int) -> int:
+        return sum(value * prod(dims[name] for name in key) for key, value in self.terms.items())
+
+    def __str__(self) -> str:
+        words = [
+            "*".join((str(value), *key)) if key else str(value) for key, value in sorted(self.terms.items())
+        ]
+        return " + ".join(words) or "0"
+
+
+Size = Poly | int
+
+
+def poly(size: Size) -> Poly:
+    if isinstance(size, Poly):
+        return size
+    return Poly({(): size} if size else {})
+
+
+def dim(name: str) -> Poly:
+    """A live dimension."""
+    return Poly({(name,): 1})
+
+
+def product(sizes: Iterable[Size]) -> Poly:
+    result = poly(1)
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def smaller(left: Poly, right: Poly) -> Poly:
+    """The lesser of two sizes, at every live dimension = 64."""
+    return left if _reference(left) <= _reference(right) else right
+
+
+def _reference(size: Poly) -> int:
+    return sum(value * _REFERENCE ** len(key) for key, value in size.terms.items())

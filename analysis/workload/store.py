@@ -1,0 +1,159 @@
+"""Where workloads come from: shipped captures, the user's cache, a capture in a subprocess - in that order."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib.metadata
+import os
+import re
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from . import blocks, zoo
+from .job import CaptureJob
+from .workload import SCHEMA, Workload, decode, encode
+from .zoo import Spec
+
+ProgressCallback = Callable[[str, float], None]
+
+_SHIPPED = Path(__file__).with_name("captures")
+_SUFFIX = ".msgpack.gz"
+# Part of the cache key: raise it when lowering or a cost rule changes.
+RULES = 1
+DEFAULT_TIMEOUT_S = 300.0
+
+
+def load(
+    spec: str,
+    image_size: int | None = None,
+    *,
+    progress: ProgressCallback | None = None,
+    timeout: float = DEFAULT_TIMEOUT_S,
+    cancel: threading.Event | None = None,
+) -> Workload:
+    """The workload of a model or building block. Raises a `ModelError` with a one-line message.
+
+    `progress` is called with a phase (`import`, `build`, `export`, `lower`) and a fraction while a capture
+    runs; setting `cancel` ends it at once.
+    """
+    found = ready(spec, image_size)
+    if found is not None:
+        return found
+    job = CaptureJob(
+        spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload)
+    )
+    job.start()
+    reported = None
+    while not job.wait(0.05):
+        if cancel is not None and cancel.is_set():
+            job.cancel()
+        if progress is not None and job.progress != reported:
+            reported = job.progress
+            progress(*reported)
+    return job.result()
+
+
+def ready(spec: str, image_size: int | None = None) -> Workload | None:
+    """The workload if no capture is needed, else None. Raises a `ModelError` for a request that is wrong."""
+    resolved, size = zoo.resolve(spec, image_size)
+    if resolved.name == "gemm":
+        return blocks.gemm(resolved)
+    found = _read(_SHIPPED / shipped_name(resolved, size))
+    if found is None:
+        found = _read(_cache_path(resolved, size))
+    if found is not None and resolved.family == "quantized":
+        found = msgspec.structs.replace(found, name=resolved.name, family=resolved.family)
+    return found
+
+
+def is_ready(spec: str, image_size: int | None = None) -> bool:
+    """Whether `load` returns without a capture."""
+    resolved, size = zoo.resolve(spec, image_size)
+    if resolved.name == "gemm" or (_SHIPPED / shipped_name(resolved, size)).is_file():
+        return True
+    return _read(_cache_path(resolved, size)) is not None
+
+
+def capture_job(spec: str, image_size: int | None = None, timeout: float = DEFAULT_TIMEOUT_S) -> CaptureJob:
+    """A capture to start, watch and cancel; its result goes to the cache as well."""
+    return CaptureJob(
+        spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload)
+    )
+
+
+def keep(spec: str, image_size: int | None, workload: Workload) -> bool:
+    """Store a workload in the user's cache; False where that is not possible."""
+    resolved, size = zoo.resolve(spec, image_size)
+    return _write(_cache_path(resolved, size), pack(workload))
+
+
+def pack(workload: Workload) -> bytes:
+    # No time stamp: the same workload gives the same file.
+    return gzip.compress(encode(workload), compresslevel=9, mtime=0)
+
+
+def unpack(data: bytes) -> Workload:
+    return decode(gzip.decompress(data))
+
+
+def shipped_name(spec: Spec, image_size: int | None) -> str:
+    """File name of a capture. Quantised models share the capture of their float architecture."""
+    name = zoo.architecture(str(spec))
+    safe = re.sub(r"[^A-Za-z0-9_.=,]", "_", name.replace(":", "-", 1))
+    if spec.is_block or image_size == zoo.table()[name].image_size:
+        return safe + _SUFFIX
+    return f"{safe}-{image_size}{_SUFFIX}"
+
+
+def cache_folder() -> Path:
+    override = os.environ.get("HWEXPLORER_CACHE_DIR")
+    if override:
+        return Path(override)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("hwexplorer", appauthor=False))
+
+
+def _cache_path(spec: Spec, image_size: int | None) -> Path:
+    name = shipped_name(spec, image_size)
+    made_with = [f"{package}={_version(package)}" for package in ("torch", "torchvision")]
+    key = hashlib.sha256("|".join([SCHEMA, str(RULES), *made_with, name]).encode()).hexdigest()[:16]
+    return cache_folder() / f"{name.removesuffix(_SUFFIX)[:80]}-{key}{_SUFFIX}"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _read(path: Path) -> Workload | None:
+    """A stored workload, or None where there is none that can be read."""
+    try:
+        return unpack(path.read_bytes())
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, msgspec.DecodeError):
+        return None
+
+
+def _write(path: Path, data: bytes) -> bool:
+    """All of the file or nothing, also when two processes write it at once."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    except OSError:
+        return False
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        return False
+    return True

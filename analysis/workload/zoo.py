@@ -1,0 +1,238 @@
+"""The models known by name: torchvision's, with their published figures, and the building blocks."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from .errors import ModelSpecError, UnknownModelError
+
+_TABLE = Path(__file__).with_name("torchvision.csv")
+MAX_IMAGE_SIZE = 8192
+_MAX_PARAMETER = 1 << 24
+
+# Families whose models can be captured; the table knows more.
+FAMILIES = ("classification", "quantized")
+
+# Building blocks and their parameters. `gemm` multiplies (batch * M) x K by K x N.
+BLOCKS: dict[str, dict[str, int]] = {
+    "mlp": {"in": 1024, "hidden": 4096, "out": 1024},
+    "conv2d": {"in": 64, "out": 64, "kernel": 3, "size": 56},
+    "resnet_block": {"channels": 64, "size": 56},
+    "attention_head": {"sequence": 197, "width": 768, "head": 64},
+    "depthwise_separable": {"in": 64, "out": 128, "kernel": 3, "size": 56},
+    "pooling": {"channels": 64, "kernel": 3, "stride": 2, "size": 112},
+    "layer_norm": {"sequence": 197, "width": 768},
+    "transformer_block": {"sequence": 197, "width": 768, "heads": 12, "mlp": 3072},
+    "gemm": {"M": 1024, "N": 1024, "K": 1024},
+}
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """One published set of weights: the oracle for its crop size."""
+
+    name: str
+    is_default: bool
+    parameters: int
+    gmacs: float
+    crop_size: int | None
+    min_size: int
+    metric: str
+    value: float | None
+
+
+class ModelInfo(msgspec.Struct, frozen=True):
+    """A torchvision model as published. `image_size` is the default weights' crop size."""
+
+    name: str
+    family: str
+    parameters: int
+    macs: float
+    image_size: int | None
+    min_size: int
+    metric: str
+    value: float | None
+    weights: tuple[Weights, ...]
+
+    @property
+    def input(self) -> tuple[int, ...]:
+        size = self.image_size or 0
+        return (3, size, size)
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """A parsed request: a model by name, or a building block with its parameters."""
+
+    name: str
+    family: str
+    parameters: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_block(self) -> bool:
+        return self.family == "block"
+
+    def __str__(self) -> str:
+        if not self.is_block or dict(self.parameters) == BLOCKS[self.name]:
+            return self.name
+        return f"{self.name}:" + ",".join(f"{key}={value}" for key, value in self.parameters)
+
+
+@cache
+def table() -> dict[str, ModelInfo]:
+    """Every torchvision model of the table, by name."""
+    by_model: dict[str, list[dict[str, str]]] = {}
+    with _TABLE.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+            by_model.setdefault(row["model"], []).append(row)
+    return {name: _info(name, rows) for name, rows in by_model.items()}
+
+
+def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
+    weights = tuple(
+        Weights(
+            name=row["weights"],
+            is_default=row["default"] == "1",
+            parameters=int(row["parameters"]),
+            gmacs=float(row["gmacs"]),
+            crop_size=int(row["crop_size"]) if row["crop_size"] else None,
+            min_size=int(row["min_size"]),
+            metric=row["metric"],
+            value=float(row["value"]) if row["value"] else None,
+        )
+        for row in rows
+    )
+    default = next((item for item in weights if item.is_default), weights[0])
+    return ModelInfo(
+        name=name,
+        family=rows[0]["family"],
+        parameters=default.parameters,
+        macs=default.gmacs * 1e9,
+        image_size=default.crop_size,
+        min_size=min(item.min_size for item in weights),
+        metric=default.metric,
+        value=default.value,
+        weights=weights,
+    )
+
+
+def models(family: str | None = None) -> list[ModelInfo]:
+    """Models that can be loaded, by name; of one family, if given."""
+    return [
+        info
+        for info in table().values()
+        if info.family in FAMILIES and (family is None or info.family == family)
+    ]
+
+
+def names() -> list[str]:
+    """Everything `load` knows by name, building blocks first."""
+    return [*BLOCKS, *(info.name for info in models())]
+
+
+def architecture(name: str) -> str:
+    """The float architecture behind a quantised model; any other name is its own."""
+    return name.removeprefix("quantized_")
+
+
+def parse(text: str) -> Spec:
+    """`resnet50`, `gemm`, `gemm:M=8192,N=8192,K=8192` or `gemm:8192x8192x8192`."""
+    name, colon, rest = text.strip().partition(":")
+    name = name.strip().lower().replace("-", "_")
+    if name not in names():
+        raise UnknownModelError(_unknown(text.strip()))
+    if name in BLOCKS:
+        return Spec(name, "block", tuple(_parameters(name, rest).items()))
+    if colon:
+        raise ModelSpecError(f"{name} takes no parameters after ':' (only building blocks do)")
+    return Spec(name, table()[name].family)
+
+
+def _unknown(text: str) -> str:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    close = difflib.get_close_matches(
+        text.partition(":")[0].lower().replace("-", "_"), names(), n=3, cutoff=0.5
+    )
+    hint = f"did you mean {', '.join(close)}?" if close else "`hwexplorer models` lists all names"
+    return f"unknown model {shown!r}; {hint}"
+
+
+def _parameters(name: str, text: str) -> dict[str, int]:
+    found = dict(BLOCKS[name])
+    if not text:
+        return found
+    allowed = ", ".join(found)
+    parts = text.split(",")
+    if len(parts) == 1 and "=" not in text:  # 8192x8192x8192, in the order of the table
+        sizes = text.lower().split("x")
+        if len(sizes) != len(found):
+            raise ModelSpecError(f"{name}: {text!r} needs {len(found)} numbers separated by x ({allowed})")
+        parts = [f"{key}={size}" for key, size in zip(found, sizes, strict=True)]
+    keys = {key.lower(): key for key in found}
+    for part in parts:
+        key, _, value = part.partition("=")
+        if key.strip().lower() not in keys:
+            raise ModelSpecError(f"{name} has no parameter {key.strip()!r}; allowed: {allowed}")
+        digits = value.strip()
+        if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= _MAX_PARAMETER:
+            raise ModelSpecError(f"{name}: {part.strip()!r} is not a whole number from 1 to {_MAX_PARAMETER}")
+        found[keys[key.strip().lower()]] = int(digits)
+    return found
+
+
+def resolve(text: str, image_size: int | None = None) -> tuple[Spec, int | None]:
+    """A checked request. The image size of a block becomes its `size`; a model's default is filled in."""
+    spec = parse(text)
+    if image_size is not None and (isinstance(image_size, bool) or not 1 <= image_size <= MAX_IMAGE_SIZE):
+        raise ModelSpecError(f"image size {image_size} is not between 1 and {MAX_IMAGE_SIZE}")
+    if spec.is_block:
+        return _sized_block(spec, image_size), None
+    info = table()[spec.name]
+    if image_size is None:
+        return spec, info.image_size
+    _check_size(info, image_size)
+    return spec, image_size
+
+
+def _sized_block(spec: Spec, image_size: int | None) -> Spec:
+    parameters = dict(spec.parameters)
+    if image_size is not None:
+        if "size" not in parameters:
+            raise ModelSpecError(f"{spec.name} has no image size; its parameters: {', '.join(parameters)}")
+        parameters["size"] = image_size
+    return Spec(spec.name, spec.family, tuple(parameters.items()))
+
+
+def _check_size(info: ModelInfo, size: int) -> None:
+    multiple = size_multiple(info.name)
+    if size % multiple:
+        near = max(multiple, round(size / multiple) * multiple)
+        raise ModelSpecError(
+            f"{info.name} needs an image size that is a multiple of {multiple}, not {size}; nearest: {near}"
+        )
+    smallest = smallest_size(info)
+    if size < smallest:
+        raise ModelSpecError(f"image size {size} is too small for {info.name}; smallest: {smallest}")
+
+
+def size_multiple(name: str) -> int:
+    """Vision transformers cut the image into whole patches; MaxViT into whole windows at every stage."""
+    if name.startswith("vit_"):
+        return int(name.rsplit("_", 1)[1])
+    return 224 if name.startswith("maxvit") else 1
+
+
+def smallest_size(info: ModelInfo) -> int:
+    """torchvision states a smallest input; for transformers that is the size of their weights, not a limit."""
+    if info.name.startswith(("vit_", "maxvit")):
+        return size_multiple(info.name)
+    return 32 if info.name.startswith("swin") else info.min_size
+
+
+def crop_sizes(info: ModelInfo) -> list[int]:
+    """Every crop size the published weights use, the default first."""
+    found = [info.image_size, *(item.crop_size for item in info.weights)]
+    return list(dict.fromkeys(size for size in found if size is not None))
