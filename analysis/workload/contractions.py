@@ -1,4 +1,4 @@
-"""Contractions: convolutions, matrix products, attention and recurrent layers as G products of (MxK)x(KxN)."""
+"""Convolutions, matrix products, attention and recurrent layers as products of (M x K) by (K x N)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def convolution(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
 
 
 def transposed(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    """Every input pixel spreads over the kernel window: one product of input pixels by (channels x window)."""
+    """Every input pixel spreads over the kernel window: input pixels by (channels x window)."""
     tensor, weight = _tensor(args, metas, "input"), _tensor(args, metas, "weight")
     c_in, c_out, *kernel = (size.constant() for size in weight.shape)
     groups = _int(args.get("groups", 1))
@@ -168,7 +168,7 @@ def bilinear(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
 
 
 def attention(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    """softmax(Q K^T) V. Masked-out scores are counted: whether a kernel skips them is the kernel's business."""
+    """softmax(Q K^T) V. Masked-out scores count: skipping them is the kernel's business."""
     query, key = _tensor(args, metas, "query", "0"), _tensor(args, metas, "key", "1")
     value = _tensor(args, metas, "value", "2")
     heads, rows, columns = product(query.shape[:-2]), query.shape[-2], key.shape[-2]

@@ -22,6 +22,14 @@ def _rows(kind: str, flops: int, special: int, names: str) -> dict[str, PerEleme
     return {name: PerElement(kind, flops, special) for name in names.split()}
 
 
+def _all(kind: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), kind)
+
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
 # Per output element.
 ELEMENTWISE: dict[str, PerElement] = {
     "relu": PerElement("relu", 1),  # max(x, 0)
@@ -99,6 +107,9 @@ ELEMENTWISE: dict[str, PerElement] = {
     "gumbel_softmax": PerElement("softmax", 8, 3),
     "affine_grid_generator": PerElement("elementwise", 5),  # three multiplications, two additions
     "rotary_embedding": PerElement("elementwise", 3),
+    **_rows(
+        "elementwise", 2, 0, "dropout feature_dropout alpha_dropout feature_alpha_dropout native_dropout"
+    ),
 }
 
 # Per input element.
@@ -147,39 +158,39 @@ POOLS = {
 
 # Moves data, computes nothing.
 MOVEMENT = {
-    **dict.fromkeys(
-        "clone contiguous reshape flatten copy repeat tile repeat_interleave flip fliplr flipud rot90 tril triu"
-        " pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col col2im diag diag_embed"
-        " block_diag movedim resolve_conj view_as_complex view_as_real unfold_copy expand_copy permute_copy"
-        " view_copy slice_copy select_copy transpose_copy squeeze_copy unsqueeze_copy to_dense meshgrid"
-        " cartesian_prod combinations lift_fresh_copy lift_fresh stft_frames as_strided_copy ravel".split(),
+    **_all(
         "copy",
+        "clone contiguous reshape flatten copy repeat tile repeat_interleave flip fliplr flipud rot90 tril"
+        " triu pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col col2im diag"
+        " diag_embed block_diag movedim resolve_conj view_as_complex view_as_real unfold_copy expand_copy"
+        " permute_copy view_copy slice_copy select_copy transpose_copy squeeze_copy unsqueeze_copy to_dense meshgrid"
+        " cartesian_prod combinations lift_fresh_copy lift_fresh as_strided_copy ravel",
     ),
-    **dict.fromkeys("cat concat concatenate stack hstack vstack dstack column_stack".split(), "cat"),
-    **dict.fromkeys(
-        "pad constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d"
-        " replication_pad2d replication_pad3d".split(),
+    **_all("cat", "cat concat concatenate stack hstack vstack dstack column_stack"),
+    **_all(
         "pad",
+        "pad constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d"
+        " replication_pad2d replication_pad3d",
     ),
     "roll": "roll",
-    **dict.fromkeys(
+    **_all(
+        "fill",
         "fill zero zeros ones full empty arange linspace logspace eye new_zeros new_ones new_full new_empty"
         " zeros_like ones_like full_like empty_like scalar_tensor new_empty_strided empty_strided one_hot"
         " rand randn randint randperm rand_like randn_like randint_like bernoulli normal uniform multinomial"
-        " exponential tril_indices triu_indices hann_window hamming_window".split(),
-        "fill",
+        " exponential tril_indices triu_indices hann_window hamming_window",
     ),
 }
 
 # Reads what an index says, as much as it writes.
 GATHERS = {
-    **dict.fromkeys("index index_select gather take take_along_dim masked_select nonzero".split(), "gather"),
-    **dict.fromkeys("searchsorted bucketize".split(), "gather"),
+    **_all("gather", "index index_select gather take take_along_dim masked_select nonzero"),
+    **_all("gather", "searchsorted bucketize"),
     "embedding": "embedding",
-    **dict.fromkeys(
-        "index_put index_copy index_fill scatter scatter_add scatter_reduce index_add masked_scatter"
-        " select_scatter slice_scatter diagonal_scatter put _index_put_impl".split(),
+    **_all(
         "scatter",
+        "index_put index_copy index_fill scatter scatter_add scatter_reduce index_add masked_scatter"
+        " select_scatter slice_scatter diagonal_scatter put _index_put_impl",
     ),
 }
 
@@ -203,23 +214,23 @@ RESAMPLE = {
 SORTS = frozenset(("sort", "argsort", "topk", "msort"))
 
 # Created without reading anything, whatever tensor they take dtype and device from.
-FACTORIES = frozenset(
+FACTORIES = _set(
     "zeros ones full empty arange linspace logspace eye new_zeros new_ones new_full new_empty zeros_like"
     " ones_like full_like empty_like scalar_tensor new_empty_strided empty_strided tril_indices triu_indices"
-    " hann_window hamming_window lift_fresh_copy".split()
+    " hann_window hamming_window lift_fresh_copy"
 )
 
 # Different at every inference, so never folded.
-RANDOM = frozenset(
+RANDOM = _set(
     "rand randn randint randperm rand_like randn_like randint_like bernoulli normal uniform multinomial"
-    " exponential".split()
+    " exponential"
 )
 
-# Nothing in evaluation, even where an exporter shows a fresh tensor.
-IDENTITIES = frozenset(
+# Nothing in evaluation, even where an exporter shows a fresh tensor or calls it in place.
+IDENTITIES = _set(
     "dropout feature_dropout alpha_dropout feature_alpha_dropout native_dropout detach alias lift_fresh"
-    " _conj_physical resolve_neg resolve_conj".split()
+    " _conj_physical resolve_neg resolve_conj"
 )
 
 # In-place operators that overwrite without reading what was there.
-OVERWRITES = frozenset("copy fill zero bernoulli normal uniform exponential".split())
+OVERWRITES = _set("copy fill zero bernoulli normal uniform exponential")

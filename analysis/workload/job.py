@@ -115,7 +115,8 @@ class CaptureJob:
 
     def _watch(self) -> None:
         process = self._process
-        assert process is not None and process.stdout is not None and process.stdin is not None
+        if process is None or process.stdout is None:
+            raise RuntimeError("watching a capture that was not started")
         timer = threading.Timer(self._timeout, self._end, args=("timeout",))
         timer.daemon = True
         timer.start()

@@ -63,18 +63,18 @@ class Lowering:
         refs = [ref for argument in node.args.values() for ref in references(argument)]
         read = [value for ref in refs for value in self.values[ref.name]]
         scopes = frozenset(scope.key for scope in node.scopes)
-        if not in_place and self._is_view(name, node, read):
+        if self._is_view(name, node, read, in_place):
             self._view(name, node, read, scopes)
         elif self._is_constant(name, node, read, in_place):
             self._fold(node, read, in_place)
         else:
             self._operator(name, node, refs, in_place, scopes)
 
-    def _is_view(self, name: str, node: Node, read: list[Value]) -> bool:
-        behind = {value.meta.storage for value in read}
-        if name in costs.IDENTITIES and read:
+    def _is_view(self, name: str, node: Node, read: list[Value], in_place: bool) -> bool:
+        if name in costs.IDENTITIES and read and not node.args.get("train"):
             return True
-        return bool(behind) and all(meta.storage in behind for meta in node.outputs)
+        behind = {value.meta.storage for value in read}
+        return not in_place and bool(behind) and all(meta.storage in behind for meta in node.outputs)
 
     def _view(self, name: str, node: Node, read: list[Value], scopes: frozenset[str]) -> None:
         views = []

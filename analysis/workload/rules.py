@@ -17,7 +17,7 @@ ZERO = poly(0)
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """`flops` here is without the 2 per MAC of `gemm`; `macs` None means the product of the gemm."""
+    """`flops` is the work beside the 2 per MAC."""
 
     kind: str
     flops: Poly = ZERO
@@ -260,12 +260,18 @@ _CONTRACTIONS: dict[str, contractions.Function] = {
     "rnn_relu_cell": contractions.cell(1, 3, 0),
     "torchvision.deform_conv2d": contractions.deformable,
 }
-_BIASED = frozenset(
-    "conv1d conv2d conv3d convolution _convolution mkldnn_convolution conv_transpose1d conv_transpose2d"
-    " conv_transpose3d linear addmm baddbmm addmv bilinear torchvision.deform_conv2d".split()
-)
+_BIASED = {
+    "addmm", "baddbmm", "addmv", "bilinear", "linear", "torchvision.deform_conv2d", "convolution",
+    "_convolution", "mkldnn_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d",
+}  # fmt: skip
 
-_FFTS = "fft_fft fft_ifft fft_rfft fft_irfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn fft_ifftn fft_rfftn fft_irfftn _fft_c2c _fft_r2c _fft_c2r"
+_FFTS = [
+    *(f"fft_{way}{real}fft{rank}" for way in ("", "i") for real in ("", "r") for rank in ("", "2", "n")),
+    "_fft_c2c",
+    "_fft_r2c",
+    "_fft_c2r",
+]
 
 _RULES: dict[str, Rule] = {
     **{name: _elementwise(row) for name, row in costs.ELEMENTWISE.items()},
@@ -275,7 +281,7 @@ _RULES: dict[str, Rule] = {
     **{name: _gathers(kind) for name, kind in costs.GATHERS.items()},
     **{name: _resample(flops) for name, flops in costs.RESAMPLE.items()},
     **{name: _contract(function) for name, function in _CONTRACTIONS.items()},
-    **dict.fromkeys(_FFTS.split(), _fft),
+    **dict.fromkeys(_FFTS, _fft),
     **dict.fromkeys(costs.SORTS, _sort),
     **dict.fromkeys(("to", "_to_copy", "type_as", "convert_element_type"), _cast),
     **dict.fromkeys(("layer_norm", "native_layer_norm"), _group_norm(costs.NORM_FLOPS, "layer_norm")),

@@ -1,4 +1,4 @@
-"""Where workloads come from: shipped captures, the user's cache, a capture in a subprocess - in that order."""
+"""Where workloads come from: shipped captures, then the user's cache, then a capture in a subprocess."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Operators(msgspec.Struct, frozen=True):
 
 
 class Tensors(msgspec.Struct, frozen=True):
-    """Distinct values. t tensors, m monomials. Views are not tensors: an edge names the tensor behind the view.
+    """Distinct values. t tensors, m monomials. A view is no tensor: an edge names the tensor behind it.
 
     `fixed_bytes` is 0 where an element is as wide as the precision of the run, else its width (8 for int64).
     `storage` is the index of the tensor whose memory this one shares (itself, or for an in-place result the
@@ -108,7 +108,7 @@ class Workload(msgspec.Struct, frozen=True):
         """The value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`."""
         point = np.array([dims[name] for name in self.dims], dtype=np.float64)
         exponents = np.array(self.monomials, dtype=np.float64).reshape(len(self.monomials), len(self.dims))
-        return np.prod(point**exponents, axis=1)
+        return np.asarray(np.prod(point**exponents, axis=1), dtype=np.float64)
 
 
 def _enc_hook(obj: Any) -> Any:
@@ -121,8 +121,7 @@ def _dec_hook(kind: type, obj: Any) -> Any:
     # `kind` is an ndarray alias; the stored dtype must be one of ours, so a damaged file cannot name another.
     if obj["dtype"] not in ("<f8", "<i4", "|b1"):
         raise ValueError(f"unexpected array type {obj['dtype']!r}")
-    array = np.frombuffer(obj["data"], dtype=obj["dtype"]).reshape(obj["shape"])
-    return array
+    return np.frombuffer(obj["data"], dtype=obj["dtype"]).reshape(obj["shape"])
 
 
 def encode(workload: Workload) -> bytes:

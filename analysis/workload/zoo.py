@@ -226,7 +226,7 @@ def size_multiple(name: str) -> int:
 
 
 def smallest_size(info: ModelInfo) -> int:
-    """torchvision states a smallest input; for transformers that is the size of their weights, not a limit."""
+    """torchvision's smallest input; for transformers it states the size of the weights, not a limit."""
     if info.name.startswith(("vit_", "maxvit")):
         return size_multiple(info.name)
     return 32 if info.name.startswith("swin") else info.min_size
