@@ -1,17 +1,60 @@
-"""The whole screen as one frozen value, and as one string."""
+"""The whole screen as one frozen value, and as one string.
+
+    resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2&sort=share&pin=tpu_v4@b8,fp16
+
+    MODEL [@ SETTING,..] [/ DEVICE,..] [? KEY=VALUE &..]
+
+Settings: `b8` batch, `fp16` precision, `fused` execution, `channels_last` layout, `i320` image size. Defaults
+are left out. Parts that are not plain names are percent-encoded, so a path or a shape can be a model.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from urllib.parse import quote, unquote
+
 import msgspec
 
+from hardware.errors import RequestError, unknown
+
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4")
+EXECUTIONS = ("auto", "eager", "fused")
+LAYOUTS = ("nchw", "channels_last")
+PANES = ("models", "compare", "tree", "events", "why", "plot")
+METRICS = ("edp", "energy", "latency")
+SORTS = ("graph", "share", "latency", "energy", "name")
+PLOTS = ("roofline",)
+BATCH_MAX = 4096
+IMAGE_MAX = 16_384
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
+PREFERRED_DEVICE = "h100_sxm"
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "precision": PRECISIONS,
+    "execution": EXECUTIONS,
+    "layout": LAYOUTS,
+    "pane": PANES,
+    "metric": METRICS,
+    "sort": SORTS,
+    "plot": PLOTS,
+}
+
+
+def _whole(what: str, value: object, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise RequestError(f"{what} {str(value)[:40]!r}: a whole number from 1 to {most} is expected")
 
 
 class State(msgspec.Struct, frozen=True):
     """Everything the screen shows follows from this; keys map State -> State.
 
-    `devices` are ids, `id:power_mode` or classes; `on` is the device under the cursor; `at` the node under
-    the cursor ("" is the model); `pin` a state string of the pinned comparison, or "".
+    `devices` are ids, `id:power_mode` or classes; `on` is the device under the cursor and `baseline` what the
+    others are compared with: both are one of `devices`, spelt as there, and fall back to the H100 or the
+    first. `at` is the node under the cursor ("" is the model), `open` the expanded nodes besides the model
+    itself. `pin` is what deltas are taken against (see `pinned`), shown while `diff`. `find` searches the
+    tree, `filter` the model list. A wrong value raises RequestError: a State that exists is valid in itself.
     """
 
     model: str = "resnet50"
@@ -21,8 +64,8 @@ class State(msgspec.Struct, frozen=True):
     execution: str = "auto"
     layout: str = "nchw"
     devices: tuple[str, ...] = DEFAULT_DEVICES
-    on: str = "h100_sxm"
-    baseline: str = "h100_sxm"
+    on: str = PREFERRED_DEVICE
+    baseline: str = PREFERRED_DEVICE
     at: str = ""
     pane: str = "tree"
     zoom: bool = False
@@ -30,6 +73,239 @@ class State(msgspec.Struct, frozen=True):
     sort: str = "graph"
     descending: bool = True
     find: str = ""
+    filter: str = ""
     plot: str = "roofline"
     open: tuple[str, ...] = ()
     pin: str = ""
+    diff: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise RequestError("no model named (hwexplorer models lists them)")
+        _whole("batch", self.batch, BATCH_MAX)
+        if self.image_size is not None:
+            _whole("image size", self.image_size, IMAGE_MAX)
+        for what, allowed in _CHOICES.items():
+            if getattr(self, what) not in allowed:
+                raise unknown(what, getattr(self, what), allowed)
+        if not self.devices:
+            raise RequestError("no device named (hwexplorer devices lists them)")
+        if len(set(self.devices)) != len(self.devices):
+            twice = next(d for d in self.devices if self.devices.count(d) > 1)
+            raise RequestError(f"device {twice!r} is listed twice")
+        # A list of devices without the one under the cursor is a new list, not a mistake.
+        for what in ("on", "baseline"):
+            if getattr(self, what) not in self.devices:
+                msgspec.structs.force_setattr(self, what, preferred(self.devices))
+
+
+_DEFAULT = State()
+replace = msgspec.structs.replace
+
+
+def preferred(devices: tuple[str, ...]) -> str:
+    """The device the cursor starts on."""
+    return PREFERRED_DEVICE if PREFERRED_DEVICE in devices else devices[0]
+
+
+# --- one string -------------------------------------------------------------------------------------------
+
+_NAME = "~:=+!*()$'"  # kept readable in names; `@ / , ? & %` separate and are encoded
+
+
+def _encode(text: str, extra: str = "") -> str:
+    return quote(text, safe=_NAME + extra, errors="surrogatepass")
+
+
+def _decode(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise RequestError(f"{text[:60]!r} is not valid percent-encoded UTF-8") from None
+
+
+def _settings(state: State, against: State = _DEFAULT) -> str:
+    """The part after `@`: what differs from `against`."""
+    words = []
+    if state.batch != against.batch:
+        words.append(f"b{state.batch}")
+    words += [
+        getattr(state, name)
+        for name in ("precision", "execution", "layout")
+        if getattr(state, name) != getattr(against, name)
+    ]
+    if state.image_size is not None:
+        words.append(f"i{state.image_size}")
+    return ("@" + ",".join(words)) if words else ""
+
+
+def _read_settings(text: str) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for word in filter(None, text.split(",")):
+        name, value = _read_setting(word)
+        if name in values:
+            raise RequestError(f"{name} is given twice: {values[name]} and {value}")
+        values[name] = value
+    return values
+
+
+def _read_setting(word: str) -> tuple[str, object]:
+    if match := re.fullmatch(r"([bi])(-?[0-9]{1,9})", word):
+        return ("batch" if match[1] == "b" else "image_size"), int(match[2])
+    for name in ("precision", "execution", "layout"):
+        if word in _CHOICES[name]:
+            return name, word
+    raise unknown("setting", word, ("b8", "i320", *PRECISIONS, *EXECUTIONS, *LAYOUTS))
+
+
+def _joined(values: tuple[str, ...]) -> str:
+    return ",".join(_encode(value, "/@") for value in values)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(_decode(part) for part in text.split(",") if part)
+
+
+def _flag(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise RequestError(f"{text[:40]!r}: 0 or 1 is expected")
+    return text == "1"
+
+
+def _text(value: str) -> str:
+    return _encode(value, "/,@")
+
+
+# Key after `?` -> field, how it is written, how it is read.
+_KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
+    "on": ("on", _text, _decode),
+    "baseline": ("baseline", _text, _decode),
+    "at": ("at", _text, _decode),
+    "pane": ("pane", _text, _decode),
+    "zoom": ("zoom", lambda v: str(int(v)), _flag),
+    "metric": ("metric", _text, _decode),
+    "sort": ("sort", _text, _decode),
+    "descending": ("descending", lambda v: str(int(v)), _flag),
+    "find": ("find", _text, _decode),
+    "filter": ("filter", _text, _decode),
+    "plot": ("plot", _text, _decode),
+    "open": ("open", _joined, _split),
+    "pin": ("pin", _text, _decode),
+    "diff": ("diff", lambda v: str(int(v)), _flag),
+}
+
+
+def format(state: State) -> str:
+    """The state as one string, defaults left out."""
+    text = _encode(state.model, ",") + _settings(state)
+    if state.devices != _DEFAULT.devices:
+        text += "/" + _joined(state.devices)
+    plain = State(devices=state.devices)
+    pairs = [
+        f"{key}={write(getattr(state, field))}"
+        for key, (field, write, _) in _KEYS.items()
+        if getattr(state, field) != getattr(plain, field)
+    ]
+    return text + ("?" + "&".join(pairs) if pairs else "")
+
+
+def parse(text: str) -> State:
+    """The state that a string names; RequestError says in one line what is wrong with it."""
+    if len(text) > 100_000:
+        raise RequestError("a state string of more than 100,000 characters is refused")
+    head, _, query = text.strip().partition("?")
+    names, _, devices = head.partition("/")
+    model, _, settings = names.partition("@")
+    values: dict[str, object] = {"model": _decode(model)} if model else {}
+    values |= _read_settings(settings)
+    if devices:
+        values["devices"] = _split(devices)
+    for pair in filter(None, query.split("&")):
+        key, _, value = pair.partition("=")
+        if key not in _KEYS:
+            raise unknown("key", key, _KEYS)
+        field, _, read = _KEYS[key]
+        values[field] = read(value)
+    state = State(**values)  # type: ignore[arg-type]
+    for what in ("on", "baseline"):
+        if what in values and values[what] != getattr(state, what):
+            raise unknown(f"device after {what}=", values[what], state.devices)
+    if state.pin:
+        pinned(state)
+    return state
+
+
+# --- the pin ----------------------------------------------------------------------------------------------
+
+
+def pin_string(state: State) -> str:
+    """What `p` keeps: the device under the cursor and every setting; the model is implied."""
+    return _encode(state.on) + _settings(state)
+
+
+def pinned(state: State) -> State | None:
+    """The state that deltas are taken against: this one on the pinned device with the pinned settings.
+
+    A pin may name another model, `resnet18/tpu_v4@b8`; without one it follows the model on screen.
+    """
+    if not state.pin:
+        return None
+    head, _, settings = state.pin.partition("@")
+    model, slash, device = head.rpartition("/")
+    device = _decode(device)
+    if not device:
+        raise RequestError(f"pin {state.pin[:60]!r}: a device is expected, as in tpu_v4@b8,fp16")
+    fresh = {name: getattr(_DEFAULT, name) for name in ("batch", "precision", "execution", "layout")}
+    values = {**fresh, "image_size": None, **_read_settings(settings)}
+    if slash:
+        values["model"] = _decode(model)
+    devices = state.devices if device in state.devices else (*state.devices, device)
+    return replace(state, **values, devices=devices, on=device, pin="")
+
+
+# --- history ----------------------------------------------------------------------------------------------
+
+NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "filter"})
+HISTORY_MAX = 500
+
+
+class History(msgspec.Struct, frozen=True):
+    """Undo and redo of state. Moving about is no step of its own: undo goes back over decisions."""
+
+    present: State = _DEFAULT
+    past: tuple[State, ...] = ()
+    future: tuple[State, ...] = ()
+
+
+def changed_fields(old: State, new: State) -> frozenset[str]:
+    return frozenset(n for n in State.__struct_fields__ if getattr(old, n) != getattr(new, n))
+
+
+def push(history: History, state: State) -> History:
+    changed = changed_fields(history.present, state)
+    if not changed:
+        return history
+    if changed <= NAVIGATION:
+        return replace(history, present=state)
+    return History(present=state, past=(*history.past, history.present)[-HISTORY_MAX:])
+
+
+def undo(history: History) -> History:
+    if not history.past:
+        return history
+    *past, previous = history.past
+    return History(
+        _where(previous, history.present), tuple(past), (history.present, *history.future)[:HISTORY_MAX]
+    )
+
+
+def redo(history: History) -> History:
+    if not history.future:
+        return history
+    following, *future = history.future
+    return History(_where(following, history.present), (*history.past, history.present), tuple(future))
+
+
+def _where(state: State, now: State) -> State:
+    """An undone state keeps the eye where it is: the same pane, not the one of long ago."""
+    return replace(state, pane=now.pane, zoom=now.zoom)

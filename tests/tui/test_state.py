@@ -1,0 +1,146 @@
+"""State strings: what is written reads back, and what is wrong says so in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardware.errors import RequestError
+from hwexplorer import state as states
+from hwexplorer.state import History, State, parse, pinned, push, redo, replace, undo
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+NAMES = st.sampled_from(["h100_sxm", "tpu_v4", "jetson_agx_orin:30w", "gpu", "a,b@c/d?e&f=g%h", "naïve ☃"])
+STATES = st.builds(
+    State,
+    model=TEXT.filter(bool),
+    image_size=st.none() | st.integers(1, states.IMAGE_MAX),
+    batch=st.integers(1, states.BATCH_MAX),
+    precision=st.sampled_from(states.PRECISIONS),
+    execution=st.sampled_from(states.EXECUTIONS),
+    layout=st.sampled_from(states.LAYOUTS),
+    devices=st.lists(NAMES, min_size=1, unique=True).map(tuple),
+    on=NAMES,
+    baseline=NAMES,
+    at=TEXT,
+    pane=st.sampled_from(states.PANES),
+    zoom=st.booleans(),
+    metric=st.sampled_from(states.METRICS),
+    sort=st.sampled_from(states.SORTS),
+    descending=st.booleans(),
+    find=TEXT,
+    filter=TEXT,
+    open=st.lists(TEXT.filter(bool), max_size=4).map(tuple),
+    pin=st.sampled_from(["", "tpu_v4@b8,fp16", "h100_sxm", "resnet18/gpu@int8,i64", "a%2Fb@b2"]),
+    diff=st.booleans(),
+)
+EXAMPLE = (
+    "resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2&sort=share&pin=tpu_v4@b8,fp16"
+)
+
+
+@given(STATES)
+def test_round_trip(state: State) -> None:
+    text = states.format(state)
+    assert text.isascii()
+    assert " " not in text
+    assert parse(text) == state
+
+
+@given(STATES)
+def test_the_pin_round_trips_too(state: State) -> None:
+    there = pinned(replace(state, pin=states.pin_string(state)))
+    assert there is not None
+    assert replace(there, pin=state.pin) == state
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_state_or_a_request_error(text: str) -> None:
+    try:
+        parse(text)
+    except RequestError as error:
+        message = str(error)
+    else:
+        message = ""
+    assert "\n" not in message
+
+
+def test_the_example_of_the_design() -> None:
+    state = parse(EXAMPLE)
+    assert (state.model, state.batch, state.precision, state.execution) == ("resnet50", 8, "fp16", "fused")
+    assert state.devices == ("h100_sxm", "jetson_agx_orin:30w")
+    assert (state.at, state.sort, state.on) == ("layer3.2.conv2", "share", "h100_sxm")
+    assert states.format(state) == EXAMPLE
+    there = pinned(state)
+    assert there is not None
+    assert (there.on, there.batch, there.precision, there.execution) == ("tpu_v4", 8, "fp16", "auto")
+
+
+def test_defaults_are_left_out_and_shapes_stay_readable() -> None:
+    assert states.format(State()) == "resnet50"
+    assert parse("") == State()
+    gemm = State(model="gemm:M=8192,N=8192,K=8192", batch=2)
+    assert states.format(gemm) == "gemm:M=8192,N=8192,K=8192@b2"
+    assert states.format(State(model="my/net.py:make")) == "my%2Fnet.py:make"
+    assert State(devices=("tpu_v4",)).on == "tpu_v4"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("resnet50@b0", "batch '0': a whole number from 1 to 4096 is expected"),
+        ("resnet50@b-1", "batch '-1'"),
+        ("resnet50@b5000", "from 1 to 4096"),
+        ("resnet50@btwo", "unknown setting 'btwo'"),
+        ("resnet50@fp17", "unknown setting 'fp17': did you mean fp16"),
+        ("resnet50@fp16,fp32", "precision is given twice"),
+        ("resnet50?sortt=share", "unknown key 'sortt': did you mean sort?"),
+        ("resnet50?sort=shere", "unknown sort 'shere': did you mean share?"),
+        ("resnet50?zoom=yes", "0 or 1 is expected"),
+        ("resnet50/tpu_v4?on=tpu_v5", "did you mean tpu_v4?"),
+        ("resnet50/tpu_v4,tpu_v4", "listed twice"),
+        ("resnet50?pin=@b8", "a device is expected"),
+        ("resnet50?pin=tpu_v4@b0", "batch '0'"),
+        ("%ff", "not valid percent-encoded"),
+        ("resnet50@i0", "image size '0'"),
+    ],
+)
+def test_errors_are_one_line_with_the_nearest_match(text: str, message: str) -> None:
+    with pytest.raises(RequestError) as error:
+        parse(text)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@given(st.lists(STATES, max_size=8))
+def test_undo_then_redo_is_where_we_were(steps: list[State]) -> None:
+    history = History()
+    for step in steps:
+        history = push(history, step)
+    assert history.present == (steps[-1] if steps else State())
+    back = undo(history)
+    if history.past:
+        assert redo(back).present == history.present
+        assert len(redo(back).past) == len(history.past)
+    else:
+        assert back == history
+
+
+def test_moving_is_no_step_of_its_own() -> None:
+    history = push(History(), State(batch=8))
+    history = push(history, State(batch=8, at="conv1", pane="why"))
+    history = undo(history)
+    assert (history.present.batch, history.present.pane) == (1, "why")
+    assert redo(history).present.at == "conv1"
+    assert push(history, history.present) is history
+
+
+def test_the_state_loads_no_screen_and_no_engine() -> None:
+    heavy = "('textual', 'numpy', 'analysis')"
+    code = f"import sys, hwexplorer.state; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
