@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
 
 class OpClass(IntEnum):
     """How hardware sees an operator. A mapping has one efficiency per class and architecture."""
@@ -20,3 +27,49 @@ class OpClass(IntEnum):
     MOVEMENT = 9  # copies, concatenation, padding, transposes that move data
     GATHER = 10  # embedding, indexing, scatter, resampling, sorting
     OTHER = 11  # no rule: bytes only
+
+
+READ, READ_WEIGHT, WRITE = range(3)
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """n operators in k kernels, joined to off-kernel memory by t transfers.
+
+    Per operator, shape (n,): `macs` of contractions; `vector_flops`, all other arithmetic; `special` function
+    evaluations among them; `elements` written; `gemm` (4, n) the rows G, M, N, K of the contraction, zero
+    elsewhere; `local_bytes` exchanged with operators of the same kernel, on chip.
+    `kernel` numbers kernels in execution order; `head` is the operator that a kernel was started for: what the
+    kernel as a whole needs (its launch, its result leaving) belongs to it.
+    Per transfer, shape (t,): the operator it belongs to, its bytes, its role (READ, READ_WEIGHT, WRITE), and
+    `distance`, the bytes that other traffic has pushed through the caches since the data was last touched
+    (inf: never on chip, or must leave).
+    """
+
+    op_class: Ints
+    macs: Floats
+    vector_flops: Floats
+    special: Floats
+    elements: Floats
+    gemm: Floats
+    local_bytes: Floats
+    kernel: Ints
+    head: NDArray[np.bool_]
+    n_kernels: int
+    transfer_op: Ints
+    transfer_bytes: Floats
+    transfer_role: Ints
+    transfer_distance: Floats
+    element_bytes: float
+
+    @property
+    def n(self) -> int:
+        return len(self.macs)
+
+    def per_op(self, values: Floats, role: int | None = None) -> Floats:
+        """Sum per operator of a per-transfer quantity, of one role or all."""
+        weights = values if role is None else np.where(self.transfer_role == role, values, 0.0)
+        return np.bincount(self.transfer_op, weights, minlength=self.n).astype(np.float64, copy=False)
+
+    def per_kernel(self, values: Floats) -> Floats:
+        """Sum per kernel of a per-operator quantity."""
+        return np.bincount(self.kernel, values, minlength=self.n_kernels).astype(np.float64, copy=False)

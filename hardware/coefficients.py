@@ -1,0 +1,238 @@
+"""What one event costs on one device: value, spread and source, from hardware/coefficients.toml.
+
+Arithmetic and SRAM are interpolated in log space between published process nodes and capacities; logic is
+scaled from 7 nm. Clock and static prices follow from the device's own idle, active and TDP figures.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware.device import Device, Fact
+from hardware.errors import unknown
+from hardware.events import EVENTS, Event
+from hardware.plan import Plan
+
+PATH = Path(__file__).parent / "coefficients.toml"
+
+Triple = tuple[float, float, float]
+
+
+class Coefficient(msgspec.Struct, frozen=True):
+    """J per `unit`; `group` names the constants that move together within their spread."""
+
+    category: str
+    event: str
+    unit: str
+    value_j: float
+    low_j: float
+    high_j: float
+    source: str
+    quality: str
+    group: str
+
+
+class Coefficients(msgspec.Struct, frozen=True):
+    """The prices of all events of a device, in the order of its taxonomy. Arrays are J per count, shape (e,)."""
+
+    rows: tuple[Coefficient, ...]
+    value: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[str, Any]:
+    with PATH.open("rb") as file:
+        return tomllib.load(file)
+
+
+def _scale(value: Triple, factor: float) -> Triple:
+    return value[0] * factor, value[1] * factor, value[2] * factor
+
+
+def _log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:
+    """Log-log interpolation between the points around x; the ends hold (callers extend them)."""
+    points = sorted(points)
+    if x <= points[0][0]:
+        return points[0][1]
+    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+        if x <= x1:
+            w = math.log(x / x0) / math.log(x1 / x0)
+            a, b, c = (math.exp((1 - w) * math.log(p) + w * math.log(q)) for p, q in zip(y0, y1, strict=True))
+            return a, b, c
+    return points[-1][1]
+
+
+def logic_scale(process_nm: float) -> float:
+    """Energy of logic at a node relative to 7 nm."""
+    scaling = table()["logic_scaling"]
+    points = [(n, (f, f, f)) for n, f in zip(scaling["nodes"], scaling["factors"], strict=True)]
+    return _log_interpolate(process_nm, points)[0]
+
+
+def _at_node(process_nm: float, anchors: list[tuple[float, Triple]]) -> Triple:
+    """Interpolated between anchor nodes; beyond them, scaled as logic is."""
+    nodes = [node for node, _ in anchors]
+    value = _log_interpolate(process_nm, anchors)
+    if process_nm < min(nodes):
+        return _scale(value, logic_scale(process_nm) / logic_scale(min(nodes)))
+    if process_nm > max(nodes):
+        return _scale(value, logic_scale(process_nm) / logic_scale(max(nodes)))
+    return value
+
+
+def _anchored(section: str, name: str, process_nm: float) -> tuple[Triple, str, str]:
+    entry = table()[section][name]
+    anchors = [(node, (v, lo, hi)) for node, v, lo, hi in entry["anchors"]]
+    return _at_node(process_nm, anchors), entry["source"], entry["quality"]
+
+
+def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
+    """J per byte read from a macro of that capacity."""
+    nodes = []
+    for node in (45, 7):
+        points = [(c, (v, lo, hi)) for c, v, lo, hi in table()["sram"][str(node)]["points"]]
+        nodes.append((float(node), _log_interpolate(capacity_bytes, points)))
+    return _at_node(process_nm, nodes)
+
+
+def _macro_bytes(device: Device, name: str) -> float:
+    """Capacity of the macro an access touches: a bank or slice, not the sum over the die."""
+    rules = {
+        "l1_bytes_per_unit": lambda: device.l1_bytes_per_unit,
+        "l2_bytes_each": lambda: device.l2_bytes / device.units,
+        "shared_bank": lambda: device.l1_bytes_per_unit / 32,
+        "last_level": lambda: device.last_level_bytes / 32,
+        "fifo": lambda: device.array_rows * device.array_columns * 4,
+        "accumulator": lambda: device.array_columns * 4096 * 4,
+        "vector_memory": lambda: device.vector_memory_bytes_per_unit / 16,
+        "tile_memory": lambda: device.tile_memory_bytes,
+        "memory_tile": lambda: device.scratchpad_bytes / device.units,
+    }
+    return rules[name]()
+
+
+def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
+    data = table()
+    capacity = _macro_bytes(device, event.argument)
+    value = sram_read(device.process_nm, capacity)
+    source = f"{capacity / 1024:.0f} KiB macro: {data['sram']['7']['source']}"
+    if event.family.endswith("write"):
+        value = _scale(value, data["sram_write"]["factor"])
+    if event.family.startswith("far"):
+        wire = data["far_wire"]
+        extra = _scale((wire["value"], wire["low"], wire["high"]), logic_scale(device.process_nm))
+        value = (value[0] + extra[0], value[1] + extra[1], value[2] + extra[2])
+        source += f"; wire: {wire['source']}"
+    return value, source, "published"
+
+
+def _dram(device: Device, _event: Event) -> tuple[Triple, str, str]:
+    dram = table()["dram"]
+    low_mid_high = dram.get(device.memory_technology)
+    if low_mid_high is None:
+        known = [name for name in dram if name not in ("source", "quality")]
+        raise unknown(f"memory_technology of {device.id}", device.memory_technology, known)
+    return (
+        _scale(tuple(low_mid_high), 8e-12),
+        f"{device.memory_technology}: {dram['source']}",
+        dram["quality"],
+    )
+
+
+def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, str]:
+    node = device.process_nm
+    if event.family == "special":
+        return _anchored("special", "fp32", node)
+    if event.family == "flop":
+        name = {"vector": plan.vector, "integer": "integer"}[event.argument]
+        name = name if name in table()["flop"] else {"fp8": "fp16", "int4": "int8"}.get(name, "fp32")
+        return _anchored("flop", name, node)
+    format_ = plan.vector_mac if event.argument == "vector" else plan.matrix
+    value, source, quality = _anchored("mac", format_, node)
+    if event.family == "tensor_mac":
+        core, source, quality = _anchored("tensor_core", "fp16", node)
+        fp16 = _anchored("mac", "fp16", node)[0]
+        value = _scale(core, value[0] / fp16[0])
+        source += f"; {format_} by its ratio to fp16"
+    return value, source, quality
+
+
+def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
+    entry = table()["logic"][event.argument]
+    triple = (entry["value"], entry["low"], entry["high"])
+    return _scale(triple, logic_scale(device.process_nm)), entry["source"], entry["quality"]
+
+
+def _clock(device: Device, _event: Event) -> tuple[Triple, str, str]:
+    fact = device.facts["active_w"]
+    # Energy per cycle belongs to the device, not to the clock of a power mode.
+    per_cycle = fact.value / (device.units * device.file.facts["clock_hz"].value)
+    low = (fact.low or fact.value * 0.6) / fact.value
+    high = (fact.high or fact.value * 1.5) / fact.value
+    source = f"active_w {fact.value:g} W over units x clock; {fact.source}"
+    return (per_cycle, per_cycle * low, per_cycle * high), source, fact.quality
+
+
+def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
+    fact = device.facts["idle_w"]
+    memory = table()["static_memory_share"]["value"]
+    share = memory if event.argument == "memory" else 1 - memory
+    low, high = fact.low or fact.value * 0.75, fact.high or fact.value * 1.35
+    return _scale((fact.value, low, high), share), f"idle_w {fact.value:g} W; {fact.source}", fact.quality
+
+
+def _stated(device: Device, plan: Plan, event: Event) -> Fact | None:
+    """A vendor's own figure in the device file: `"tile.mac"`, or for one format `"tile.mac:bf16"`."""
+    label = f"{event.category}.{event.name}"
+    format_ = plan.matrix if event.argument == "matrix" else plan.vector
+    stated = device.file.coefficients
+    return stated.get(f"{label}:{format_}") or stated.get(label)
+
+
+def price(device: Device, plan: Plan, event: Event) -> Coefficient:
+    """The price of one event on a device running a plan."""
+    stated = _stated(device, plan, event)
+    if stated is not None:
+        low, high = stated.low or stated.value, stated.high or stated.value
+        triple, source, quality = (stated.value, low, high), stated.source, stated.quality
+    elif event.family in ("mac", "tensor_mac", "flop", "special"):
+        triple, source, quality = _arithmetic(device, event, plan)
+    elif "sram" in event.family:
+        triple, source, quality = _sram(device, event)
+    else:
+        resolve = {"dram": _dram, "logic": _logic, "clock": _clock, "static": _static}[event.family]
+        triple, source, quality = resolve(device, event)
+    group = event.family if event.family != "logic" else f"logic.{event.category}"
+    return Coefficient(
+        event.category,
+        event.name,
+        event.count,
+        *triple,
+        device.file.sources.get(source, source),
+        quality,
+        group,
+    )
+
+
+def coefficients(device: Device, plan: Plan) -> Coefficients:
+    """Prices of all events of the device under this plan, computed once per device and plan."""
+    cache: dict[Plan, Coefficients] = device.__dict__.setdefault("_coefficients", {})
+    if plan not in cache:
+        rows = tuple(price(device, plan, event) for event in EVENTS[device.architecture])
+        cache[plan] = Coefficients(
+            rows,
+            np.array([row.value_j for row in rows]),
+            np.array([row.low_j for row in rows]),
+            np.array([row.high_j for row in rows]),
+        )
+    return cache[plan]

@@ -1,0 +1,328 @@
+"""Devices: loaded from TOML, validated, every fact with its unit, source and quality."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hardware.errors import RequestError, unknown
+from hardware.fields import ARCHITECTURES, FIELDS, Field
+from hardware.precision import PRECISIONS
+
+CATALOG = Path(__file__).parent / "catalog"
+QUALITIES = ("data sheet", "published", "fitted", "assumed", "derived", "design target")
+
+# The default device of each architecture class, usable wherever a device id is.
+CLASSES = {"cpu": "xeon_8490h", "gpu": "h100_sxm", "tpu": "tpu_v4", "kpu": "kpu_t256"}
+
+
+class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One sourced figure. `low` and `high` bound it where sources disagree."""
+
+    value: float
+    unit: str
+    source: str
+    quality: str
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+
+class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A thermal operating point: facts that replace the device's own while it runs in this mode."""
+
+    facts: dict[str, Fact]
+    note: str = ""
+
+
+class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A catalogue file as written; `load` turns it into a `Device`."""
+
+    id: str
+    name: str
+    vendor: str
+    architecture: str
+    memory_technology: str
+    facts: dict[str, Fact]
+    fma_per_clock: dict[str, dict[str, Fact]]
+    year: int = 0
+    unit_name: str = "unit"
+    aliases: tuple[str, ...] = ()
+    is_silicon: bool = True
+    notes: tuple[str, ...] = ()
+    sources: dict[str, str] = {}
+    peak_flops: dict[str, Fact] = {}
+    power_modes: dict[str, PowerMode] = {}
+    runs: dict[str, dict[str, str]] = {}
+    coefficients: dict[str, Fact] = {}
+    exceptions: dict[str, str] = {}
+
+
+class Device(msgspec.Struct, frozen=True, dict=True):
+    """A device in one power mode. `facts` holds every field of its architecture, derived ones marked.
+
+    `fma_per_clock['matrix' | 'vector'][precision]` counts fused multiply-adds per unit and clock; an FMA is
+    two FLOPs. `runs[precision][operator class]` names unit and format where the customary software
+    deviates from "as asked" (convolutions of an fp32 model run in tf32 on NVIDIA since Ampere).
+    """
+
+    id: str
+    name: str
+    vendor: str
+    architecture: str
+    memory_technology: str
+    power_mode: str
+    file: DeviceFile
+    facts: dict[str, Fact]
+
+    def __getattr__(self, name: str) -> float:
+        """The value of a fact by its name, in its SI unit: `device.tdp_w`."""
+        try:
+            return self.__dict__["_values"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            pass
+        values = {key: fact.value for key, fact in self.facts.items()}
+        self.__dict__["_values"] = values
+        if name in values:
+            return values[name]
+        raise AttributeError(name)
+
+    @property
+    def key(self) -> str:
+        """The id as a user writes it: with the power mode where it is not the default."""
+        return f"{self.id}:{self.power_mode}" if self.power_mode else self.id
+
+    @cached_property
+    def peaks(self) -> dict[tuple[str, str], float]:
+        """Dense peak FLOP/s by (unit, precision): units x FMA per clock x clock x 2."""
+        clocks = {"matrix": self.clock_hz, "vector": self.vector_clock_hz}
+        return {
+            (unit, precision): self.units * fact.value * clocks[unit] * 2.0
+            for unit, table in self.file.fma_per_clock.items()
+            for precision, fact in table.items()
+        }
+
+    @property
+    def last_level_bytes(self) -> float:
+        """Capacity of the last on-chip level that tensors can stay in between kernels."""
+        return {
+            "cpu": lambda: self.l3_bytes,
+            "gpu": lambda: self.l2_bytes,
+            "tpu": lambda: self.scratchpad_bytes,
+            "kpu": lambda: self.scratchpad_bytes,
+        }[self.architecture]()
+
+
+def _fail(path: Path, message: str) -> RequestError:
+    return RequestError(f"device file {path.name}: {message}")
+
+
+def _check_fact(path: Path, where: str, fact: Fact, unit: str) -> None:
+    if fact.unit != unit:
+        raise _fail(path, f"{where}: unit is {fact.unit!r}, expected {unit!r}")
+    if not (fact.value >= 0.0 and fact.value < float("inf")):
+        raise _fail(path, f"{where}: value {fact.value} is not a finite number of 0 or more")
+    if fact.quality not in QUALITIES:
+        raise _fail(path, f"{where}: quality is {fact.quality!r} (allowed: {', '.join(QUALITIES)})")
+    if fact.low is not None and fact.high is not None and not fact.low <= fact.value <= fact.high:
+        raise _fail(path, f"{where}: value {fact.value} is outside low-high {fact.low}-{fact.high}")
+
+
+def _check_facts(path: Path, where: str, architecture: str, facts: dict[str, Fact]) -> None:
+    known = [name for name, field in FIELDS.items() if architecture in field.architectures]
+    for name, fact in facts.items():
+        if name not in known:
+            raise _fail(path, f"{where}: {unknown('field', name, known)}")
+        _check_fact(path, f"{where}.{name}", fact, FIELDS[name].unit)
+        if fact.value <= 0.0 and FIELDS[name].required and not FIELDS[name].base:
+            raise _fail(path, f"{where}.{name}: must be greater than 0, is {fact.value}")
+
+
+def _check_tables(path: Path, spec: DeviceFile) -> None:
+    for unit, table in spec.fma_per_clock.items():
+        if unit not in ("matrix", "vector"):
+            raise _fail(path, f"fma_per_clock: {unknown('unit', unit, ('matrix', 'vector'))}")
+        for precision, fact in table.items():
+            _check_precision(path, f"fma_per_clock.{unit}", precision)
+            _check_fact(path, f"fma_per_clock.{unit}.{precision}", fact, "FMA/clock")
+    if "fp32" not in spec.fma_per_clock.get("vector", {}):
+        raise _fail(path, "fma_per_clock.vector.fp32 is missing: element-wise work needs a vector unit")
+    for precision, fact in spec.peak_flops.items():
+        _check_precision(path, "peak_flops", precision)
+        _check_fact(path, f"peak_flops.{precision}", fact, "FLOP/s")
+
+
+def _check_precision(path: Path, where: str, precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise _fail(path, f"{where}: {unknown('precision', precision, PRECISIONS)}")
+
+
+def read(path: Path) -> DeviceFile:
+    """A catalogue file, validated. Raises RequestError naming file, field and allowed values."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise _fail(path, f"cannot be read ({_reason(error)})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise _fail(path, f"is not valid TOML: {error}") from None
+    try:
+        spec = msgspec.convert(data, DeviceFile)
+    except msgspec.ValidationError as error:
+        raise _fail(path, str(error).replace("`$.", "`").replace("$.", "")) from None
+    if spec.architecture not in ARCHITECTURES:
+        raise _fail(path, f"architecture: {unknown('architecture', spec.architecture, ARCHITECTURES)}")
+    _check_facts(path, "facts", spec.architecture, spec.facts)
+    _check_tables(path, spec)
+    for mode, point in spec.power_modes.items():
+        _check_facts(path, f"power_modes.{mode}.facts", spec.architecture, point.facts)
+    complete = _complete(path, spec, spec.facts)
+    _check_physics(path, complete)
+    return spec
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _derived(field: Field, facts: dict[str, Fact], architecture: str) -> Fact:
+    factor = field.factor if isinstance(field.factor, float) else field.factor[architecture]
+    if not field.base:
+        return Fact(factor, field.unit, f"rule: {field.why}", "assumed")
+    base = facts[field.base]
+    note = "" if factor == 1.0 else f"{factor:g} x "
+    return Fact(base.value * factor, field.unit, f"rule: {note}{field.base}: {field.why}", "derived")
+
+
+def _complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
+    """Stated facts plus those derived by rule, in the order of FIELDS."""
+    facts: dict[str, Fact] = {}
+    for name, field in FIELDS.items():
+        if spec.architecture not in field.architectures:
+            continue
+        if name in stated:
+            facts[name] = stated[name]
+        elif field.required:
+            if not field.why:
+                raise _fail(path, f"facts.{name} is missing ({field.unit})")
+            facts[name] = _derived(field, facts, spec.architecture)
+    return facts
+
+
+def _check_physics(path: Path, facts: dict[str, Fact]) -> None:
+    value = {name: fact.value for name, fact in facts.items()}
+    if value["idle_w"] >= value["power_limit_w"]:
+        raise _fail(
+            path,
+            f"facts.idle_w: {value['idle_w']:g} W is not below the limit of {value['power_limit_w']:g} W",
+        )
+    if value["power_limit_w"] <= 0 or value["tdp_w"] <= 0:
+        raise _fail(path, "facts.tdp_w: must be greater than 0")
+    bus, rate = value.get("memory_bus_bits"), value.get("memory_transfer_rate")
+    if bus and rate and abs(bus / 8 * rate / value["memory_bandwidth"] - 1) > 0.03:
+        raise _fail(path, f"facts.memory_bandwidth: bus x rate gives {bus / 8 * rate:g} byte/s, over 3 % off")
+
+
+@lru_cache(maxsize=512)
+def _read_cached(path: Path, _stamp: tuple[int, int]) -> DeviceFile:
+    return read(path)
+
+
+def _read(path: Path) -> DeviceFile:
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise _fail(path, f"cannot be read ({_reason(error)})") from None
+    return _read_cached(path, (stat.st_mtime_ns, stat.st_size))
+
+
+def files(folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """Device ids (= file names) to files: the catalogue, then the user's folders, which may not redefine one."""
+    found = {path.stem: path for path in sorted(CATALOG.glob("*.toml"))}
+    for folder in folders:
+        if not folder.is_dir():
+            raise RequestError(f"devices folder {folder} is not a folder")
+        for path in sorted(folder.glob("*.toml")):
+            if path.stem in found:
+                raise _fail(path, f"id: {path.stem!r} is already defined by {found[path.stem].parent.name}/")
+            found[path.stem] = path
+    return found
+
+
+def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
+    """The device a user means by `id`, `id:power_mode`, an alias or a class. Raises RequestError."""
+    base, _, mode = name.strip().partition(":")
+    available = files(folders)
+    path = available.get(CLASSES.get(base.lower(), base)) or _by_alias(base, available)
+    if path is None:
+        raise unknown("device", base, [*available, *CLASSES], listing="`hwexplorer devices` lists them")
+    return in_mode(path, _read(path), mode)
+
+
+def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
+    folded = name.casefold()
+    for device_id, path in available.items():
+        if folded == device_id.casefold():
+            return path
+    for path in available.values():
+        try:
+            spec = _read(path)
+        except RequestError:  # another file's fault must not hide this device
+            continue
+        if folded in (alias.casefold() for alias in (spec.name, *spec.aliases)):
+            return path
+    return None
+
+
+def in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
+    """The device at one operating point ('' is its default)."""
+    if spec.id != path.stem:
+        raise _fail(path, f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
+    if mode and mode not in spec.power_modes:
+        if not spec.power_modes:
+            raise RequestError(f"device {spec.id} has no power modes, asked for {mode!r}")
+        raise unknown(f"power mode of {spec.id}", mode, spec.power_modes)
+    stated = {**spec.facts, **spec.power_modes[mode].facts} if mode else spec.facts
+    facts = _complete(path, spec, stated)
+    _check_physics(path, facts)
+    return Device(spec.id, spec.name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
+
+
+def load_all(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
+    """Every readable device, and one line for each file that is not: one bad file never hides the others."""
+    devices, errors = [], []
+    for path in files(folders).values():
+        try:
+            devices.append(in_mode(path, _read(path), ""))
+        except RequestError as error:
+            errors.append(str(error))
+    return devices, errors
+
+
+def sheet(device: Device) -> dict[str, Any]:
+    """The device as plain data: identity, every fact with source and quality, peaks."""
+    return {
+        "id": device.id,
+        "name": device.name,
+        "vendor": device.vendor,
+        "architecture": device.architecture,
+        "year": device.file.year,
+        "is_silicon": device.file.is_silicon,
+        "aliases": list(device.file.aliases),
+        "memory_technology": device.memory_technology,
+        "power_mode": device.power_mode or "default",
+        "power_modes": list(device.file.power_modes),
+        "unit_name": device.file.unit_name,
+        "facts": device.facts,
+        "fma_per_clock": device.file.fma_per_clock,
+        "peak_flops": {f"{unit}.{precision}": peak for (unit, precision), peak in device.peaks.items()},
+        "published_peak_flops": device.file.peak_flops,
+        "runs": device.file.runs,
+        "exceptions": device.file.exceptions,
+        "sources": device.file.sources,
+        "notes": list(device.file.notes),
+    }

@@ -1,0 +1,52 @@
+"""Fitted efficiencies: one per operator class and architecture, with their spread."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hardware.demand import Floats, OpClass
+
+PATH = Path(__file__).parent / "efficiency.toml"
+
+
+class Efficiency(msgspec.Struct, frozen=True):
+    """Per operator class, shape (3, classes): rows are nominal, low, high."""
+
+    compute: Floats
+    bandwidth: Floats
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[str, Any]:
+    with PATH.open("rb") as file:
+        return tomllib.load(file)
+
+
+@lru_cache(maxsize=8)
+def efficiency(architecture: str) -> Efficiency:
+    """The efficiencies of an architecture."""
+
+    def columns(section: dict[str, list[float]]) -> Floats:
+        return np.array([section.get(name, section["other"]) for name in OpClass.__members__]).T
+
+    data = table()[architecture]
+    return Efficiency(columns(data["compute"]), columns(data["bandwidth"]))
+
+
+@lru_cache(maxsize=1)
+def usable_cache() -> float:
+    """Share of the last on-chip level that a model's tensors can hold."""
+    return float(table()["usable_cache"]["value"])
+
+
+@lru_cache(maxsize=1)
+def layout_rates() -> tuple[float, float, float]:
+    """Rate of NCHW convolutions relative to channels last: nominal, fast end, slow end."""
+    nominal, low, high = table()["layout"]["nchw"]
+    return nominal, high, low

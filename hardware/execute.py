@@ -1,0 +1,167 @@
+"""Operators joined into kernels: time, power limit, and the share of each operator.
+
+A kernel takes `max(compute, memory) + overhead`; compute is the busier of matrix and vector unit, memory the
+slower of DRAM and the last on-chip level. If its dynamic energy would exceed the power limit in that time it is
+throttled: `t = max(t, E_dynamic / (P_limit - P_static))`.
+
+The time of a kernel is divided among its operators by their use of the resource that bounds it: an activation
+inside a kernel bound by the matrix unit is hidden and takes none; where the vector unit is the bound, it pays.
+The overhead belongs to the operator the kernel was started for. Energy follows events, so both add up exactly.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from hardware.coefficients import Coefficients, coefficients
+from hardware.demand import Demand, Floats, Ints
+from hardware.device import Device
+from hardware.events import EVENTS, INDEX
+from hardware.mapping import cpu, gpu, kpu, tpu
+from hardware.mapping.common import Mapping
+from hardware.plan import Plan
+
+MAPPINGS = {
+    "cpu": cpu.map_operators,
+    "gpu": gpu.map_operators,
+    "tpu": tpu.map_operators,
+    "kpu": kpu.map_operators,
+}
+
+# What bounds a kernel, in the order of `Execution.bound`.
+BOUNDS = ("compute", "memory", "launch", "power")
+COMPUTE, MEMORY, LAUNCH, POWER = range(4)
+# Finer: which resource.
+RESOURCES = ("matrix unit", "vector unit", "DRAM", "on-chip memory")
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """Kernels (k,) and operators (n,) of one model on one device.
+
+    `kernel_s` with overhead and throttling; `unthrottled_s` before the power limit; `busy_s` without overhead;
+    `kernel_ends_s` (2, k) at the fast and slow ends of the fitted efficiencies; `utilization` the busiest
+    unit's share of its peak; `latency_s`, `energy_j` per operator; `counts` (e, n) of all events.
+    """
+
+    mapping: Mapping
+    prices: Coefficients
+    kernel_s: Floats
+    unthrottled_s: Floats
+    busy_s: Floats
+    overhead_s: Floats
+    kernel_ends_s: Floats
+    kernel_compute_s: Floats
+    kernel_memory_s: Floats
+    bound: Ints
+    resource: Ints
+    utilization: Floats
+    latency_s: Floats
+    energy_j: Floats
+    counts: Floats
+
+
+def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: str) -> Execution:
+    """Run the demand on the device. `execution` is 'eager' (the host dispatches every kernel) or 'fused'."""
+    mapping = MAPPINGS[device.architecture](demand, device, plan, layout)
+    prices = coefficients(device, plan)
+    resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
+    busy_ends = resources.max(axis=1)
+    overhead, floor = _overhead(device, execution)
+    ends = np.maximum(busy_ends + overhead, floor)
+    busy, unthrottled = busy_ends[0], ends[0]
+    resource = resources[0].argmax(axis=0)
+
+    counts = _timed_counts(demand, device, mapping, execution, busy + device.launch_s, resource)
+    dynamic = demand.per_kernel(prices.value @ counts)
+    static_w = float(prices.value[_static(device)].sum())
+    kernel_s = np.maximum(unthrottled, dynamic / (device.power_limit_w - static_w))
+    throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
+
+    share = _share(demand, mapping, resource)
+    overhead_s = unthrottled - busy
+    latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
+    counts[_static(device)] = latency
+    ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
+    compute_s = resources[0, :2].max(axis=0)
+    memory_s = resources[0, 2:].max(axis=0)
+    return Execution(
+        mapping,
+        prices,
+        kernel_s,
+        unthrottled,
+        busy,
+        overhead_s,
+        np.maximum(ends[1:], dynamic / (device.power_limit_w - static_w)),
+        compute_s,
+        memory_s,
+        _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled),
+        resource,
+        ideal / kernel_s,
+        latency,
+        prices.value @ counts,
+        counts,
+    )
+
+
+def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
+    """Seconds each kernel needs of each resource, shape (3, 4, k), for nominal, fast and slow efficiencies."""
+    chip = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape)
+    per_op = np.stack([mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip], axis=1)
+    if demand.n_kernels == demand.n:
+        return per_op
+    flat = per_op.reshape(12, demand.n)
+    index = demand.kernel + demand.n_kernels * np.arange(12)[:, None]
+    sums = np.bincount(index.ravel(), flat.ravel(), minlength=12 * demand.n_kernels)
+    return sums.reshape(3, 4, demand.n_kernels)
+
+
+def _overhead(device: Device, execution: str) -> tuple[float, float]:
+    """Seconds added to each kernel, and the least a kernel can take.
+
+    An accelerator overlaps execution with the host's dispatch of the next kernel, so dispatch is a floor; a CPU
+    dispatches on the cores that compute, so it adds.
+    """
+    if execution == "fused":
+        return device.launch_s, 0.0
+    if device.architecture == "cpu":
+        return device.launch_s + device.dispatch_s, 0.0
+    return device.launch_s, device.dispatch_s
+
+
+def _static(device: Device) -> slice:
+    """Rows of the static events: the last two of every taxonomy, counted in seconds."""
+    return slice(len(EVENTS[device.architecture]) - 2, None)
+
+
+def _timed_counts(
+    demand: Demand, device: Device, mapping: Mapping, execution: str, active_s: Floats, resource: Ints
+) -> Floats:
+    """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
+    counts, row = mapping.counts, INDEX[device.architecture]
+    units = demand.per_kernel(np.where(demand.head, mapping.units, 0.0))
+    if device.architecture == "tpu":
+        units = units / device.arrays_per_unit
+    # A kernel bound by memory keeps its units spinning on loads: at least the share that issues them.
+    cycles = active_s * device.clock_hz * np.minimum(np.maximum(units, 1.0), device.units)
+    counts[row["clock.unit_cycles"]] = _share(demand, mapping, resource) * cycles[demand.kernel]
+    if execution == "eager":
+        label = {"gpu": "launch.host_dispatch", "cpu": "pipeline.operator_dispatch"}.get(device.architecture)
+        if label:
+            counts[row[label]] = demand.head
+    return counts
+
+
+def _share(demand: Demand, mapping: Mapping, resource: Ints) -> Floats:
+    """Each operator's share of its kernel's busy time: its part of the resource that bounds the kernel."""
+    if demand.n_kernels == demand.n:
+        return np.ones(demand.n)
+    needs = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])
+    need = needs[resource[demand.kernel], np.arange(demand.n)]
+    total = demand.per_kernel(need)[demand.kernel]
+    return np.where(total > 0, need / np.where(total > 0, total, 1.0), demand.head)
+
+
+def _bound(compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats) -> Ints:
+    largest = np.stack([compute, memory, overhead]).argmax(axis=0)
+    return np.where(kernel > unthrottled * (1 + 1e-9), POWER, largest)

@@ -1,0 +1,94 @@
+"""The facts a device file may state: name, unit, who needs it, and how a missing one is derived.
+
+A fact that a file leaves empty stays empty in the file. Where this table has a rule the value is derived by
+it and marked `derived`; a required fact without a rule is an error that names file and field.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+ARCHITECTURES = ("cpu", "gpu", "tpu", "kpu")
+_ALL = frozenset(ARCHITECTURES)
+
+
+class Field(msgspec.Struct, frozen=True):
+    """`rule` is a product: a factor times another field (or 1): 'tdp_w * 0.12'. `why` justifies it."""
+
+    name: str
+    unit: str
+    architectures: frozenset[str] = _ALL
+    base: str = ""
+    factor: float | dict[str, float] = 1.0
+    required: bool = False
+    why: str = ""
+
+
+def _need(name: str, unit: str, *archs: str) -> Field:
+    return Field(name, unit, frozenset(archs) or _ALL, required=True)
+
+
+def _derive(name: str, unit: str, base: str, factor: float | dict[str, float], why: str, *archs: str) -> Field:
+    return Field(name, unit, frozenset(archs) or _ALL, base, factor, True, why)
+
+
+def _optional(name: str, unit: str, *archs: str) -> Field:
+    return Field(name, unit, frozenset(archs) or _ALL)
+
+
+FIELDS: dict[str, Field] = {
+    field.name: field
+    for field in (
+        _need("process_nm", "nm"),
+        _need("units", "count"),
+        _need("clock_hz", "Hz"),
+        _derive("vector_clock_hz", "Hz", "clock_hz", 1.0, "vector units run at the clock of the device"),
+        _need("memory_bytes", "byte"),
+        _need("memory_bandwidth", "byte/s"),
+        _optional("memory_bus_bits", "bit"),
+        _optional("memory_transfer_rate", "transfer/s"),
+        _need("tdp_w", "W"),
+        _derive("power_limit_w", "W", "tdp_w", 1.0, "without a published sustained limit the TDP is the limit"),
+        _derive(
+            "idle_w",
+            "W",
+            "tdp_w",
+            {"cpu": 0.20, "gpu": 0.12, "tpu": 0.30, "kpu": 0.10},
+            "idle shares of TDP: GPUs 10-18 % measured, TPU v1-v4 and servers higher, KPU as specified",
+        ),
+        _derive(
+            "active_w",
+            "W",
+            "tdp_w",
+            {"cpu": 0.40, "gpu": 0.22, "tpu": 0.15, "kpu": 0.12},
+            "clock tree, schedulers and uncore of a busy device beyond idle: spinning or spin-waiting devices "
+            "draw about this share of TDP before any arithmetic",
+        ),
+        _derive(
+            "dispatch_s",
+            "s",
+            "",
+            {"cpu": 6e-6, "gpu": 9e-6, "tpu": 9e-6, "kpu": 9e-6},
+            "host time to issue one operator from a framework in eager mode",
+        ),
+        _derive(
+            "launch_s",
+            "s",
+            "",
+            {"cpu": 4e-6, "gpu": 2.5e-6, "tpu": 1.0e-6, "kpu": 0.5e-6},
+            "start and end of one kernel on the device: fork and join of threads, grid launch and drain, program step",
+        ),
+        _need("l1_bytes_per_unit", "byte", "cpu", "gpu"),
+        _need("l2_bytes", "byte", "cpu", "gpu"),
+        _derive("l3_bytes", "byte", "l2_bytes", 1.0, "no third level: the second is the last", "cpu"),
+        _derive("registers_bytes_per_unit", "byte", "", 262144.0, "64 K 32-bit registers per SM", "gpu"),
+        _derive("threads_per_unit", "count", "", 2048.0, "resident threads per SM", "gpu"),
+        _derive("blocks_per_unit", "count", "", 32.0, "resident blocks per SM", "gpu"),
+        _need("array_rows", "count", "tpu", "kpu"),
+        _need("array_columns", "count", "tpu", "kpu"),
+        _need("arrays_per_unit", "count", "tpu"),
+        _need("vector_memory_bytes_per_unit", "byte", "tpu"),
+        _need("scratchpad_bytes", "byte", "tpu", "kpu"),
+        _need("tile_memory_bytes", "byte", "kpu"),
+    )
+}

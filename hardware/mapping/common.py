@@ -1,0 +1,273 @@
+"""What all mappings share: off-chip traffic through a capacity, tiles and waves, vector work."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
+from hardware.device import Device
+from hardware.efficiency import efficiency, layout_rates, usable_cache
+from hardware.events import EVENTS, INDEX
+from hardware.plan import Plan
+
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+CONTRACTIONS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
+
+
+@lru_cache(maxsize=1)
+def assumptions() -> dict[str, Any]:
+    with Path(__file__).with_name("assumptions.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+@lru_cache(maxsize=64)
+def assumed(section: str, name: str) -> float:
+    """The value of a structural constant of hardware/mapping/assumptions.toml."""
+    return float(assumptions()[section][name]["value"])
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """Bytes per operator, shape (n,). `dram_*` cross the memory interface; `chip_*` cross the last on-chip
+    level, whether or not they came from memory."""
+
+    dram_read: Floats
+    dram_write: Floats
+    chip_read: Floats
+    chip_write: Floats
+    weight_read: Floats
+
+
+class Tiling(msgspec.Struct, frozen=True):
+    """The chosen tiles, per operator, shape (n,); zero where an operator is no contraction.
+
+    `seconds` at the full rate of a unit; `blocks` tiles in all; `waves` rounds over the units; `units`
+    units busy in the fullest round; `split` ways K is divided."""
+
+    seconds: Floats
+    blocks: Floats
+    waves: Floats
+    units: Floats
+    tile_m: Floats
+    tile_n: Floats
+    split: Floats
+
+
+class Mapping(msgspec.Struct, frozen=True):
+    """What a device does with each operator, before operators are joined into kernels.
+
+    `matrix_s`, `vector_s` seconds on each kind of unit; `dram_s`, `chip_s` seconds at each memory level;
+    `ideal_s` seconds at the full peak of the unit it runs on; `on_matrix` which unit runs the contraction;
+    `units` units busy; `counts` (e, n) events, those that need the final time still zero.
+    The leading axis of the four times is (nominal, fast end, slow end) of the fitted efficiencies.
+    """
+
+    matrix_s: Floats
+    vector_s: Floats
+    dram_s: Floats
+    chip_s: Floats
+    matrix_ideal_s: Floats
+    vector_ideal_s: Floats
+    on_matrix: Bools
+    units: Floats
+    traffic: Traffic
+    tiling: Tiling
+    counts: Floats
+
+
+def traffic(demand: Demand, device: Device) -> Traffic:
+    """Bytes that reach memory, given what the last on-chip level can hold.
+
+    A transfer hits as far as its data and all that was touched since still fit (LRU); a contraction whose
+    operands both exceed half the level reads the cheaper one again per panel of the other.
+    """
+    capacity = device.last_level_bytes * usable_cache()
+    size = demand.transfer_bytes
+    room = np.maximum(capacity - demand.transfer_distance, 0.0)
+    missed = np.maximum(size - room, 0.0)
+    activations = demand.per_op(missed, READ)
+    weights = demand.per_op(missed, READ_WEIGHT)
+    dram_write = demand.per_op(missed, WRITE)
+    chip_activations = demand.per_op(size, READ)
+    chip_weights = demand.per_op(size, READ_WEIGHT)
+    again = reread(demand, chip_activations + chip_weights, capacity)
+    return Traffic(
+        activations + weights + again,
+        dram_write,
+        chip_activations + chip_weights + again,
+        demand.per_op(size, WRITE),
+        weights,
+    )
+
+
+def reread(demand: Demand, operand_bytes: Floats, capacity: float) -> Floats:
+    """Bytes read again because neither operand of a contraction fits on chip beside the other."""
+    g, m, n, k = demand.gemm
+    right = g * k * n * demand.element_bytes
+    left = np.minimum(g * m * k * demand.element_bytes, np.maximum(operand_bytes - right, 0.0))
+    groups = np.maximum(g, 1.0)
+    passes_left = np.maximum(2.0 * right / groups / capacity, 1.0)
+    passes_right = np.maximum(2.0 * left / groups / capacity, 1.0)
+    return np.minimum(left * (passes_left - 1.0), right * (passes_right - 1.0))
+
+
+def tile(
+    gemm: Floats,
+    tiles: Floats,
+    splits: tuple[int, ...],
+    units: float,
+    macs_per_s: Floats | float,
+    k_step: float,
+) -> Tiling:
+    """The fastest of the candidate tiles for each contraction (G, M, N, K), with K split or not.
+
+    `tiles` (t, 3): rows, columns, relative rate. `macs_per_s` is one unit's. All terms are ceilings of the
+    sizes, so the minimum over candidates never falls when a size grows.
+    """
+    g, m, n, k = gemm
+    tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
+    split = np.array(splits, dtype=np.float64)[None, :, None]
+    blocks = g * np.ceil(m / tm) * np.ceil(n / tn) * split
+    waves = np.ceil(blocks / units)
+    depth = np.ceil(k / split / k_step) * k_step
+    rate = rate * np.where(split > 1, assumptions()["tiles"]["split_rate"], 1.0)
+    seconds = waves * tm * tn * depth / (rate * macs_per_s)
+    flat = seconds.reshape(-1, seconds.shape[-1])
+    best = flat.argmin(axis=0)
+    columns = np.arange(flat.shape[1])
+    t_index, s_index = np.divmod(best, len(splits))
+    chosen_blocks = blocks.reshape(flat.shape)[best, columns]
+    return Tiling(
+        flat[best, columns],
+        chosen_blocks,
+        waves.reshape(flat.shape)[best, columns],
+        np.minimum(chosen_blocks, units),
+        tiles[t_index, 0],
+        tiles[t_index, 1],
+        split[0, s_index, 0],
+    )
+
+
+def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
+    """Seconds of element-wise work at the vector units' full rate, in rounds of blocks; and units busy."""
+    per_block = assumed("common", "elements_per_block")
+    blocks = np.ceil(np.maximum(demand.elements, 1.0) / per_block)
+    rounds = np.ceil(blocks / device.units)
+    per_element = flops / np.maximum(demand.elements, 1.0)
+    # A unit works a whole block even if the last is partly empty; small tensors leave units idle.
+    unit_rate = peak_flops / device.units
+    full = rounds * np.minimum(per_block, np.maximum(demand.elements, 1.0)) * per_element / unit_rate
+    return full, np.minimum(blocks, device.units)
+
+
+def vector_work(demand: Demand) -> Floats:
+    """Vector-unit FLOP slots per operator: element-wise arithmetic plus the slots of special functions."""
+    return demand.vector_flops + demand.special * (assumed("common", "special_flops") - 1.0)
+
+
+def rates(device: Device, demand: Demand) -> tuple[Floats, Floats]:
+    """Compute and bandwidth efficiencies per operator, shape (3, n): nominal, high end, low end."""
+    table = efficiency(device.architecture)
+    order = [0, 2, 1]
+    return table.compute[order][:, demand.op_class], table.bandwidth[order][:, demand.op_class]
+
+
+def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
+    """Seconds per operator at the memory interface (3, n) and at the last on-chip level (n,)."""
+    dram = (flow.dram_read + flow.dram_write) / (device.memory_bandwidth * bandwidth)
+    ratio = float(assumptions()["last_level_bandwidth"][device.architecture]["value"])
+    chip = (flow.chip_read + flow.chip_write) / (device.memory_bandwidth * ratio)
+    return dram, chip
+
+
+def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]]:
+    """A zero count matrix (e, n) for the device's taxonomy and the row of each event label."""
+    return np.zeros((len(EVENTS[device.architecture]), demand.n)), INDEX[device.architecture]
+
+
+def fma(device: Device, unit: str, format_: str) -> float:
+    """MAC/s of one unit (core, SM, tile) at full rate; the vector unit's where there is no such matrix format."""
+    peak = device.peaks.get((unit, format_)) or device.peaks.get(("vector", format_))
+    return (peak or device.peaks["vector", "fp32"]) / 2.0 / device.units
+
+
+@lru_cache(maxsize=8)
+def candidates(architecture: str) -> tuple[Floats, tuple[int, ...]]:
+    """Candidate tiles (t, 3) and ways to split K."""
+    data = assumptions()["tiles"]
+    return np.array(data[architecture], dtype=np.float64), tuple(data[f"splits_{architecture}"])
+
+
+def contraction_formats(demand: Demand, plan: Plan) -> np.ndarray[Any, np.dtype[np.str_]]:
+    """'matrix' or 'vector' per operator: the unit the plan gives its contraction ('' for none)."""
+    conv = (demand.op_class == OpClass.CONV) | (demand.op_class == OpClass.DEPTHWISE)
+    unit = np.where(conv, plan.convolution[0], plan.contraction[0])
+    return np.where(demand.macs > 0, unit, "")
+
+
+CountEvents = Callable[[Demand, Device, Plan, Traffic, Tiling, Bools, Floats], Floats]
+
+
+def assemble(
+    demand: Demand,
+    device: Device,
+    plan: Plan,
+    layout: str,
+    flow: Traffic,
+    matrix: Tiling,
+    vector: Tiling,
+    on_matrix: Bools,
+    count_events: CountEvents,
+) -> Mapping:
+    """Join tilings, vector work, traffic and counts into a Mapping."""
+    compute_rate, bandwidth = rates(device, demand)
+    if device.architecture == "gpu" and layout == "nchw":
+        nchw = np.array(layout_rates())[:, None]
+        compute_rate = np.where(on_matrix & (demand.op_class == OpClass.CONV), compute_rate * nchw, compute_rate)
+    matrix_peak = 2.0 * device.units * fma(device, "matrix", plan.matrix)
+    vector_mac_peak = 2.0 * device.units * fma(device, "vector", plan.vector_mac)
+    vector_peak = 2.0 * device.units * fma(device, "vector", plan.vector)
+    contraction = demand.macs > 0
+    # A contraction without GEMM dimensions (recurrent cells) runs at the rate of its unit, untiled.
+    padded = np.prod(demand.gemm, axis=0)
+    scale = np.where(padded > 0, demand.macs / np.maximum(padded, 1.0), 0.0)
+    ideal = 2.0 * demand.macs / np.where(on_matrix, matrix_peak, vector_mac_peak)
+    tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale
+    contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
+    elementwise_s, vector_units = vector_seconds(demand, device, vector_work(demand), vector_peak)
+    other = efficiency(device.architecture).compute[[0, 2, 1], OpClass.ELEMENTWISE][:, None]
+    matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
+    vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
+    dram_s, chip_s = memory_seconds(device, flow, bandwidth)
+    chosen = Tiling(
+        *(
+            np.where(contraction, np.where(on_matrix, getattr(matrix, name), getattr(vector, name)), 0.0)
+            for name in Tiling.__struct_fields__
+        )
+    )
+    units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
+    return Mapping(
+        matrix_s,
+        vector_s,
+        dram_s,
+        chip_s,
+        np.where(on_matrix, ideal, 0.0),
+        np.where(on_matrix, 0.0, ideal) + demand.vector_flops / vector_peak,
+        on_matrix,
+        units,
+        flow,
+        chosen,
+        count_events(demand, device, plan, flow, chosen, on_matrix, units),
+    )
+
+
+def total_units(device: Device) -> float:
+    """Units that blocks are dealt to: arrays on a TPU, else cores, SMs or tiles."""
+    return device.units * (device.arrays_per_unit if device.architecture == "tpu" else 1.0)

@@ -1,0 +1,105 @@
+"""GPU, data-parallel SIMT: grids of blocks in waves over SMs, tensor cores where the format allows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardware.demand import Demand, Floats, OpClass
+from hardware.device import Device
+from hardware.mapping.common import (
+    Bools,
+    Mapping,
+    Tiling,
+    Traffic,
+    assemble,
+    assumed,
+    candidates,
+    contraction_formats,
+    empty_counts,
+    fma,
+    tile,
+    traffic,
+)
+from hardware.plan import Plan
+
+
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
+    """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
+    tiles, splits = candidates("gpu")
+    vector = tile(demand.gemm, tiles, splits, device.units, fma(device, "vector", plan.vector_mac), 8.0)
+    on_matrix = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
+    if on_matrix.any():
+        step = 64.0 / plan.element_bytes  # tensor-core main loops step K by at least 64 bytes
+        matrix = tile(demand.gemm, tiles, splits, device.units, fma(device, "matrix", plan.matrix), step)
+    else:
+        matrix = vector
+    flow = traffic(demand, device)
+    return assemble(demand, device, plan, layout, flow, matrix, vector, on_matrix, _counts)
+
+
+def _counts(
+    demand: Demand,
+    device: Device,
+    plan: Plan,
+    flow: Traffic,
+    tiling: Tiling,
+    on_matrix: Bools,
+    units: Floats,
+) -> Floats:
+    """Events of each operator: warp instructions from MACs, FLOPs and bytes; operand traffic from the tiles."""
+    counts, row = empty_counts(device, demand)
+    tensor_macs = demand.macs * on_matrix
+    cuda_macs = demand.macs - tensor_macs
+    matrix_instructions = tensor_macs / assumed("gpu", "matrix_instruction_macs")
+    integer = demand.elements * assumed("gpu", "integer_per_element")
+    moved = flow.chip_read + flow.chip_write
+    line = assumed("gpu", "warp_bytes")
+    lane_instructions = cuda_macs + demand.vector_flops + demand.special + integer
+    simt_instructions = lane_instructions / 32.0 + moved / line
+    instructions = simt_instructions + matrix_instructions
+    depth = demand.gemm[3] / np.maximum(tiling.split, 1.0)
+    blocks = np.where(
+        demand.macs > 0, tiling.blocks, np.ceil(demand.elements / assumed("common", "elements_per_block"))
+    )
+    staged = np.where(tiling.tile_m > 0, blocks * (tiling.tile_m + tiling.tile_n) * depth * plan.element_bytes, 0.0)
+    staged = np.where(demand.macs > 0, staged, 0.0)
+    warp_tile = assumed("gpu", "warp_tile")
+    reuse = np.maximum(tiling.tile_m * tiling.tile_n / warp_tile / np.maximum(tiling.tile_m + tiling.tile_n, 1.0), 1.0)
+    l2_read = np.maximum(staged, flow.chip_read)
+
+    counts[row["compute.tensor_core_mac"]] = tensor_macs
+    counts[row["compute.cuda_core_mac"]] = cuda_macs
+    counts[row["compute.cuda_core_flop"]] = demand.vector_flops
+    counts[row["compute.special_function"]] = demand.special
+    counts[row["compute.integer_address"]] = integer
+    counts[row["register.file_read"]] = (
+        matrix_instructions * assumed("gpu", "matrix_instruction_read_bytes") + lane_instructions * 12.0
+    )
+    counts[row["register.file_write"]] = (
+        matrix_instructions * assumed("gpu", "matrix_instruction_write_bytes") + lane_instructions * 4.0
+    )
+    for label in (
+        "register.operand_collector",
+        "pipeline.warp_fetch",
+        "pipeline.warp_decode",
+        "pipeline.warp_schedule",
+    ):
+        counts[row[label]] = instructions
+    counts[row["pipeline.block_schedule"]] = blocks * demand.head
+    counts[row["memory.shared_write"]] = staged
+    counts[row["memory.shared_read"]] = staged * reuse
+    counts[row["memory.l1_read"]] = np.where(demand.macs > 0, 0.0, flow.chip_read) + demand.local_bytes / 2.0
+    counts[row["memory.l1_write"]] = flow.chip_write
+    counts[row["memory.l2_read"]] = l2_read
+    counts[row["memory.l2_write"]] = flow.chip_write
+    counts[row["memory.dram_read"]] = flow.dram_read
+    counts[row["memory.dram_write"]] = flow.dram_write
+    counts[row["simt_control.divergence"]] = instructions * assumed("gpu", "divergent")
+    counts[row["simt_control.coalescing"]] = (l2_read + flow.chip_write) / line
+    counts[row["simt_control.barrier"]] = np.where(
+        demand.macs > 0, blocks * np.ceil(depth / assumed("gpu", "barrier_k_step")) * 2.0 * 8.0, blocks
+    )
+    counts[row["simt_control.coherence"]] = (l2_read + flow.chip_write) / line
+    counts[row["launch.kernel_launch"]] = demand.head
+    counts[row["launch.grid_drain"]] = np.where(demand.head, units, 0.0)
+    return counts

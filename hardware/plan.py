@@ -1,0 +1,99 @@
+"""What a device runs when it is asked for a precision: unit and format for each kind of work.
+
+A precision the device lacks is run as the device and its customary software would run it, and is marked.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from hardware.device import Device
+from hardware.errors import unknown
+from hardware.precision import PRECISIONS, STORED_BYTES, WIDER
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """`convolution` and `contraction` are (unit, format) for convolutions and for matrix products.
+
+    `matrix`, `vector_mac` and `vector` are the formats that price matrix MACs, MACs on the vector unit and
+    element-wise work. `stored` is the format of tensors in memory; `element_bytes` its width.
+    `marks` say in words what deviates from the request.
+    """
+
+    requested: str
+    stored: str
+    element_bytes: float
+    convolution: tuple[str, str]
+    contraction: tuple[str, str]
+    matrix: str
+    vector_mac: str
+    vector: str
+    marks: tuple[str, ...]
+
+
+def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, str] | None:
+    stated = device.file.runs.get(precision, {}).get(work)
+    if stated:
+        unit, _, format_ = stated.partition(":")
+        return unit, format_
+    tables = device.file.fma_per_clock
+    for unit in ("matrix", "vector"):
+        if precision in tables.get(unit, {}):
+            return unit, precision
+    return None
+
+
+def _resolve(device: Device, precision: str, work: str) -> tuple[str, str]:
+    for candidate in (precision, *WIDER[precision]):
+        found = _unit_and_format(device, candidate, work)
+        if found:
+            return found
+    return "vector", "fp32"  # every device file has it: checked on loading
+
+
+def _stored(device: Device, precision: str, contraction: str) -> str:
+    """Tensors are stored as asked where any unit reads that format, else in the format that is run."""
+    if precision in ("fp32", "tf32"):
+        return "fp32"
+    formats = {name for table in device.file.fma_per_clock.values() for name in table}
+    return precision if precision in formats else contraction
+
+
+def _vector(device: Device, stored: str) -> str:
+    table = device.file.fma_per_clock["vector"]
+    return next((name for name in (stored, *WIDER[stored]) if name in table), "fp32")
+
+
+def _marks(precision: str, stored: str, convolution: str, contraction: str, why: str) -> tuple[str, ...]:
+    marks = []
+    if precision != "tf32" and stored != precision:
+        marks.append(f"{precision} is not supported: runs as {contraction}")
+    elif contraction == convolution != precision:
+        marks.append(f"{precision} tensors, products run as {contraction}")
+    elif contraction != precision or convolution != precision:
+        marks.append(f"{precision}: convolutions run as {convolution}, matrix products as {contraction}")
+    if marks and why:
+        marks[0] += f" ({why})"
+    return tuple(marks)
+
+
+def plan(device: Device, precision: str) -> Plan:
+    """The plan for a requested precision. Raises RequestError for an unknown one."""
+    if precision not in PRECISIONS:
+        raise unknown("precision", precision, PRECISIONS)
+    cache: dict[str, Plan] = device.__dict__.setdefault("_plans", {})
+    if precision not in cache:
+        cache[precision] = _plan(device, precision)
+    return cache[precision]
+
+
+def _plan(device: Device, precision: str) -> Plan:
+    convolution = _resolve(device, precision, "convolution")
+    contraction = _resolve(device, precision, "contraction")
+    stored = _stored(device, precision, contraction[1])
+    vector = _vector(device, stored)
+    matrix = next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1])
+    vector_mac = next((f for unit, f in (contraction, convolution) if unit == "vector"), vector)
+    why = device.file.runs.get(precision, {}).get("why", "")
+    marks = _marks(precision, stored, convolution[1], contraction[1], why)
+    return Plan(precision, stored, STORED_BYTES[stored], convolution, contraction, matrix, vector_mac, vector, marks)
