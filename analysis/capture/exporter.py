@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -30,10 +31,19 @@ def export(module: Any, inputs: Sequence[Any], names: Sequence[str] = ()) -> Gra
     if any(p.device.type == "meta" for p in module.parameters()):
         module = module.to("meta")
     batch = torch.export.Dim("batch", min=1, max=_MAX_BATCH)
-    shapes = tuple({0: batch} if value.dim() else None for value in inputs)
+    shapes = _grouped(module, [{0: batch} if value.dim() else None for value in inputs])
     with export_settings():
         program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes, strict=False)
     return graph_of(program, labels, parameters, names)
+
+
+def _grouped(module: Any, shapes: list[Any]) -> tuple[Any, ...]:
+    """Dynamic shapes in the form of the signature: what goes into `*args` is one nested tuple."""
+    kinds = [parameter.kind for parameter in inspect.signature(module.forward).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        return tuple(shapes)
+    named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
+    return (*shapes[:named], tuple(shapes[named:]))
 
 
 def _labels(module: Any) -> dict[str, str]:

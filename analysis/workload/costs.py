@@ -163,8 +163,8 @@ MOVEMENT = {
         "clone contiguous reshape flatten copy repeat tile repeat_interleave flip fliplr flipud rot90 tril"
         " triu pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle im2col col2im diag"
         " diag_embed block_diag movedim resolve_conj view_as_complex view_as_real unfold_copy expand_copy"
-        " permute_copy view_copy slice_copy select_copy transpose_copy squeeze_copy unsqueeze_copy to_dense meshgrid"
-        " cartesian_prod combinations lift_fresh_copy lift_fresh as_strided_copy ravel",
+        " permute_copy view_copy slice_copy select_copy transpose_copy squeeze_copy unsqueeze_copy to_dense"
+        " meshgrid cartesian_prod combinations lift_fresh_copy lift_fresh as_strided_copy ravel",
     ),
     **_all("cat", "cat concat concatenate stack hstack vstack dstack column_stack"),
     **_all(
