@@ -10,6 +10,8 @@ import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 _PREFIXES = (
     (1e-18, "a"),
     (1e-15, "f"),
@@ -138,33 +140,52 @@ def delta(fraction: float | None) -> str:
     return f"{fraction * 100:+.0f} %" if abs(fraction) >= 0.0995 else f"{fraction * 100:+.1f} %"
 
 
-def format_column(values: Sequence[float | None], unit: str = "", decimals: int = 3) -> tuple[list[str], str]:
-    """All cells of a column with one prefix and one number of decimals, and the unit for its header.
+class Scale(msgspec.Struct, frozen=True):
+    """How every number of one column is written: factor, decimals, the unit for the header, and the width."""
+
+    factor: float = 1.0
+    places: int = 0
+    label: str = ""
+    width: int = 0
+
+    def cell(self, value: float | None) -> str:
+        special = _not_a_number(value)
+        if special is not None or value is None:
+            return special or MISSING
+        return _fixed(value / self.factor, self.places)
+
+
+def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3) -> Scale:
+    """One prefix and one number of decimals for a column, without formatting its cells.
 
     The largest value picks the prefix, the smallest asks for decimals (at most `decimals`), so that decimal
     points stand in line; what is still too small reads `<.001`, never 0.
     """
-    finite = [abs(v) for v in values if v is not None and math.isfinite(v) and v != 0]
-    if unit == "count" or not finite:
-        label = _PLAIN.get(unit) if unit in _PLAIN else prefix_for(0, unit)[1]
-        return [_cell(v, 1.0, 0) for v in values], label or ""
-    factor, label = prefix_for(max(finite), unit)
-    largest, smallest = max(finite) / factor, min(finite) / factor
-    if unit == "%":
-        places = 1
-    elif unit == "byte" and factor == 1.0:
-        places = 0
+    present = [v for v in values if v is not None and math.isfinite(v)]
+    finite = [abs(v) for v in present if v]
+    if not finite:
+        label = _PLAIN[unit] if unit in _PLAIN else ("" if unit == "count" else prefix_for(0, unit)[1])
+        return Scale(label=label, width=1)
+    if unit == "count":
+        scale = Scale()
     else:
+        factor, label = prefix_for(max(finite), unit)
+        largest, smallest = max(finite) / factor, min(finite) / factor
         least = _decimals(largest, 3)
         places = max(min(least, decimals), min(_decimals(smallest, 1), decimals, least + 1))
-    return [_cell(v, factor, places) for v in values], label
+        if unit == "%":
+            places = 1
+        elif unit == "byte" and factor == 1.0:
+            places = 0
+        scale = Scale(factor, places, label)
+    width = max(len(scale.cell(v)) for v in (max(present), min(present), min(finite)))
+    return Scale(scale.factor, scale.places, scale.label, width)
 
 
-def _cell(value: float | None, factor: float, places: int) -> str:
-    special = _not_a_number(value)
-    if special is not None or value is None:
-        return special or MISSING
-    return _fixed(value / factor, places)
+def format_column(values: Sequence[float | None], unit: str = "", decimals: int = 3) -> tuple[list[str], str]:
+    """All cells of a column in one scale, and the unit for its header."""
+    scale = scale_for(values, unit, decimals)
+    return [scale.cell(v) for v in values], scale.label
 
 
 def safe(text: object, limit: int = 2000) -> str:

@@ -1,0 +1,70 @@
+"""What the screen asks of the engine. Nothing here imports it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from hwexplorer.state import State
+from hwexplorer.views.plain import Plot, Table, Text
+
+
+class CaptureJob(Protocol):
+    """A model being captured elsewhere; `poll` never blocks."""
+
+    error: str
+
+    @property
+    def finished(self) -> bool: ...
+
+    def start(self) -> None: ...
+
+    def poll(self) -> tuple[str, float]:
+        """(what it is doing, fraction done); a negative fraction where that is not known."""
+        ...
+
+    def cancel(self) -> None: ...
+
+
+class Provider(Protocol):
+    """Pure functions of the state, each a few milliseconds; RequestError for a request that is wrong."""
+
+    def models(self, state: State) -> Table:
+        """Rows keyed by model name."""
+        ...
+
+    def compare(self, state: State) -> Table:
+        """Rows keyed by device, spelt as in `state.devices`."""
+        ...
+
+    def tree(self, state: State) -> Table:
+        """Every row, parents before children, in the order of `state.sort`.
+
+        The root's key is "", a subgraph's `layer1.0.conv1`, an operator's `layer1.0.conv1/bn1`. The first
+        column is the name; the first column of role 'bar' is the share that `.` follows.
+        """
+        ...
+
+    def events(self, state: State) -> Table:
+        """Events of node `state.at` on `state.on`: categories at depth 0, events at depth 1; footer: the sum."""
+        ...
+
+    def why(self, state: State) -> Text: ...
+
+    def plot(self, state: State) -> Plot:
+        """Points are keyed by operator."""
+        ...
+
+    def status(self, state: State) -> str:
+        """One short line: coverage and marks."""
+        ...
+
+    def ready(self, state: State) -> bool:
+        """False: the model has to be captured first, which takes seconds."""
+        ...
+
+    def capture(self, state: State) -> CaptureJob: ...
+
+    def export(self, state: State, view: str, path: Path, overwrite: bool) -> str:
+        """Write one view (a pane's name) atomically; the suffix picks the format. Returns what to say."""
+        ...
