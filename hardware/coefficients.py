@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import tomllib
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def _log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:
     points = sorted(points)
     if x <= points[0][0]:
         return points[0][1]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if x <= x1:
             w = math.log(x / x0) / math.log(x1 / x0)
             a, b, c = (math.exp((1 - w) * math.log(p) + w * math.log(q)) for p, q in zip(y0, y1, strict=True))

@@ -113,7 +113,7 @@ def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
     flat = per_op.reshape(12, demand.n)
     index = demand.kernel + demand.n_kernels * np.arange(12)[:, None]
     sums = np.bincount(index.ravel(), flat.ravel(), minlength=12 * demand.n_kernels)
-    return sums.reshape(3, 4, demand.n_kernels)
+    return sums.astype(np.float64, copy=False).reshape(3, 4, demand.n_kernels)
 
 
 def _overhead(device: Device, execution: str) -> tuple[float, float]:

@@ -60,6 +60,10 @@ class Tiling(msgspec.Struct, frozen=True):
     split: Floats
 
 
+_NONE = np.zeros(1)
+NO_TILES = Tiling(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
+
+
 class Mapping(msgspec.Struct, frozen=True):
     """What a device does with each operator, before operators are joined into kernels.
 
@@ -115,7 +119,8 @@ def reread(demand: Demand, operand_bytes: Floats, capacity: float) -> Floats:
     groups = np.maximum(g, 1.0)
     passes_left = np.maximum(2.0 * right / groups / capacity, 1.0)
     passes_right = np.maximum(2.0 * left / groups / capacity, 1.0)
-    return np.minimum(left * (passes_left - 1.0), right * (passes_right - 1.0))
+    again: Floats = np.minimum(left * (passes_left - 1.0), right * (passes_right - 1.0))
+    return again
 
 
 def tile(
@@ -125,11 +130,13 @@ def tile(
     units: float,
     macs_per_s: Floats | float,
     k_step: float,
+    fill_s: float = 0.0,
 ) -> Tiling:
     """The fastest of the candidate tiles for each contraction (G, M, N, K), with K split or not.
 
-    `tiles` (t, 3): rows, columns, relative rate. `macs_per_s` is one unit's. All terms are ceilings of the
-    sizes, so the minimum over candidates never falls when a size grows.
+    `tiles` (t, 3): rows, columns, relative rate. `macs_per_s` is one unit's; `fill_s` per row and column of a
+    tile is paid once to fill and drain a spatial pipeline. All terms are ceilings of the sizes, so the minimum
+    over candidates never falls when a size grows.
     """
     g, m, n, k = gemm
     tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
@@ -139,6 +146,8 @@ def tile(
     depth = np.ceil(k / split / k_step) * k_step
     rate = rate * np.where(split > 1, assumptions()["tiles"]["split_rate"], 1.0)
     seconds = waves * tm * tn * depth / (rate * macs_per_s)
+    if fill_s:
+        seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
     flat = seconds.reshape(-1, seconds.shape[-1])
     best = flat.argmin(axis=0)
     columns = np.arange(flat.shape[1])
@@ -165,6 +174,36 @@ def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: fl
     unit_rate = peak_flops / device.units
     full = rounds * np.minimum(per_block, np.maximum(demand.elements, 1.0)) * per_element / unit_rate
     return full, np.minimum(blocks, device.units)
+
+
+def vector_tiling(demand: Demand, device: Device, plan: Plan) -> Tiling:
+    """Contractions on the vector units. Depthwise ones have no reduction worth tiling: a lane per result."""
+    architecture = "gpu" if device.architecture == "gpu" else "cpu"
+    tiles, splits = candidates(architecture)
+    unit_rate = fma(device, "vector", plan.vector_mac)
+    step = 8.0 if architecture == "gpu" else 1.0
+    dense = tile(demand.gemm, tiles, splits, device.units, unit_rate, step)
+    depthwise = demand.op_class == OpClass.DEPTHWISE
+    if not depthwise.any():
+        return dense
+    peak = 2.0 * unit_rate * device.units
+    seconds, units = vector_seconds(demand, device, 2.0 * demand.macs, peak)
+    blocks = np.ceil(demand.elements / assumed("common", "elements_per_block"))
+    lanes = Tiling(
+        seconds,
+        blocks,
+        np.ceil(blocks / device.units),
+        units,
+        np.zeros(demand.n),
+        np.zeros(demand.n),
+        np.ones(demand.n),
+    )
+    return choose(depthwise, lanes, dense)
+
+
+def choose(take: Bools, a: Tiling, b: Tiling) -> Tiling:
+    """Per operator `a` where `take`, else `b`."""
+    return Tiling(*(np.where(take, getattr(a, name), getattr(b, name)) for name in Tiling.__struct_fields__))
 
 
 def vector_work(demand: Demand) -> Floats:
@@ -237,7 +276,7 @@ def assemble(
     contraction = demand.macs > 0
     # A contraction without GEMM dimensions (recurrent cells) runs at the rate of its unit, untiled.
     padded = np.prod(demand.gemm, axis=0)
-    scale = np.where(padded > 0, demand.macs / np.maximum(padded, 1.0), 0.0)
+    scale = np.where((padded > 0) & (demand.op_class != OpClass.DEPTHWISE), demand.macs / np.maximum(padded, 1.0), 1.0)
     ideal = 2.0 * demand.macs / np.where(on_matrix, matrix_peak, vector_mac_peak)
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
@@ -246,12 +285,7 @@ def assemble(
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
-    chosen = Tiling(
-        *(
-            np.where(contraction, np.where(on_matrix, getattr(matrix, name), getattr(vector, name)), 0.0)
-            for name in Tiling.__struct_fields__
-        )
-    )
+    chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(
         matrix_s,

@@ -19,16 +19,17 @@ from hardware.mapping.common import (
     fma,
     tile,
     traffic,
+    vector_tiling,
 )
 from hardware.plan import Plan
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
     """Each contraction on the faster of matrix and vector unit, tiled over cores; the rest on vector lanes."""
-    tiles, splits = candidates("cpu")
-    vector = tile(demand.gemm, tiles, splits, device.units, fma(device, "vector", plan.vector_mac), 1.0)
+    vector = vector_tiling(demand, device, plan)
     wants_matrix = contraction_formats(demand, plan) == "matrix"
     if wants_matrix.any():
+        tiles, splits = candidates("cpu")
         step = 64.0 / plan.element_bytes  # one tile row of AMX holds 64 bytes of K
         matrix = tile(demand.gemm, tiles, splits, device.units, fma(device, "matrix", plan.matrix), step)
     else:

@@ -19,16 +19,17 @@ from hardware.mapping.common import (
     fma,
     tile,
     traffic,
+    vector_tiling,
 )
 from hardware.plan import Plan
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
-    tiles, splits = candidates("gpu")
-    vector = tile(demand.gemm, tiles, splits, device.units, fma(device, "vector", plan.vector_mac), 8.0)
+    vector = vector_tiling(demand, device, plan)
     on_matrix = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
     if on_matrix.any():
+        tiles, splits = candidates("gpu")
         step = 64.0 / plan.element_bytes  # tensor-core main loops step K by at least 64 bytes
         matrix = tile(demand.gemm, tiles, splits, device.units, fma(device, "matrix", plan.matrix), step)
     else:

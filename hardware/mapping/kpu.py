@@ -13,22 +13,20 @@ from hardware.mapping.common import (
     Traffic,
     assemble,
     assumed,
-    candidates,
     contraction_formats,
     empty_counts,
     fma,
     tile,
     traffic,
+    vector_tiling,
 )
-from hardware.mapping.tpu import faster
 from hardware.plan import Plan
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
     array = domain_flow(demand, device, fma(device, "matrix", plan.matrix))
-    tiles, splits = candidates("cpu")
-    vector = tile(demand.gemm, tiles, splits, device.units, fma(device, "vector", plan.vector_mac), 1.0)
+    vector = vector_tiling(demand, device, plan)
     wants = contraction_formats(demand, plan) == "matrix"
     slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
     flow = traffic(demand, device)
@@ -41,30 +39,9 @@ def domain_flow(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
     A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round; K may be
     divided among idle tiles, whose partial results meet over the network.
     """
-    g, m, n, k = demand.gemm
     rows, columns = device.array_rows, device.array_columns
-    area = rows * columns
-    per_clock = macs_per_s / device.clock_hz
-    best: Tiling | None = None
-    for shape in (1.0, 2.0, 4.0, 8.0, columns):
-        for split in (1.0, 2.0, 4.0, 8.0):
-            r, c = rows * shape, columns / shape
-            blocks = g * np.ceil(m / r) * np.ceil(n / c) * split
-            rounds = np.ceil(blocks / device.units)
-            per_block = area * np.ceil(k / split) / per_clock
-            cycles = rounds * per_block + (r + c) * (rounds > 0) * (1.0 + (split > 1))
-            tiling = Tiling(
-                cycles / device.clock_hz,
-                blocks,
-                rounds,
-                np.minimum(blocks, device.units),
-                np.full_like(m, r),
-                np.full_like(m, c),
-                np.full_like(m, split),
-            )
-            best = tiling if best is None else faster(best, tiling)
-    assert best is not None
-    return best
+    shapes = np.array([[rows * stretch, columns / stretch, 1.0] for stretch in (1.0, 2.0, 4.0, 8.0, columns)])
+    return tile(demand.gemm, shapes, (1, 2, 4, 8), device.units, macs_per_s, 1.0, fill_s=1.0 / device.clock_hz)
 
 
 def _counts(
@@ -88,6 +65,9 @@ def _counts(
     operands = np.where(macs > 0, tiling.blocks * (tiling.tile_m + tiling.tile_n) * depth * width, 0.0)
     results = demand.elements * assumed("kpu", "accumulator_bytes") * np.maximum(tiling.split, 1.0)
     moved = flow.chip_read + flow.chip_write
+    # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
+    # of tiles, and makes one hop per tile that uses it.
+    fetched = np.maximum(operands / np.sqrt(device.units), flow.chip_read)
     into_tiles = np.maximum(operands, flow.chip_read)
     vector_operations = demand.vector_flops + vector_macs + demand.special
     wavefronts = np.where(macs > 0, tiling.blocks * depth, blocks)
@@ -99,16 +79,16 @@ def _counts(
     counts[row["tile.vector_flop"]] = demand.vector_flops
     counts[row["tile.special_function"]] = demand.special
     counts[row["tile.pe_register"]] = vector_operations * 3.0 * width
-    counts[row["tile_memory.read"]] = into_tiles + demand.local_bytes / 2.0
-    counts[row["tile_memory.write"]] = into_tiles + demand.local_bytes / 2.0
-    counts[row["shared_memory.read"]] = into_tiles
+    counts[row["tile_memory.read"]] = fetched + demand.local_bytes / 2.0
+    counts[row["tile_memory.write"]] = fetched + demand.local_bytes / 2.0
+    counts[row["shared_memory.read"]] = fetched
     counts[row["shared_memory.write"]] = flow.chip_read + flow.chip_write
     counts[row["dram.dram_read"]] = flow.dram_read
     counts[row["dram.dram_write"]] = flow.dram_write
     counts[row["dram.streamer_descriptor"]] = np.ceil(moved / assumed("kpu", "dma_bytes"))
-    counts[row["network_on_chip.hop"]] = (into_tiles + flow.chip_write) * assumed("kpu", "hops")
-    counts[row["network_on_chip.token_injection"]] = into_tiles + flow.chip_write
-    counts[row["network_on_chip.token_extraction"]] = into_tiles + flow.chip_write
+    counts[row["network_on_chip.hop"]] = into_tiles + (fetched + flow.chip_write) * assumed("kpu", "hops")
+    counts[row["network_on_chip.token_injection"]] = fetched + flow.chip_write
+    counts[row["network_on_chip.token_extraction"]] = fetched + flow.chip_write
     counts[row["domain_flow.domain_tracking"]] = wavefronts
     counts[row["domain_flow.wavefront_setup"]] = blocks
     counts[row["domain_flow.program_load"]] = demand.head

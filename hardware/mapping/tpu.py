@@ -13,12 +13,12 @@ from hardware.mapping.common import (
     Traffic,
     assemble,
     assumed,
-    candidates,
+    choose,
     contraction_formats,
     empty_counts,
     fma,
-    tile,
     traffic,
+    vector_tiling,
 )
 from hardware.plan import Plan
 
@@ -26,8 +26,7 @@ from hardware.plan import Plan
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
     """Contractions on the arrays unless the vector unit is faster (depthwise); the rest on the vector unit."""
     array = systolic(demand, device, fma(device, "matrix", plan.matrix))
-    tiles, splits = candidates("cpu")
-    vector = tile(demand.gemm, tiles, splits, device.units, fma(device, "vector", plan.vector_mac), 1.0)
+    vector = vector_tiling(demand, device, plan)
     wants = contraction_formats(demand, plan) == "matrix"
     slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
     flow = traffic(demand, device)
@@ -62,15 +61,9 @@ def systolic(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
             np.full_like(m, columns),
             np.ones_like(m),
         )
-        best = tiling if best is None else faster(best, tiling)
+        best = tiling if best is None else choose(tiling.seconds < best.seconds, tiling, best)
     assert best is not None
     return best
-
-
-def faster(a: Tiling, b: Tiling) -> Tiling:
-    """Per operator the tiling of fewer seconds; the first where equal."""
-    take = b.seconds < a.seconds
-    return Tiling(*(np.where(take, getattr(b, name), getattr(a, name)) for name in Tiling.__struct_fields__))
 
 
 def _counts(
