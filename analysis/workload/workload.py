@@ -84,7 +84,7 @@ class Tensors(msgspec.Struct, frozen=True):
     is_output: Bools
 
 
-class Workload(msgspec.Struct, frozen=True):
+class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` says where it came from."""
 
     name: str

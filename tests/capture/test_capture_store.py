@@ -1,0 +1,230 @@
+"""Shipped captures, cache and capture subprocess: what happens when all is well, and when it is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from analysis.workload import job as job_module
+from analysis.workload import store, zoo
+from analysis.workload.errors import CaptureCancelledError, CaptureError
+from analysis.workload.workload import encode
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(folder))
+    return folder
+
+
+def no_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object) -> None:
+        raise AssertionError("a capture was started")
+
+    monkeypatch.setattr(job_module.CaptureJob, "start", refuse)
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_shipped_captures_need_neither_torch_nor_textual() -> None:
+    code = (
+        "import sys; from analysis.workload import store, zoo; store.load('resnet50'); zoo.models();"
+        "print([m for m in ('torch', 'torchvision', 'textual', 'sympy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_another_size_is_captured_with_progress_then_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    phases: list[tuple[str, float]] = []
+    assert not store.is_ready("resnet18", 96)
+    workload = store.load("resnet18", 96, progress=lambda phase, fraction: phases.append((phase, fraction)))
+    assert workload.image_size == 96
+    assert workload.inputs[0].shape == ("batch", 3, 96, 96)
+    assert {"import", "build", "export"} <= {phase for phase, _ in phases}
+    assert [fraction for _, fraction in phases] == sorted(fraction for _, fraction in phases)
+    assert len(list(cache.iterdir())) == 1
+    assert store.is_ready("resnet18", 96)
+    no_capture(monkeypatch)
+    assert encode(store.load("resnet18", 96)) == encode(workload)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "shufflenet_v2_x0_5", "attention_head"])
+def test_captured_afresh_equals_shipped(name: str) -> None:
+    job = store.capture_job(name)
+    job.start()
+    fresh, shipped = job.result(timeout=120), store.load(name)
+    assert fresh.operators.path == shipped.operators.path
+    assert encode(fresh) == encode(shipped)
+
+
+def damaged(data: bytes) -> list[bytes]:
+    return [b"", b"\x00" * 100, data[: len(data) // 2], data[:-1] + b"\xff", store.gzip.compress(b"other")]
+
+
+def test_a_corrupt_cache_file_is_ignored_and_rebuilt(cache: Path) -> None:
+    spec = "layer_norm:sequence=3,width=8"
+    good = store.load(spec)
+    (path,) = cache.iterdir()
+    for data in damaged(path.read_bytes()):
+        path.write_bytes(data)
+        assert not store.is_ready(spec)
+        assert store.ready(spec) is None
+    path.write_bytes(b"broken")
+    assert encode(store.load(spec)) == encode(good)
+    assert store.is_ready(spec)
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A file in the folder's place: nothing can be written there, not even by root.
+    (tmp_path / "occupied").write_text("")
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "occupied" / "cache"))
+    assert not store.keep("conv2d", None, store.load("conv2d"))
+    assert not store.is_ready("conv2d:size=9")
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(locked))
+    monkeypatch.setattr(store.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(13, "read-only")))
+    assert not store.keep("conv2d", None, store.load("conv2d"))
+    assert not list(locked.iterdir())
+
+
+def test_a_damaged_shipped_file_is_recaptured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_SHIPPED", tmp_path)
+    (tmp_path / "layer_norm.msgpack.gz").write_bytes(b"broken")
+    assert store.ready("layer_norm") is None
+
+
+def test_writers_at_once_leave_one_whole_file(cache: Path) -> None:
+    workload = store.load("resnet50")
+    seen: list[bool] = []
+    with ThreadPoolExecutor(8) as pool:
+        writes = [pool.submit(store.keep, "resnet50", 100, workload) for _ in range(40)]
+        while not all(write.done() for write in writes):
+            found = list(cache.glob("resnet50-100-*")) if cache.exists() else []
+            seen.extend(store._read(path) is not None for path in found)
+    assert all(write.result() for write in writes)
+    assert all(seen)
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_the_cache_key_knows_versions_rules_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = zoo.parse("resnet18")
+    paths = {store._cache_path(spec, 96), store._cache_path(spec, 97)}
+    monkeypatch.setattr(store, "RULES", store.RULES + 1)
+    paths.add(store._cache_path(spec, 96))
+    monkeypatch.setattr(store, "_version", lambda package: "0.0")
+    paths.add(store._cache_path(spec, 96))
+    assert len(paths) == 4
+
+
+def test_cancel_kills_the_subprocess_at_once(cache: Path) -> None:
+    job = store.capture_job("regnet_y_16gf", 320)
+    job.start()
+    while job.progress[0] == "start" and not job.done:
+        time.sleep(0.01)
+    assert job._process is not None
+    group = job._process.pid
+    assert alive(group)
+    start = time.perf_counter()
+    job.cancel()
+    assert job.wait(5)
+    assert time.perf_counter() - start < 1
+    with pytest.raises(CaptureCancelledError, match="cancelled"):
+        job.result()
+    assert not alive(group)
+    assert not cache.exists() or not list(cache.iterdir())
+    job.cancel()  # a second time changes nothing
+
+
+def test_cancel_before_start_never_starts() -> None:
+    job = store.capture_job("resnet18", 64)
+    job.cancel()
+    job.start()
+    assert job.done
+    assert job._process is None
+    with pytest.raises(CaptureCancelledError):
+        job.result()
+
+
+def test_load_can_be_cancelled_from_another_thread() -> None:
+    cancel = threading.Event()
+    threading.Timer(0.3, cancel.set).start()
+    start = time.perf_counter()
+    with pytest.raises(CaptureCancelledError):
+        store.load("resnet152", 320, cancel=cancel)
+    assert time.perf_counter() - start < 2
+
+
+def test_a_capture_that_takes_too_long_is_stopped() -> None:
+    with pytest.raises(CaptureError, match="longer than"):
+        store.load("resnet18", 64, timeout=0.2)
+
+
+def test_the_subprocess_ends_with_its_parent() -> None:
+    code = (
+        "import os, time; from analysis.workload import store;"
+        "job = store.capture_job('regnet_y_16gf', 320); job.start();"
+        "print(job._process.pid, flush=True); time.sleep(0.5); os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    group = int(done.stdout)
+    deadline = time.monotonic() + 5
+    while alive(group) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(group)
+
+
+def fake_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    monkeypatch.setattr(job_module.CaptureJob, "_command", lambda self: [sys.executable, "-c", code])
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import sys; sys.exit(7)", "code 7"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "signal 9.*memory"),
+        ("print('flood\\n' * 10)", "unreadable"),
+        ("print('{\"bytes\": 5}')", "ended with code 0"),
+        ("print('{\"bytes\": 5}'); print('short' * 9)", "unreadable"),
+        ('print(\'{"error": "ValueError: no such thing"}\')', "no such thing"),
+    ],
+)
+def test_a_child_that_misbehaves_gives_one_line(monkeypatch: pytest.MonkeyPatch, code: str, message: str) -> None:
+    fake_child(monkeypatch, code)
+    with pytest.raises(CaptureError, match=message) as caught:
+        store.load("resnet18", 64)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_torch_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CaptureError, match=r"pip install 'hwexplorer\[torch\]'"):
+        store.load("resnet18", 64)
+
+
+def test_the_working_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "analysis").mkdir()
+    (tmp_path / "analysis" / "__init__.py").write_text("raise SystemExit('wrong package')")
+    monkeypatch.chdir(tmp_path)
+    assert store.load("layer_norm:width=16").parameters == 32
+
+
+def test_a_failing_constructor_is_one_line() -> None:
+    with pytest.raises(CaptureError, match=r"heads=3.*divisible") as caught:
+        store.load("transformer_block:width=7,heads=3")
+    assert "\n" not in str(caught.value)
