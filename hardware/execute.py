@@ -19,7 +19,7 @@ from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
 from hardware.events import EVENTS, INDEX
 from hardware.mapping import cpu, gpu, kpu, tpu
-from hardware.mapping.common import Mapping
+from hardware.mapping.common import Mapping, assumptions
 from hardware.plan import Plan
 
 MAPPINGS = {
@@ -116,17 +116,27 @@ def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
     return sums.astype(np.float64, copy=False).reshape(3, 4, demand.n_kernels)
 
 
-def _overhead(device: Device, execution: str) -> tuple[float, float]:
-    """Seconds added to each kernel, and the least a kernel can take.
+def _overhead(device: Device, execution: str) -> tuple[Floats, Floats]:
+    """Seconds added to each kernel, and the least a kernel can take: (3, 1) nominal, fast end, slow end.
 
     An accelerator overlaps execution with the host's dispatch of the next kernel, so dispatch is a floor; a CPU
     dispatches on the cores that compute, so it adds.
     """
+    launch, dispatch = _ends(device, "launch_s"), _ends(device, "dispatch_s")
     if execution == "fused":
-        return device.launch_s, 0.0
+        return launch, np.zeros((3, 1))
     if device.architecture == "cpu":
-        return device.launch_s + device.dispatch_s, 0.0
-    return device.launch_s, device.dispatch_s
+        return launch + dispatch, np.zeros((3, 1))
+    return launch, dispatch
+
+
+def _ends(device: Device, name: str) -> Floats:
+    """A fact with its ends; where no spread is stated, that of host overheads between machines is assumed."""
+    fact = device.facts[name]
+    spread = assumptions()["common"]["overhead_spread"]
+    low = fact.value * spread["low"] if fact.low is None else fact.low
+    high = fact.value * spread["high"] if fact.high is None else fact.high
+    return np.array([[fact.value], [low], [high]])
 
 
 def _static(device: Device) -> slice:

@@ -1,0 +1,99 @@
+"""One number with its unit, for human eyes: `quantity(1.25e-3, "s") == "1.25 ms"`.
+
+Reasons and messages are written where the numbers are known, so this lives at the bottom of the layers.
+"""
+
+from __future__ import annotations
+
+import math
+
+_PREFIXES = (
+    (1e-18, "a"),
+    (1e-15, "f"),
+    (1e-12, "p"),
+    (1e-9, "n"),
+    (1e-6, "µ"),
+    (1e-3, "m"),
+    (1.0, ""),
+    (1e3, "k"),
+    (1e6, "M"),
+    (1e9, "G"),
+    (1e12, "T"),
+    (1e15, "P"),
+    (1e18, "E"),
+)
+# Symbol, smallest and largest prefix that people write with it. Nobody says kiloseconds or millibytes.
+_UNITS = {
+    "s": ("s", 1e-12, 1.0),
+    "J": ("J", 1e-18, 1e6),
+    "Js": ("J·s", 1e-18, 1e6),
+    "byte": ("B", 1.0, 1e18),
+    "W": ("W", 1e-6, 1e6),
+    "1/s": ("/s", 1.0, 1e12),
+    "FLOP": ("FLOP", 1.0, 1e18),
+    "MAC": ("MAC", 1.0, 1e18),
+    "FLOP/s": ("FLOP/s", 1.0, 1e18),
+    "byte/s": ("B/s", 1.0, 1e18),
+}
+PLAIN = {"FLOP/byte": "FLOP/B", "%": "%", "x": "x", "count": "", "": ""}
+MISSING = ""
+
+
+def prefix_for(magnitude: float, unit: str) -> tuple[float, str]:
+    """The factor and the label (`ms`, `GB/s`) with which `magnitude` reads as 1 to 999."""
+    if unit in PLAIN:
+        return (0.01 if unit == "%" else 1.0), PLAIN[unit]
+    symbol, low, high = _UNITS[unit]
+    usable = [(factor, prefix) for factor, prefix in _PREFIXES if low <= factor <= high]
+    # 999.7 would print as 1000 with three digits: it belongs to the next prefix.
+    factor, prefix = next(
+        ((f, p) for f, p in reversed(usable) if magnitude >= f * 0.9995),
+        (1.0, "") if magnitude == 0 else usable[0],
+    )
+    if symbol.startswith("B") and prefix == "k":
+        prefix = "K"  # as data sheets write it; 1000-based like the others
+    return factor, prefix + symbol
+
+
+def decimals_for(magnitude: float, digits: int) -> int:
+    """Decimals that give `magnitude` (already scaled) `digits` significant digits."""
+    if magnitude <= 0:
+        return 0
+    exponent = int(f"{magnitude:.{digits - 1}e}".partition("e")[2])  # after rounding: 0.9997 counts as 1
+    return max(0, digits - 1 - exponent)
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Fixed point with a thousands separator from 10,000; a value too small to show says so."""
+    if value == 0:
+        return "0"
+    if abs(value) < 0.5 * 10**-decimals:
+        least = f"{10**-decimals:.{decimals}f}".lstrip("0")
+        return ("-" if value < 0 else "") + f"<{least}"
+    return f"{value:,.{decimals}f}" if abs(value) >= 10_000 else f"{value:.{decimals}f}"
+
+
+def not_a_number(value: float | None) -> str | None:
+    if value is None or math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return None
+
+
+def quantity(value: float | None, unit: str = "", digits: int = 3) -> str:
+    """A single value with its unit: `quantity(1.25e-3, "s") == "1.25 ms"`."""
+    special = not_a_number(value)
+    if special is not None or value is None:
+        return special or MISSING
+    if unit == "count":
+        return f"{round(value):,}"
+    factor, label = prefix_for(abs(value), unit)
+    scaled = value / factor
+    if unit == "byte" and factor == 1.0:
+        number = f"{round(value)}"
+    else:
+        number = fixed(scaled, min(decimals_for(abs(scaled), digits), 1 if unit == "%" else 3))
+    if unit == "x":
+        return f"{number}x"
+    return f"{number} {label}" if label else number
