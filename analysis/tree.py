@@ -3,10 +3,14 @@
 EDP is a product, so it is attributed, not summed: a node's share is `(e/E + t/T) / 2`, the Shapley value of the
 product, which adds up to 1 over any level. `own_edp_js` is the node's own e x t, shown beside it.
 
-For each operator, `base_edp_js` is what its part of the arithmetic would suggest (its subgraph's attributed EDP
-by FLOPs; by bytes where an operator has none), `architectural_modifier` what this architecture makes of it
-(attributed over base), and `fusion_benefit_js` what fusing takes off it: its attributed EDP when every operator
-is a kernel of its own, less that when its subgraph is one.
+For each operator, `base_edp_js` is what its part of the work alone would suggest: its subgraph's attributed EDP
+by the geometric mean of its share of the arithmetic and its share of the operand bytes (by bytes where it has no
+FLOPs). That is a property of the model, the same on every device and in every mode. `architectural_modifier` is
+what the architecture makes of it (attributed over base): above 1 where an operator pays for a kernel and a
+memory round trip of its own, below 1 where it is hidden in another's. FLOPs alone would call every element-wise
+operator expensive everywhere, bytes alone cheap everywhere; EDP is a product of both axes of the roofline.
+`fusion_benefit_js` is what fusing takes off a node: its attributed EDP when every operator is a kernel of its
+own, less that when its subgraph is one.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ class Level(msgspec.Struct, frozen=True):
     flops: Floats
     bytes: Floats
     dram_bytes: Floats
-    transfers: Ints
+    transfers: Floats
     latency_s: Floats
     energy_j: Floats
     component_j: Floats
@@ -101,12 +105,12 @@ def _tree(result: Estimate) -> Tree:
     flops, macs = workload.operators.flops @ point, asked.macs
     subgraph, count = parts.subgraph, len(parts.id)
     flow = run.mapping.traffic
-    boundary = np.bincount(asked.transfer_op, asked.transfer_role != READ_WEIGHT, minlength=asked.n).astype(np.int64)
+    boundary = asked.per_op((asked.transfer_role != READ_WEIGHT).astype(np.float64))
     chip, dram = flow.chip_read + flow.chip_write, flow.dram_read + flow.dram_write
     component = result.component_energy_j
     benefit = fusion_benefit(result)
     share = shares(run.energy_j, run.latency_s, result)
-    touched = chip + asked.local_bytes
+    touched = operand_bytes(result)
 
     def total(values: Floats) -> Floats:
         return np.bincount(subgraph, values, minlength=count).astype(np.float64)
@@ -123,7 +127,7 @@ def _tree(result: Estimate) -> Tree:
     sub_base = work_share(total(flops), total(touched), whole, 1) * result.edp_js
     sub_time = total(run.latency_s)
     subgraphs = Level(
-        total(macs), total(flops), total(chip), total(dram), total(boundary).astype(np.int64), sub_time,
+        total(macs), total(flops), total(chip), total(dram), total(boundary), sub_time,
         total(run.energy_j), np.stack([total(row) for row in component]), sub_share, cumulative(sub_share),
         sub_base, ratio(sub_share * result.edp_js, sub_base), total(benefit),
         ratio(_subgraph_ideal(result, count), sub_time),
@@ -168,20 +172,34 @@ def ratio(a: Floats, b: Floats) -> Floats:
     return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)
 
 
-def work_share(flops: Floats, moved: Floats, group: Ints, count: int) -> Floats:
-    """Each member's share of its group's work: by FLOPs; a member without FLOPs by its bytes.
+def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floats:
+    """Each member's share of its group's work: geometric mean of FLOP and byte share, summing to 1 per group.
 
-    The two scales are joined by giving members without FLOPs their share of the group's bytes, and the rest
-    of the group what remains, by FLOPs."""
-    moved_total = np.bincount(group, moved, minlength=count)[group]
-    flops_total = np.bincount(group, flops, minlength=count)[group]
-    without = np.where(flops > 0, 0.0, ratio(moved, moved_total))
-    left = np.maximum(1.0 - np.bincount(group, without, minlength=count)[group], 0.0)
-    share = np.where(flops > 0, left * ratio(flops, flops_total), without)
-    # A group without FLOPs and bytes (nothing but constants) is shared evenly; one of bytes alone sums to 1.
+    A member without FLOPs counts by its bytes; a group without either is shared evenly."""
+
+    def within(values: Floats) -> Floats:
+        return ratio(values, np.bincount(group, values, minlength=count)[group].astype(np.float64))
+
+    by_bytes = within(operands)
+    weight = np.where(flops > 0, np.sqrt(within(flops) * by_bytes), by_bytes)
     size = np.bincount(group, minlength=count)[group]
-    total = np.bincount(group, share, minlength=count)[group]
-    return np.where(total > 0, share / np.where(total > 0, total, 1.0), 1.0 / size)
+    total = np.bincount(group, weight, minlength=count)[group]
+    return np.where(total > 0, weight / np.where(total > 0, total, 1.0), 1.0 / size)
+
+
+def operand_bytes(result: Estimate) -> Floats:
+    """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
+    workload = result.workload
+    ops, tensors = workload.operators, workload.tensors
+    point = workload.at(batch=result.scenario.batch)
+    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, result.plan.element_bytes)
+    n = workload.n_operators
+    reader = np.repeat(np.arange(n), np.diff(ops.in_ptr))
+    writer = np.repeat(np.arange(n), np.diff(ops.out_ptr))
+    read = np.bincount(reader, (ops.in_numel @ point) * width[ops.in_tensor], minlength=n)
+    written = (tensors.numel @ point * width)[ops.out_tensor]
+    total: Floats = read + np.bincount(writer, written, minlength=n)
+    return total
 
 
 def fusion_benefit(result: Estimate) -> Floats:
@@ -199,12 +217,12 @@ def node(result: Estimate, with_reasons: bool = True) -> Node:
 
     figures = tree(result)
     children = tuple(subgraph_node(figures, s, with_reasons) for s in range(len(result.partition.id)))
-    component = [float(row.sum()) for row in result.component_energy_j]
+    compute, memory, static = (float(row.sum()) for row in result.component_energy_j)
     level = figures.operators
     return Node(
         "", result.workload.name, "model", result.workload.family,
         float(level.macs.sum()), float(level.flops.sum()), float(level.bytes.sum()), float(level.dram_bytes.sum()),
-        int(level.transfers.sum()), result.latency_s, result.energy_j, *component,
+        int(level.transfers.sum()), result.latency_s, result.energy_j, compute, memory, static,
         result.energy_j * result.latency_s, result.edp_js, 1.0, 1.0, 1.0, result.execution == "fused",
         result.edp_js, 1.0, figures.fusion_benefit_js, result.utilization, result.bound,
         model_reason(result) if with_reasons else "", children,

@@ -52,8 +52,9 @@ def _counts(
     tensor_macs = demand.macs * on_matrix
     cuda_macs = demand.macs - tensor_macs
     matrix_instructions = tensor_macs / assumed("gpu", "matrix_instruction_macs")
-    integer = demand.elements * assumed("gpu", "integer_per_element")
     moved = flow.chip_read + flow.chip_write
+    # Addresses are computed for what is loaded and stored; a fused kernel keeps the rest in registers.
+    integer = moved / (2.0 * plan.element_bytes) * assumed("gpu", "integer_per_element")
     line = assumed("gpu", "warp_bytes")
     lane_instructions = cuda_macs + demand.vector_flops + demand.special + integer
     simt_instructions = lane_instructions / 32.0 + moved / line
@@ -74,10 +75,14 @@ def _counts(
     counts[row["compute.special_function"]] = demand.special
     counts[row["compute.integer_address"]] = integer
     counts[row["register.file_read"]] = (
-        matrix_instructions * assumed("gpu", "matrix_instruction_read_bytes") + lane_instructions * 12.0
+        matrix_instructions * assumed("gpu", "matrix_instruction_read_bytes")
+        + lane_instructions * 12.0
+        + demand.local_bytes / 2.0
     )
     counts[row["register.file_write"]] = (
-        matrix_instructions * assumed("gpu", "matrix_instruction_write_bytes") + lane_instructions * 4.0
+        matrix_instructions * assumed("gpu", "matrix_instruction_write_bytes")
+        + lane_instructions * 4.0
+        + demand.local_bytes / 2.0
     )
     for label in (
         "register.operand_collector",
@@ -89,7 +94,7 @@ def _counts(
     counts[row["pipeline.block_schedule"]] = blocks * demand.head
     counts[row["memory.shared_write"]] = staged
     counts[row["memory.shared_read"]] = staged * reuse
-    counts[row["memory.l1_read"]] = np.where(demand.macs > 0, 0.0, flow.chip_read) + demand.local_bytes / 2.0
+    counts[row["memory.l1_read"]] = np.where(demand.macs > 0, 0.0, flow.chip_read)
     counts[row["memory.l1_write"]] = flow.chip_write
     counts[row["memory.l2_read"]] = l2_read
     counts[row["memory.l2_write"]] = flow.chip_write

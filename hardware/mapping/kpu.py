@@ -78,9 +78,9 @@ def _counts(
     counts[row["tile.vector_mac"]] = vector_macs
     counts[row["tile.vector_flop"]] = demand.vector_flops
     counts[row["tile.special_function"]] = demand.special
-    counts[row["tile.pe_register"]] = vector_operations * 3.0 * width
-    counts[row["tile_memory.read"]] = fetched + demand.local_bytes / 2.0
-    counts[row["tile_memory.write"]] = fetched + demand.local_bytes / 2.0
+    counts[row["tile.pe_register"]] = vector_operations * 3.0 * width + demand.local_bytes
+    counts[row["tile_memory.read"]] = fetched
+    counts[row["tile_memory.write"]] = fetched
     counts[row["shared_memory.read"]] = fetched
     counts[row["shared_memory.write"]] = flow.chip_read + flow.chip_write
     counts[row["dram.dram_read"]] = flow.dram_read

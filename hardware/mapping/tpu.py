@@ -87,7 +87,7 @@ def _counts(
     streamed = g * m * k * width * n_tiles
     partial = g * m * n * assumed("tpu", "accumulator_bytes") * k_tiles
     moved = flow.chip_read + flow.chip_write
-    vector_bytes = np.where(macs > 0, 0.0, moved) + demand.local_bytes
+    vector_bytes = np.where(macs > 0, 0.0, moved)
     vector_operations = demand.vector_flops + vector_macs + demand.special
     bundle_lanes = fma(device, "vector", plan.vector) / device.vector_clock_hz
     bubbles = tiling.waves * (rows + columns) * on_matrix
@@ -102,13 +102,15 @@ def _counts(
     counts[row["on_chip.scratchpad_read"]] = flow.chip_read
     counts[row["on_chip.scratchpad_write"]] = flow.chip_write
     counts[row["on_chip.vector_memory_read"]] = streamed + vector_bytes / 2.0
-    counts[row["on_chip.vector_memory_write"]] = flow.chip_read + demand.local_bytes / 2.0
+    counts[row["on_chip.vector_memory_write"]] = flow.chip_read
     counts[row["on_chip.accumulator_write"]] = partial
     counts[row["on_chip.accumulator_read"]] = partial
     counts[row["vector.mac"]] = vector_macs
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
-    counts[row["vector.register_access"]] = vector_operations * 3.0 * assumed("tpu", "accumulator_bytes")
+    counts[row["vector.register_access"]] = (
+        vector_operations * 3.0 * assumed("tpu", "accumulator_bytes") + demand.local_bytes
+    )
     counts[row["vector.scalar_operation"]] = (vector_operations / bundle_lanes + bubbles / rows) * 2.0
     counts[row["hbm.dram_read"]] = flow.dram_read
     counts[row["hbm.dram_write"]] = flow.dram_write

@@ -1,0 +1,207 @@
+"""One model on several devices: rows, recommendations among those that fit, insights that quote numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.estimate import Estimate, estimate
+from analysis.scenario import Scenario
+from analysis.workload.workload import Workload
+from hardware.device import Device
+from hardware.errors import RequestError
+from hardware.execute import BOUNDS
+from hardware.quantity import quantity
+
+SCHEMA = "hwexplorer/1"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One device; energy and latency are for the whole batch, SI units. See the design, section 8."""
+
+    device: str
+    name: str
+    architecture: str
+    latency_s: float
+    latency_band_s: tuple[float, float]
+    latency_s_per_inference: float
+    energy_j: float
+    energy_band_j: tuple[float, float]
+    energy_j_per_inference: float
+    edp_js: float
+    throughput_per_s: float
+    peak_memory_bytes: float
+    weight_bytes: float
+    activation_bytes: float
+    fits: bool
+    utilization: float
+    average_power_w: float
+    power_limit_w: float
+    tdp_w: float
+    bound: str
+    bound_time: dict[str, float]
+    execution_run: str
+    precision_run: str
+    marks: tuple[str, ...]
+    compute_j: float
+    memory_j: float
+    static_j: float
+    ratio_to_baseline: dict[str, float]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer compare`."""
+
+    schema: str
+    model: str
+    batch: int
+    precision: str
+    execution: str
+    layout: str
+    image_size: int | None
+    baseline: str
+    parameters: int
+    macs: float
+    macs_per_inference: float
+    flops: float
+    coverage: float
+    recommendations: dict[str, str]
+    insights: tuple[str, ...]
+    next: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, baseline: str) -> Comparison:
+    """Compare devices. `baseline` is the key of one of them; raises RequestError otherwise."""
+    results = [estimate(workload, device, scenario) for device in devices]
+    reference = next((r for r in results if baseline in (r.device.key, r.device.id)), None)
+    if reference is None:
+        raise RequestError(
+            f"baseline {baseline!r} is not among the devices ({', '.join(r.device.key for r in results)})"
+        )
+    point = workload.at(batch=scenario.batch)
+    macs = float((workload.operators.macs @ point).sum())
+    return Comparison(
+        SCHEMA,
+        workload.name,
+        scenario.batch,
+        scenario.precision,
+        scenario.execution,
+        scenario.layout,
+        workload.image_size,
+        reference.device.key,
+        workload.parameters,
+        macs,
+        macs / scenario.batch,
+        float((workload.operators.flops @ point).sum()),
+        results[0].coverage,
+        recommendations(results),
+        insights(results, reference),
+        next_steps(results, scenario),
+        tuple(row(result, reference) for result in results),
+    )
+
+
+def row(result: Estimate, reference: Estimate) -> Row:
+    """One device's figures beside the baseline's."""
+    batch = result.scenario.batch
+    compute, memory, static = (float(part.sum()) for part in result.component_energy_j)
+    bound_s = {
+        name: float(result.run.kernel_s[result.run.bound == index].sum()) / (result.latency_s or 1.0)
+        for index, name in enumerate(BOUNDS)
+    }
+    device = result.device
+    return Row(
+        device.key, device.name, device.architecture,
+        result.latency_s, result.latency_band_s, result.latency_s / batch,
+        result.energy_j, result.energy_band_j, result.energy_j / batch,
+        result.edp_js, result.throughput_per_s,
+        result.memory.peak_bytes, result.memory.weight_bytes, result.memory.activation_peak_bytes, result.fits,
+        result.utilization, result.average_power_w, device.power_limit_w, device.tdp_w,
+        result.bound, bound_s, result.execution, result.precision_run, result.marks, compute, memory, static,
+        {
+            "latency": result.latency_s / (reference.latency_s or 1.0),
+            "energy": result.energy_j / (reference.energy_j or 1.0),
+            "edp": result.edp_js / (reference.edp_js or 1.0),
+            "throughput": result.throughput_per_s / (reference.throughput_per_s or 1.0),
+            "peak_memory": result.memory.peak_bytes / (reference.memory.peak_bytes or 1.0),
+        },
+    )  # fmt: skip
+
+
+def recommendations(results: Sequence[Estimate]) -> dict[str, str]:
+    """The best device for each aim, among those the model fits on; '' where none does.
+
+    Balance is the least EDP per inference; equal memory is decided by energy."""
+    fitting = [result for result in results if result.fits]
+    if not fitting:
+        return dict.fromkeys(("energy", "latency", "throughput", "balance", "memory"), "")
+
+    def best(*key: str) -> str:
+        return min(fitting, key=lambda r: tuple(_figure(r, name) for name in key)).device.key
+
+    return {
+        "energy": best("energy"),
+        "latency": best("latency"),
+        "throughput": best("latency"),
+        "balance": best("edp"),
+        "memory": best("memory", "energy"),
+    }
+
+
+def _figure(result: Estimate, name: str) -> float:
+    return {
+        "energy": result.energy_j,
+        "latency": result.latency_s,
+        "edp": result.edp_js,
+        "memory": result.memory.peak_bytes,
+    }[name]
+
+
+def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
+    """What a reader should notice, with the numbers."""
+    lines = [_against(result, reference) for result in results if result is not reference and result.energy_j > 0]
+    for result in results:
+        lines.extend(_about(result))
+    return tuple(lines)
+
+
+def _against(result: Estimate, reference: Estimate) -> str:
+    energy = reference.energy_j / result.energy_j
+    speed = reference.latency_s / (result.latency_s or 1.0)
+    less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x more energy"
+    fast = f"{speed:.1f}x as fast" if speed >= 1 else f"{1 / speed:.1f}x slower"
+    return f"{result.device.name} takes {less} than {reference.device.name} and is {fast}"
+
+
+def _about(result: Estimate) -> list[str]:
+    lines = []
+    static = float(result.component_energy_j[2].sum()) / (result.energy_j or 1.0)
+    name = result.device.name
+    if result.bound == "launch":
+        busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
+        lines.append(
+            f"{name} is launch bound: {result.demand.n_kernels} kernels keep it busy {busy:.0%} of the time; "
+            "a larger batch or fused execution fills it"
+        )
+    if static > 0.5:
+        lines.append(
+            f"{static:.0%} of the energy on {name} is static: finishing sooner saves up to "
+            f"{quantity(static * result.energy_j, 'J')}"
+        )
+    if not result.fits:
+        lines.append(f"{result.workload.name} does not fit on {name}")
+    return lines
+
+
+def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[str, ...]:
+    """Commands that follow up on what was found."""
+    model = results[0].workload.name
+    flags = "" if scenario.batch == 1 else f" --batch {scenario.batch}"
+    flags += "" if scenario.precision == "fp32" else f" --precision {scenario.precision}"
+    best = recommendations(results)["balance"] or results[0].device.key
+    steps = [f"hwexplorer tree {model} --on {best}{flags}", f"hwexplorer events {model} --on {best}{flags}"]
+    if any(result.bound == "launch" for result in results):
+        steps.append(f"hwexplorer compare {model} --batch {min(scenario.batch * 8, 4096)}")
+    return tuple(steps)

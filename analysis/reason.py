@@ -1,0 +1,112 @@
+"""Why a node costs what it costs: words chosen by the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.estimate import Estimate
+from hardware.demand import READ_WEIGHT
+from hardware.execute import COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.quantity import quantity
+from hardware.sentence import mapping_sentence
+
+if TYPE_CHECKING:
+    from analysis.tree import Tree
+
+
+def kernel_reason(result: Estimate, k: int) -> str:
+    """What bounds kernel k, with the competing times."""
+    run = result.run
+    compute, memory = quantity(run.kernel_compute_s[k], "s"), quantity(run.kernel_memory_s[k], "s")
+    overhead, total = quantity(run.overhead_s[k], "s"), quantity(run.kernel_s[k], "s")
+    bound = int(run.bound[k])
+    if bound == POWER:
+        limit = quantity(result.device.power_limit_w, "W")
+        return f"power bound: {quantity(run.unthrottled_s[k], 's')} would draw more than {limit}, throttled to {total}"
+    if bound == LAUNCH:
+        busy = quantity(run.busy_s[k], "s")
+        if result.execution == "eager" and result.device.architecture != "cpu":
+            floor = quantity(result.device.dispatch_s, "s")
+            return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
+        return f"launch bound: {busy} of work behind {overhead} of launch and dispatch"
+    resource = RESOURCES[int(run.resource[k])]
+    if bound == MEMORY:
+        return (
+            f"memory bound: {memory} at the {resource} against {compute} of compute, {run.utilization[k]:.0%} of peak"
+        )
+    assert bound == COMPUTE
+    return f"compute bound: {compute} on the {resource} against {memory} of memory, {run.utilization[k]:.0%} of peak"
+
+
+def operator_reason(figures: Tree, i: int) -> str:
+    """Mapping sentence, what bounds it, and what being fused or separate does to it."""
+    result = figures.estimate
+    asked, run = result.demand, result.run
+    k = int(asked.kernel[i])
+    sentence = mapping_sentence(asked, result.device, result.plan, run, i)
+    if not result.workload.operators.has_rule[i]:
+        sentence = f"no cost rule for {result.workload.operators.target[i]}: bytes only"
+    if not figures.fused[i]:
+        return f"{sentence}; {kernel_reason(result, k)}{_round_trip(result, i)}"
+    head = int(np.flatnonzero((asked.kernel == k) & asked.head)[0])
+    if i == head:
+        return f"{sentence}; {kernel_reason(result, k)}"
+    name = result.workload.operators.path[head]
+    kept = quantity(float(asked.local_bytes[i]), "byte")
+    if run.latency_s[i] <= 0:
+        resource = RESOURCES[int(run.resource[k])]
+        return (
+            f"{sentence}; fused with {name}: {kept} stay on chip, and the {resource} bounds the kernel: no added time"
+        )
+    added = quantity(float(run.latency_s[i]), "s")
+    return f"{sentence}; fused with {name}: {kept} stay on chip; adds {added} to the {_bounding(result, k)}"
+
+
+def _bounding(result: Estimate, k: int) -> str:
+    return f"time of the {RESOURCES[int(result.run.resource[k])]}, which bounds the kernel"
+
+
+def _round_trip(result: Estimate, i: int) -> str:
+    """For an operator that is a kernel of its own: what its separate round trip moves."""
+    asked = result.demand
+    if asked.macs[i] > 0:
+        return ""
+    mine = (asked.transfer_op == i) & (asked.transfer_role != READ_WEIGHT)
+    moved = float(asked.transfer_bytes[mine].sum())
+    flow = result.run.mapping.traffic
+    dram = float(flow.dram_read[i] + flow.dram_write[i])
+    if not moved:
+        return ""
+    return f"; a kernel of its own: {quantity(moved, 'byte')} in and out, {quantity(dram, 'byte')} of it DRAM"
+
+
+def subgraph_reason(figures: Tree, s: int) -> str:
+    """Fused: its one kernel. Separate: how many kernels, and the traffic between them."""
+    result = figures.estimate
+    members = np.array(result.partition.members[s])
+    kernels = np.unique(result.demand.kernel[members])
+    if len(kernels) == 1:
+        how = f"{len(members)} operators fused in one kernel; " if len(members) > 1 else ""
+        return how + kernel_reason(result, int(kernels[0]))
+    transfers = int(figures.subgraphs.transfers[s])
+    moved = quantity(float(figures.subgraphs.bytes[s]), "byte")
+    return (
+        f"{len(kernels)} kernels, {transfers} activation transfers between them and {moved} moved; "
+        f"{figures.subgraph_bound[s]} bound"
+    )
+
+
+def model_reason(result: Estimate) -> str:
+    """The model in one line: kernels, what bounds most of the time."""
+    run = result.run
+    bound_s = float(run.kernel_s[run.bound == BOUND_INDEX[result.bound]].sum())
+    part = bound_s / result.latency_s if result.latency_s else 0.0
+    return (
+        f"{result.demand.n_kernels} kernels ({result.execution}); {part:.0%} of the time {result.bound} bound; "
+        f"{result.average_power_w:.0f} W of {result.device.power_limit_w:.0f} W"
+    )
+
+
+BOUND_INDEX = {"compute": COMPUTE, "memory": MEMORY, "launch": LAUNCH, "power": POWER}
