@@ -198,8 +198,7 @@ def operand_bytes(result: Estimate) -> Floats:
     writer = np.repeat(np.arange(n), np.diff(ops.out_ptr))
     read = np.bincount(reader, (ops.in_numel @ point) * width[ops.in_tensor], minlength=n)
     written = (tensors.numel @ point * width)[ops.out_tensor]
-    total: Floats = read + np.bincount(writer, written, minlength=n)
-    return total
+    return (read + np.bincount(writer, written, minlength=n)).astype(np.float64)
 
 
 def fusion_benefit(result: Estimate) -> Floats:

@@ -56,6 +56,7 @@ def _counts(
     vector_macs = demand.macs - matrix_macs
     per_matrix = fma(device, "matrix", plan.matrix) / device.clock_hz * assumed("cpu", "cycles_per_matrix_instruction")
     moved = flow.chip_read + flow.chip_write  # what a fused kernel keeps stays in registers
+    kept = demand.local_bytes / 2.0  # each value kept is written once and read once
     matrix_instructions = matrix_macs / max(per_matrix, 1.0)
     mac_instructions = vector_macs / lanes
     loads = mac_instructions * assumed("cpu", "loads_per_vector_mac")
@@ -72,10 +73,8 @@ def _counts(
     counts[row["pipeline.thread_fork_join"]] = np.where(demand.head, units, 0.0)
     counts[row["register.scalar_read"]] = scalar * 16.0
     counts[row["register.scalar_write"]] = scalar * 8.0
-    counts[row["register.vector_read"]] = (
-        vector_instructions * 2.0 + mac_instructions
-    ) * register + demand.local_bytes / 2.0
-    counts[row["register.vector_write"]] = vector_instructions * register + demand.local_bytes / 2.0
+    counts[row["register.vector_read"]] = (vector_instructions * 2.0 + mac_instructions) * register + kept
+    counts[row["register.vector_write"]] = vector_instructions * register + kept
     counts[row["register.bypass"]] = (mac_instructions + demand.vector_flops / lanes) * register
     counts[row["memory.l1_load"]] = operand_loads + flow.chip_read
     counts[row["memory.l1_store"]] = flow.chip_write

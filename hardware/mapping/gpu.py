@@ -51,6 +51,7 @@ def _counts(
     counts, row = empty_counts(device, demand)
     tensor_macs = demand.macs * on_matrix
     cuda_macs = demand.macs - tensor_macs
+    kept = demand.local_bytes / 2.0  # each value kept is written once and read once
     matrix_instructions = tensor_macs / assumed("gpu", "matrix_instruction_macs")
     moved = flow.chip_read + flow.chip_write
     # Addresses are computed for what is loaded and stored; a fused kernel keeps the rest in registers.
@@ -75,14 +76,10 @@ def _counts(
     counts[row["compute.special_function"]] = demand.special
     counts[row["compute.integer_address"]] = integer
     counts[row["register.file_read"]] = (
-        matrix_instructions * assumed("gpu", "matrix_instruction_read_bytes")
-        + lane_instructions * 12.0
-        + demand.local_bytes / 2.0
+        matrix_instructions * assumed("gpu", "matrix_instruction_read_bytes") + lane_instructions * 12.0 + kept
     )
     counts[row["register.file_write"]] = (
-        matrix_instructions * assumed("gpu", "matrix_instruction_write_bytes")
-        + lane_instructions * 4.0
-        + demand.local_bytes / 2.0
+        matrix_instructions * assumed("gpu", "matrix_instruction_write_bytes") + lane_instructions * 4.0 + kept
     )
     for label in (
         "register.operand_collector",

@@ -89,6 +89,7 @@ def _counts(
     moved = flow.chip_read + flow.chip_write
     vector_bytes = np.where(macs > 0, 0.0, moved)
     vector_operations = demand.vector_flops + vector_macs + demand.special
+    register_bytes = vector_operations * 3.0 * assumed("tpu", "accumulator_bytes") + demand.local_bytes
     bundle_lanes = fma(device, "vector", plan.vector) / device.vector_clock_hz
     bubbles = tiling.waves * (rows + columns) * on_matrix
 
@@ -108,9 +109,7 @@ def _counts(
     counts[row["vector.mac"]] = vector_macs
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
-    counts[row["vector.register_access"]] = (
-        vector_operations * 3.0 * assumed("tpu", "accumulator_bytes") + demand.local_bytes
-    )
+    counts[row["vector.register_access"]] = register_bytes
     counts[row["vector.scalar_operation"]] = (vector_operations / bundle_lanes + bubbles / rows) * 2.0
     counts[row["hbm.dram_read"]] = flow.dram_read
     counts[row["hbm.dram_write"]] = flow.dram_write
