@@ -38,9 +38,7 @@ STATES = st.builds(
     pin=st.sampled_from(["", "tpu_v4@b8,fp16", "h100_sxm", "resnet18/gpu@int8,i64", "a%2Fb@b2"]),
     diff=st.booleans(),
 )
-EXAMPLE = (
-    "resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2&sort=share&pin=tpu_v4@b8,fp16"
-)
+EXAMPLE = "resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2&sort=share&pin=tpu_v4@b8,fp16"
 
 
 @given(STATES)

@@ -1,0 +1,267 @@
+"""Every action of the screen in one table: keys, help, footer hints, palette and docs come from it.
+
+An action is either a pure change `State -> State` or the name of an effect, a method of the app, for what needs
+the rows on screen or the world outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from hwexplorer import state as states
+from hwexplorer.state import State, replace
+
+Change = Callable[[State], State]
+TABLES = ("models", "compare", "tree", "events")
+
+
+class Action(msgspec.Struct, frozen=True):
+    """`panes` empty: everywhere; else only there, before any action that is everywhere."""
+
+    id: str
+    keys: tuple[str, ...]
+    title: str
+    help: str
+    change: Change | None = None
+    effect: str = ""
+    argument: int | str | None = None
+    panes: tuple[str, ...] = ()
+    hint: str = ""
+    group: str = "View"
+
+
+def _cycle(field: str, values: tuple[str, ...], step: int = 1) -> Change:
+    def change(state: State) -> State:
+        index = values.index(getattr(state, field))
+        return replace(state, **{field: values[(index + step) % len(values)]})
+
+    return change
+
+
+def _batch(state: State, double: bool) -> State:
+    batch = min(states.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
+    return replace(state, batch=batch)
+
+
+def _pane(name: str) -> Change:
+    return lambda state: replace(state, pane=name)
+
+
+def _zoom(state: State) -> State:
+    return replace(state, zoom=not state.zoom)
+
+
+def _reverse(state: State) -> State:
+    return replace(state, descending=not state.descending)
+
+
+def toggle_pin(state: State) -> State:
+    """Pin what is on screen; pinning it again lets go."""
+    pin = states.pin_string(state)
+    return replace(state, pin="" if state.pin == pin else pin, diff=True)
+
+
+def toggle_diff(state: State) -> State:
+    """Show or hide the deltas; with nothing pinned, compare with the baseline device."""
+    if state.pin:
+        return replace(state, diff=not state.diff)
+    return replace(state, pin=states.pin_string(replace(state, on=state.baseline)), diff=True)
+
+
+def swap_pin(state: State) -> State:
+    """What was pinned comes on screen, what was on screen is pinned."""
+    there = states.pinned(state)
+    if there is None:
+        return state
+    return replace(there, pin=states.pin_string(state), diff=True)
+
+
+def _sort(state: State) -> State:
+    return replace(_cycle("sort", states.SORTS)(state), descending=True)
+
+
+def _change(id: str, keys: str, title: str, help: str, change: Change, panes: str = "", hint: str = "") -> Action:
+    return Action(id, tuple(keys.split()), title, help, change=change, panes=tuple(panes.split()), hint=hint)
+
+
+def _effect(
+    id: str,
+    keys: str,
+    title: str,
+    help: str,
+    effect: str,
+    argument: int | str | None = None,
+    panes: str = "",
+    hint: str = "",
+) -> Action:
+    keys_and_panes = tuple(keys.split()), tuple(panes.split())
+    return Action(id, keys_and_panes[0], title, help, None, effect, argument, keys_and_panes[1], hint)
+
+
+_FAR = 10**9
+_GROUPS: dict[str, tuple[Action, ...]] = {
+    "Panes": (
+        *(
+            _change(f"pane_{name}", str(n), name.title(), f"Go to the {name} pane", _pane(name))
+            for n, name in enumerate(states.PANES, 1)
+        ),
+        _change("next_pane", "tab", "Next pane", "Go to the next pane", _cycle("pane", states.PANES)),
+        _change("previous_pane", "shift+tab", "Pane before", "Go to the pane before", _cycle("pane", states.PANES, -1)),
+        _change("zoom", "z", "Zoom", "Show one pane alone, or all of them again", _zoom, hint="zoom"),
+        _effect("back", "escape", "Back", "Cancel a capture, clear the find, leave zoom, return to the tree", "back"),
+    ),
+    "Move": (
+        _effect("down", "j down", "Down", "Move down a row", "move", 1),
+        _effect("up", "k up", "Up", "Move up a row", "move", -1),
+        _effect("page_down", "pagedown ctrl+d", "Page down", "Move down a page", "page", 1),
+        _effect("page_up", "pageup ctrl+u", "Page up", "Move up a page", "page", -1),
+        _effect("first", "g home", "First", "Go to the first row", "move", -_FAR),
+        _effect("last", "G end", "Last", "Go to the last row", "move", _FAR),
+    ),
+    "Tree": (
+        _effect("close", "h left", "Close", "Close the branch, or go to its parent", "close", panes="tree"),
+        _effect("open", "l right", "Open", "Open the branch, or go to its first child", "open", panes="tree"),
+        _effect("toggle", "space", "Open or close", "Open or close the branch", "toggle", panes="tree", hint="open"),
+        _effect("open_all", "+", "Open subtree", "Open everything below the cursor", "subtree", 1, "tree"),
+        _effect("close_all", "-", "Close subtree", "Close everything below the cursor", "subtree", 0, "tree"),
+        _effect("heaviest", ".", "Heaviest path", "Follow the heaviest path down", "heaviest", hint="heaviest"),
+        _change("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS), _sort, hint="sort"),
+        _change("reverse", "S", "Reverse", "Reverse the order of the tree", _reverse),
+    ),
+    "Find": (
+        _effect("find", "/", "Find", "Find rows of the tree by name", "prompt", "find", hint="find"),
+        _effect("find_next", "n", "Next match", "Go to the next match", "find", 1),
+        _effect("find_previous", "N", "Match before", "Go to the match before", "find", -1),
+        _effect("filter", "/", "Filter", "Type to narrow the list of models", "prompt", "filter", "models", "filter"),
+        _effect("choose", "enter", "Load", "Load the model under the cursor", "choose", panes="models", hint="load"),
+    ),
+    "Estimate": (
+        _change("batch_down", "[", "Halve batch", "Halve the batch, down to 1", lambda s: _batch(s, False)),
+        _change(
+            "batch_up", "]", "Double batch", "Double the batch, up to 4096", lambda s: _batch(s, True), hint="batch"
+        ),
+        _change(
+            "precision_down",
+            "{",
+            "Precision before",
+            "The precision before, of " + ", ".join(states.PRECISIONS),
+            _cycle("precision", states.PRECISIONS, -1),
+        ),
+        _change(
+            "precision_up",
+            "}",
+            "Next precision",
+            "The next precision, of " + ", ".join(states.PRECISIONS),
+            _cycle("precision", states.PRECISIONS),
+            hint="precision",
+        ),
+        _change(
+            "execution",
+            "x",
+            "Execution",
+            "Operators one by one (eager), fused, or as the device does it (auto)",
+            _cycle("execution", states.EXECUTIONS),
+            hint="execution",
+        ),
+        _change("layout", "X", "Layout", "Memory layout: nchw or channels last", _cycle("layout", states.LAYOUTS)),
+        _change(
+            "metric",
+            "m",
+            "Metric",
+            "What shares are of: EDP, energy or latency",
+            _cycle("metric", states.METRICS),
+            hint="metric",
+        ),
+        _effect("undo", "u", "Undo", "Undo the last change of the state", "undo"),
+        _effect("redo", "U", "Redo", "Redo what was undone", "redo"),
+    ),
+    "Compare": (
+        _change(
+            "pin", "p", "Pin", "Take this device and its settings as what deltas are against", toggle_pin, hint="pin"
+        ),
+        _change("diff", "D", "Diff", "Deltas on or off; with nothing pinned, against the baseline", toggle_diff),
+        _effect("swap", "P", "Swap", "Swap what is pinned and what is shown", "swap"),
+        _change(
+            "baseline",
+            "b",
+            "Baseline",
+            "Compare the others with the device under the cursor",
+            lambda s: replace(s, baseline=s.on),
+            "compare",
+            "baseline",
+        ),
+    ),
+    "View": (
+        _change("to_tree", "enter", "Tree", "Go to the tree of this device", _pane("tree"), "compare why plot", "tree"),
+        _change("why", "w", "Why", "Explain the row under the cursor", _pane("why"), hint="why"),
+        _change("explain", "enter", "Why", "Explain the row under the cursor", _pane("why"), "tree events"),
+        _effect("plot", "v", "Plot", "Go to the plot; there, the next kind of plot", "plot"),
+    ),
+    "Take away": (
+        _effect("copy_name", "y", "Copy name", "Copy the name in the row under the cursor", "copy", "name"),
+        _effect("copy_row", "Y", "Copy row", "Copy the row under the cursor, tabs between cells", "copy", "row"),
+        _effect("copy_command", "c", "Copy command", "Copy the command that prints this view", "copy", "command"),
+        _effect("copy_state", "L", "Copy state", "Copy this screen as one string for hwexplorer", "copy", "state"),
+        _effect("export", "e", "Export", "Write the focused view to a file", "prompt", "export", hint="export"),
+    ),
+    "Program": (
+        _effect("help", "? f1", "Help", "All keys, those of this pane first", "help", hint="help"),
+        _effect("palette", "ctrl+p", "Palette", "Find an action by its name", "palette"),
+        _effect("theme", "T", "Theme", "Dark, light, or the terminal's own colours", "theme"),
+        _effect("quit", "q ctrl+c", "Quit", "Leave", "quit", hint="quit"),
+    ),
+}
+ACTIONS: tuple[Action, ...] = tuple(replace(a, group=group) for group, found in _GROUPS.items() for a in found)
+BY_ID = {action.id: action for action in ACTIONS}
+_SIGNS = {"escape": "esc", "pagedown": "pgdn", "pageup": "pgup"}
+
+
+def key_sign(key: str) -> str:
+    """The key as printed on a keyboard."""
+    return _SIGNS.get(key, key)
+
+
+def find(key: str, pane: str) -> Action | None:
+    """The action of a key in a pane: the pane's own first."""
+    own = (a for a in ACTIONS if key in a.keys and pane in a.panes)
+    everywhere = (a for a in ACTIONS if key in a.keys and not a.panes)
+    return next(own, None) or next(everywhere, None)
+
+
+_PAIRS = {"batch_up": "[ ]", "precision_up": "{ }"}
+_ORDER = (
+    *("help", "quit", "to_tree", "choose", "filter", "toggle", "baseline", "batch_up", "precision_up", "execution"),
+    *("metric", "heaviest", "sort", "find", "pin", "why", "zoom", "export"),
+)
+
+
+def hints(pane: str) -> list[tuple[str, str, str]]:
+    """(action, key, word) of the footer for a pane, the most useful first; what is in its way drops at the end."""
+    shown = [a for a in ACTIONS if a.hint and (not a.panes or pane in a.panes)]
+    shown = [a for a in shown if find(a.keys[0], pane) is a and not (a.id == "why" and pane == "why")]
+    rank = {name: place for place, name in enumerate(_ORDER)}
+    shown.sort(key=lambda a: rank.get(a.id, 99))
+    return [(a.id, _PAIRS.get(a.id, key_sign(a.keys[0])), a.hint) for a in shown]
+
+
+def groups(pane: str = "") -> list[tuple[str, list[Action]]]:
+    """Actions by group; with a pane, first those that are its own."""
+    found: dict[str, list[Action]] = {}
+    if pane:
+        found[f"In {pane}"] = [a for a in ACTIONS if pane in a.panes]
+    for action in ACTIONS:
+        if pane and pane in action.panes:
+            continue
+        found.setdefault(action.group, []).append(action)
+    return [(name, actions) for name, actions in found.items() if actions]
+
+
+def keys_of(action: Action) -> str:
+    return " ".join(key_sign(key) for key in action.keys)
+
+
+def help_lines(actions: Iterable[Action]) -> tuple[str, ...]:
+    """`key<tab>what it does`, and where, for actions of single panes."""
+    return tuple(f"{keys_of(a)}\t{a.help}" + (f" ({', '.join(a.panes)})" if a.panes else "") for a in actions)

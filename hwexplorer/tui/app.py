@@ -1,0 +1,362 @@
+"""The program: one frozen state, the views of it, six panes that draw them.
+
+A key becomes an action, an action a new state; `apply` computes its views and only then shows it, so what is on
+screen always belongs together, and a request that cannot be met leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Any
+
+from textual import events
+from textual.app import App, SystemCommand
+from textual.geometry import NULL_OFFSET, Region, Size, Spacing
+from textual.layout import Layout, WidgetPlacement
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widget import Widget
+
+from hardware.errors import RequestError
+from hwexplorer import state as states
+from hwexplorer.state import PANES, History, State, replace
+from hwexplorer.tui import actions, effects, lines
+from hwexplorer.tui.capture import Capture
+from hwexplorer.tui.layout import arrange
+from hwexplorer.tui.navigate import Index, shown
+from hwexplorer.tui.palette import COLOURS, THEMES, Palette
+from hwexplorer.tui.prompt import Prompt, typed
+from hwexplorer.tui.provider import Provider
+from hwexplorer.tui.views import Cache, Views
+from hwexplorer.tui.widgets.pane import Line, Pane
+from hwexplorer.tui.widgets.plot import PlotArea
+from hwexplorer.tui.widgets.prose import Prose
+from hwexplorer.tui.widgets.table import TreeTable
+
+MESSAGE_SECONDS = 6.0
+
+
+class PaneLayout(Layout):
+    """Places the panes where the pure `arrange` says; a pane that is not mentioned is not drawn."""
+
+    name = "panes"
+
+    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
+        boxes = parent.app.boxes(size.width, size.height)  # type: ignore[attr-defined]
+        return [
+            WidgetPlacement(Region(*boxes[child.id]), NULL_OFFSET, Spacing(), child)
+            for child in children
+            if child.id in boxes
+        ]
+
+
+class Explorer(Screen[None]):
+    """The one screen. Keys go to the app's registry, not to a chain of bindings."""
+
+    _panes = PaneLayout()
+
+    @property
+    def layout(self) -> Layout:
+        return self._panes
+
+    def on_key(self, event: events.Key) -> None:
+        if self.app.press_key(event.key, event.character):  # type: ignore[attr-defined]
+            event.stop()
+            event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        self.app.paste(event.text)  # type: ignore[attr-defined]
+
+
+class HwExplorer(App[None]):
+    """The explorer on a provider. `failures` lists what should not have happened; tests hold it empty."""
+
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = True
+    ALLOW_SELECT = False
+    TITLE = "hwexplorer"
+
+    def __init__(self, state: State, provider: Provider, ascii: bool = False, theme: str = "dark") -> None:
+        super().__init__()
+        from hwexplorer.tui.themes import themes
+
+        for each in themes():
+            self.register_theme(each)
+        self.look = theme
+        self.theme = f"hw-{theme}"
+        self.ascii = ascii
+        self.provider = provider
+        self.cache = Cache(provider)
+        self.history = History(present=state)
+        self.failures: list[str] = []
+        self.prompt: Prompt | None = None
+        self.helping = False
+        self.capture: Capture | None = None
+        self.said: tuple[str, str] | None = None
+        self._saying: Timer | None = None
+        self._polling: Timer | None = None
+        self._places: dict[str, list[tuple[int, int, str]]] = {}
+        self._index: Index | None = None
+        self.views: Views | None = None
+        self.colours = Palette(theme, ascii)
+        self.models, self.compare = TreeTable(tree=False), TreeTable(tree=False)
+        self.outline, self.events = TreeTable(), TreeTable()
+        self.why, self.plot, self.help = Prose(), PlotArea(), Prose()
+        shown_in = (self.models, self.compare, self.outline, self.events, self.why, self.plot)
+        self.contents = dict(zip(PANES, shown_in, strict=True))
+        self.panes = {n: Pane(n, i, self.contents[n], self.colours) for i, n in enumerate(PANES, 1)}
+        self.panes["help"] = Pane("help", 0, self.help, self.colours)
+        self.bars = {name: Line(name, self.colours) for name in ("head", "tabs", "foot")}
+        if provider.ready(state):  # a state that cannot be shown ends before the screen opens
+            self.views = self.cache.views(state)
+
+    @property
+    def state(self) -> State:
+        return self.history.present
+
+    @property
+    def index(self) -> Index:
+        table = self.views.tree if self.views else TreeTable().table
+        if self._index is None or self._index.table is not table:
+            self._index = Index(table)
+        return self._index
+
+    def get_default_screen(self) -> Screen[None]:
+        return Explorer()
+
+    def on_mount(self) -> None:
+        self.screen.mount(*self.bars.values(), *self.panes.values())
+        if self.views is None:
+            self.start_capture(self.state)
+        self.show()
+
+    def boxes(self, width: int, height: int) -> dict[str, tuple[int, int, int, int]]:
+        state = self.state
+        boxes = arrange(width, height, state.pane, state.zoom, len(state.devices)).boxes
+        if self.helping:
+            foot = {"foot": boxes["foot"]} if "foot" in boxes else {}
+            return {"help": (0, 0, width, height - len(foot)), **foot}
+        return boxes
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.show_lines(event.size.width)
+
+    # --- state --------------------------------------------------------------------------------------------
+
+    def apply(self, state: State, history: History | None = None) -> bool:
+        """Show another state, or say why not. `history` when the step is an undo."""
+        if state == self.state and history is None:
+            return False
+        try:
+            if not self.provider.ready(state):
+                self.start_capture(state)
+                return False
+            views = self.cache.views(state)
+        except RequestError as error:
+            self.say(str(error), "bad")
+            return False
+        except Exception as error:  # a fault of ours: the screen stays as it was, and says so
+            self.fail(error)
+            return False
+        self.history = history or states.push(self.history, state)
+        self.views = views
+        self.show()
+        return True
+
+    def fail(self, error: Exception) -> None:
+        self.failures.append(f"{type(error).__name__}: {error}")
+        self.say(f"internal error, the screen is as before: {self.failures[-1]}", "bad")
+
+    def move_to(self, node: str) -> None:
+        """Put the tree's cursor on a node; what hides it opens."""
+        above = self.index.ancestors(node)
+        opened = (*self.state.open, *sorted(above - set(self.state.open) - {""}))
+        self.apply(replace(self.state, at=node, open=opened))
+
+    # --- showing ------------------------------------------------------------------------------------------
+
+    def show(self) -> None:
+        """Hand the views to the panes and repaint."""
+        if not self.is_running or not self.screen_stack:
+            return
+        self._fill()
+        state = self.state
+        active = "help" if self.helping else state.pane
+        arrangement = (active, state.zoom, self.helping, len(state.devices))
+        for name, pane in self.panes.items():
+            pane.active = name == active
+        explorer = self.screen_stack[0]
+        self.show_lines(explorer.size.width)
+        if arrangement != getattr(self, "_arrangement", None):
+            self._arrangement = arrangement
+            explorer.refresh(layout=True)
+        for pane in self.panes.values():
+            pane.refresh()
+
+    def _fill(self) -> None:
+        views, state = self.views, self.state
+        if views is None:
+            return
+        hide = () if state.diff and state.pin else ("delta",)
+        self.models.mark, self.compare.mark = state.model, state.on
+        self.models.update(views.models, only=state.filter)
+        self.compare.update(views.compare, hide=hide)
+        self.compare.go(state.on)
+        self.outline.find = state.find
+        self.outline.update(views.tree, shown(self.index, state.open, state.at), hide=hide)
+        self.outline.go(state.at)
+        self.events.update(views.events, hide=hide)
+        self.why.update(views.why)
+        self.plot.update(views.plot, state.at)
+        for name in PANES:
+            pane, view = self.panes[name], getattr(views, name)
+            pane.heading = view.title or name.title()
+            pane.remark = self._remark(name)
+
+    def _remark(self, name: str) -> str:
+        state = self.state
+        if name == "tree":
+            order = state.sort if state.descending else f"{state.sort} reversed"
+            find = f"find {state.find!r} · " if state.find else ""
+            return f"{find}{order} · {self.outline.cursor + 1}/{len(self.outline.visible)}"
+        if name == "models":
+            total = len(self.models.table.rows)
+            return f"{state.filter!r} {len(self.models.visible)}/{total}" if state.filter else str(total)
+        return ""
+
+    def show_lines(self, width: int) -> None:
+        """The lines around the panes; the foot is whatever is most urgent."""
+        state, colours = self.state, self.colours
+        status = self.views.status if self.views else ""
+        self.bars["head"].show(lines.head(state, status, width, colours))
+        segments, self._places["tabs"] = lines.tabs(state, width, colours)
+        self.bars["tabs"].show(segments)
+        self._places["foot"] = []
+        if self.prompt is not None:
+            self.bars["foot"].show(lines.prompt_line(self.prompt, effects.prompt_note(self), width, colours))
+        elif self.said is not None:
+            self.bars["foot"].show(lines.message(*self.said, width, colours))
+        elif self.capture is not None:
+            phase, fraction = self.capture.progress()
+            elapsed = monotonic() - self.capture.started
+            self.bars["foot"].show(lines.progress(phase, fraction, elapsed, width, colours))
+        else:
+            segments, self._places["foot"] = lines.foot(state, width, colours)
+            self.bars["foot"].show(segments)
+
+    def say(self, text: str, role: str = "text") -> None:
+        """A line in the foot, until the next key or a few seconds have passed."""
+        self.said = (text, role)
+        if self._saying is not None:
+            self._saying.stop()
+        if self.is_running:
+            self._saying = self.set_timer(MESSAGE_SECONDS, self.hush)
+            self.show_lines(self.size.width)
+
+    def hush(self) -> None:
+        self.said = None
+        self.show_lines(self.size.width)
+
+    def dress(self, look: str | None = None) -> None:
+        """Colours anew: another theme, or dimmed while numbers are old."""
+        if look is not None:
+            self.look = look
+            self.theme = f"hw-{look}"
+        self.colours = Palette(self.look, self.ascii)
+        old = Palette(self.look, self.ascii, dimmed=True) if self.capture is not None else self.colours
+        for name, pane in self.panes.items():
+            pane.palette = self.colours if name in ("models", "help") else old
+            pane.content.forget()
+        for bar in self.bars.values():
+            bar.palette = self.colours
+        self.show()
+
+    # --- keys and mouse -----------------------------------------------------------------------------------
+
+    def press_key(self, key: str, character: str | None) -> bool:
+        """True when the key meant something."""
+        if self.prompt is not None:
+            effects.prompt_key(self, key, character)
+            return True
+        if self.said is not None:
+            self.hush()
+        if self.helping:
+            return effects.help_key(self, key, character)
+        action = actions.find(character or key, self.state.pane) or actions.find(key, self.state.pane)
+        if action is None:
+            return False
+        self.perform(action.id)
+        return True
+
+    def perform(self, id: str) -> None:
+        """Do an action of the registry by its name: from a key, the palette, the mouse or a test."""
+        action = actions.BY_ID[id]
+        if action.change is not None:
+            self.apply(action.change(self.state))
+        else:
+            effects.EFFECTS[action.effect](self, action.argument)
+
+    def paste(self, text: str) -> None:
+        if self.prompt is not None:
+            effects.prompt_changed(self, typed(self.prompt, text))
+
+    def on_pane_clicked(self, message: Pane.Clicked) -> None:
+        if message.pane != "help":
+            effects.click(self, message.pane, message.y)
+
+    def on_line_clicked(self, message: Line.Clicked) -> None:
+        for start, end, name in self._places.get(message.line, []):
+            if start <= message.x < end:
+                self.perform(f"pane_{name}" if message.line == "tabs" else name)
+                return
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        def command(action: actions.Action) -> Callable[[], None]:
+            return lambda: self.perform(action.id)
+
+        for action in actions.ACTIONS:
+            if not action.panes or self.state.pane in action.panes:
+                yield SystemCommand(f"{action.title} ({actions.keys_of(action)})", action.help, command(action))
+
+    # --- long work ----------------------------------------------------------------------------------------
+
+    def start_capture(self, state: State) -> None:
+        """Capture a model in the background; what is on screen stays, dimmed, and can be used."""
+        effects.cancel_capture(self)
+        self.capture = Capture(state, self.provider.capture(state))
+        self.capture.start()
+        if self._polling is None:
+            self._polling = self.set_interval(0.1, self._poll)
+        else:
+            self._polling.resume()
+        self.dress()
+
+    def _poll(self) -> None:
+        capture = self.capture
+        if capture is None:
+            if self._polling is not None:
+                self._polling.pause()
+            return
+        if not capture.done():
+            self.show_lines(self.size.width)
+            return
+        self.capture = None
+        if error := capture.error():
+            self.say(error, "bad")
+        else:
+            wanted = capture.state
+            if self.views is None:
+                self.history = History(present=wanted)
+                self.apply(wanted, self.history)
+            else:
+                self.apply(effects.with_model(self.state, wanted.model, wanted.image_size))
+        self.dress()
+
+
+def run(state: State, provider: Provider, ascii: bool = False) -> None:
+    """Open the explorer. RequestError before the screen opens when the state cannot be shown."""
+    HwExplorer(state, provider, ascii=ascii).run()
+
+
+__all__ = ["COLOURS", "THEMES", "HwExplorer", "run"]

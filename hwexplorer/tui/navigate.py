@@ -1,0 +1,86 @@
+"""Ways through a tree given as a flat table: parents, subtrees, the heaviest path, matches. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from hwexplorer.views.plain import Table
+
+
+class Index:
+    """Where every key of a table is, and what its parent is."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.place: dict[str, int] = {}
+        self.parent: dict[str, str | None] = {}
+        path: list[str] = []
+        for place, row in enumerate(table.rows):
+            del path[row.depth :]
+            self.place[row.key] = place
+            self.parent[row.key] = path[-1] if path else None
+            path += [row.key] * (row.depth + 1 - len(path))
+        self._share = next((i for i, c in enumerate(table.columns) if c.role == "bar"), None)
+
+    def ancestors(self, key: str) -> set[str]:
+        found: set[str] = set()
+        above = self.parent.get(key)
+        while above is not None:
+            found.add(above)
+            above = self.parent.get(above)
+        return found
+
+    def children(self, key: str) -> list[str]:
+        return [k for k in self.below(key) if self.parent[k] == key]
+
+    def below(self, key: str) -> list[str]:
+        """Everything in the subtree, without its root."""
+        if key not in self.place:
+            return []
+        rows = self.table.rows
+        start = self.place[key]
+        found = []
+        for row in rows[start + 1 :]:
+            if row.depth <= rows[start].depth:
+                break
+            found.append(row.key)
+        return found
+
+    def branches(self, keys: Iterable[str]) -> set[str]:
+        return {k for k in keys if self.table.rows[self.place[k]].has_children}
+
+    def share(self, key: str) -> float:
+        if self._share is None:
+            return 0.0
+        value = self.table.rows[self.place[key]].cells[self._share]
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    def heaviest(self, key: str) -> str:
+        """The leaf at the end of the heaviest path down; from a leaf, the same starting at the top."""
+        here = key if key in self.place and self.children(key) else next(iter(self.place), "")
+        while below := self.children(here):
+            here = max(below, key=self.share)
+        return here
+
+
+def shown(index: Index, opened: Collection[str], at: str) -> set[str]:
+    """What counts as open: what was opened, and whatever keeps the cursor in sight."""
+    return set(opened) | index.ancestors(at)
+
+
+def find(table: Table, text: str, start: str, step: int) -> str | None:
+    """The key of the next row, from `start` on and around, whose name or key holds `text`; step 0 may stay."""
+    wanted = text.casefold()
+    matches = [
+        place
+        for place, row in enumerate(table.rows)
+        if wanted in str(row.cells[0]).casefold() or wanted in row.key.casefold()
+    ]
+    if not matches or not wanted:
+        return None
+    here = next((place for place, row in enumerate(table.rows) if row.key == start), 0)
+    if step < 0:
+        before = [m for m in matches if m < here]
+        return table.rows[(before or matches)[-1]].key
+    after = [m for m in matches if m > here or (step == 0 and m == here)]
+    return table.rows[(after or matches)[0]].key

@@ -1,0 +1,122 @@
+"""Colours by role, for the three themes. A role never says by colour alone what it says."""
+
+from __future__ import annotations
+
+import msgspec
+from rich.style import Style
+
+THEMES = ("dark", "light", "ansi")
+PLAIN, CURSOR, BLURRED = 0, 1, 2  # the ground a cell stands on: none, the cursor row, that of another pane
+
+
+class Colours(msgspec.Struct, frozen=True):
+    """One theme as colour names."""
+
+    ground: str
+    text: str
+    dim: str
+    accent: str
+    guide: str
+    bar: str
+    good: str
+    bad: str
+    warn: str
+    cursor: str
+    blurred: str
+    dark: bool = True
+
+
+COLOURS = {
+    "dark": Colours(
+        ground="#11151a",
+        text="#d6dce3",
+        dim="#7d8896",
+        accent="#6cb6ff",
+        guide="#3d4753",
+        bar="#4f8fd0",
+        good="#7fd08a",
+        bad="#f58f85",
+        warn="#f0c24f",
+        cursor="#254467",
+        blurred="#1e2833",
+    ),
+    "light": Colours(
+        ground="#fcfcfa",
+        text="#1f2328",
+        dim="#656d76",
+        accent="#0a5fc0",
+        guide="#c3cad2",
+        bar="#5a97d8",
+        good="#1a7f37",
+        bad="#b8281d",
+        warn="#8a5d00",
+        cursor="#c9e0fa",
+        blurred="#e9eef3",
+        dark=False,
+    ),
+    "ansi": Colours(
+        ground="default",
+        text="default",
+        dim="bright_black",
+        accent="cyan",
+        guide="bright_black",
+        bar="blue",
+        good="green",
+        bad="red",
+        warn="yellow",
+        cursor="default",
+        blurred="default",
+    ),
+}
+_ROLES: dict[str, tuple[str, str]] = {
+    "text": ("text", ""),
+    "strong": ("text", "bold"),
+    "dim": ("dim", ""),
+    "header": ("dim", "bold"),
+    "guide": ("guide", ""),
+    "bar": ("bar", ""),
+    "accent": ("accent", ""),
+    "title": ("accent", "bold"),
+    "good": ("good", ""),
+    "bad": ("bad", ""),
+    "warn": ("warn", ""),
+    "find": ("warn", "bold underline"),
+    "key": ("accent", "bold"),
+    "series0": ("accent", ""),
+    "series1": ("warn", ""),
+    "series2": ("good", ""),
+    "series3": ("bad", ""),
+}
+SERIES = ("series0", "series1", "series2", "series3")
+
+
+class Palette:
+    """Rich styles of one theme, by role and by the ground they stand on; computed once."""
+
+    def __init__(self, theme: str, ascii: bool = False, dimmed: bool = False) -> None:
+        self.theme = theme
+        self.ascii = ascii
+        colours = COLOURS[theme]
+        self._styles: dict[tuple[str, int], Style] = {}
+        for role, (name, attributes) in _ROLES.items():
+            colour = "dim" if dimmed and role not in ("guide",) else name
+            for ground in (PLAIN, CURSOR, BLURRED):
+                self._styles[role, ground] = _style(colours, colour, attributes, ground)
+
+    def get(self, role: str, ground: int = PLAIN) -> Style:
+        return self._styles[role, ground]
+
+
+def _style(colours: Colours, colour: str, attributes: str, ground: int) -> Style:
+    bold, underline = "bold" in attributes, "underline" in attributes
+    if colours.ground == "default":
+        # The terminal's own colours: the cursor is reversed, so it needs no ground of its own.
+        own = getattr(colours, colour)
+        if ground == CURSOR:
+            return Style(color="default", bgcolor="default", reverse=True, bold=bold, underline=underline)
+        if ground == BLURRED:
+            return Style(color=own, bgcolor="default", bold=True, underline=underline)
+        return Style(color=own, bgcolor="default", bold=bold, underline=underline)
+    back = (colours.ground, colours.cursor, colours.blurred)[ground]
+    fore = "dim" if colour == "guide" and ground != PLAIN else colour
+    return Style(color=getattr(colours, fore), bgcolor=back, bold=bold, underline=underline)

@@ -1,0 +1,59 @@
+"""Text in terminal cells: cut, pad and wrap with wide characters counted as two."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+
+
+def width_of(text: str) -> int:
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def pad(text: str, width: int, right: bool = False) -> str:
+    """Exactly `width` cells; longer text is cut with an ellipsis."""
+    missing = width - width_of(text)
+    if missing == 0:
+        return text
+    if missing < 0:
+        return shorten(text, width)
+    return " " * missing + text if right else text + " " * missing
+
+
+@lru_cache(4096)
+def shorten(text: str, width: int, middle: bool = False) -> str:
+    """At most `width` cells, with an ellipsis at the end or, for dotted names, in the middle."""
+    if width_of(text) <= width:
+        return text
+    if width <= 1:
+        return "…"[:width]
+    if not middle or width < 8:
+        return set_cell_size(text, width - 1).rstrip() + "…"
+    # The end of a module path tells more than its beginning.
+    tail = width * 3 // 5
+    back = text[-tail:]
+    while width_of(back) > tail:
+        back = back[1:]
+    return set_cell_size(text, width - 1 - width_of(back)).rstrip() + "…" + back
+
+
+def wrap(text: str, width: int, indent: int = 0) -> list[str]:
+    """Lines of at most `width` cells; what follows the first is indented by `indent`."""
+    if width < 4:
+        return [shorten(text, max(width, 0))]
+    indent = min(indent, width // 2)
+    lines: list[str] = []
+    current = ""
+    for word in text.split(" "):
+        room = width - (indent if lines else 0)
+        candidate = f"{current} {word}" if current else word
+        if width_of(candidate) <= room:
+            current = candidate
+            continue
+        if current:
+            lines.append(current)
+        *full, current = chop_cells(word, width - indent) or [""]
+        lines += full
+    lines.append(current)
+    return lines[:1] + [" " * indent + line for line in lines[1:]]

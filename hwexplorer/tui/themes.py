@@ -1,0 +1,31 @@
+"""The three looks as Textual themes, for what Textual itself draws (the palette)."""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+from hwexplorer.tui.palette import COLOURS, THEMES
+
+
+def themes() -> list[Theme]:
+    return [_theme(name) for name in THEMES]
+
+
+def _theme(name: str) -> Theme:
+    c = COLOURS[name]
+    ansi = c.ground == "default"
+    values = {
+        "primary": c.accent,
+        "secondary": c.bar,
+        "warning": c.warn,
+        "error": c.bad,
+        "success": c.good,
+        "accent": c.accent,
+        "foreground": c.text,
+        "background": c.ground,
+        "surface": c.ground,
+        "panel": c.ground,
+    }
+    if ansi:
+        values = {key: "ansi_" + value for key, value in values.items()}
+    return Theme(name=f"hw-{name}", dark=c.dark, ansi=ansi, **values)

@@ -1,0 +1,91 @@
+"""How wide each column of a table is, and which are left out when there is no room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hwexplorer.format import Scale, delta, scale_for
+from hwexplorer.tui.text import width_of
+from hwexplorer.views.plain import Column, Table
+
+GAP = 1
+BAR_MIN, BAR_MAX = 5, 18
+PERCENT = 5  # "100.0", "12.3"
+TEXT_MAX = 28
+NAME_GOOD = 22  # most names fit
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """What a column needs: its scale, its header, and the least and the most cells it can use."""
+
+    column: Column
+    scale: Scale
+    header: str
+    least: int
+    most: int
+
+
+def measure(table: Table, names: int) -> list[Measure]:
+    """`names`: cells that the first column needs, tree guides included."""
+    return [_measure(table, index, names) for index in range(len(table.columns))]
+
+
+def _measure(table: Table, index: int, names: int) -> Measure:
+    column = table.columns[index]
+    values = [row.cells[index] for row in table.rows]
+    if index == 0:
+        return Measure(column, Scale(), column.title, min(names, 14), max(names, width_of(column.title)))
+    if column.role in ("text", "flag"):
+        need = max((width_of(str(v)) for v in values if v is not None), default=0)
+        need = max(min(need, TEXT_MAX), width_of(column.title))
+        return Measure(column, Scale(), column.title, need, need)
+    numbers = [v for v in values if isinstance(v, int | float)]
+    if column.role == "bar":
+        header = f"{column.title} %"
+        least = max(PERCENT, width_of(header))
+        return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
+    if column.role == "delta":
+        need = max((len(delta(v)) for v in (max(numbers), min(numbers))), default=0) if numbers else 0
+        need = max(need, 5, width_of(column.title))
+        return Measure(column, Scale(), column.title, need, need)
+    scale = scale_for(numbers, column.unit)
+    header = f"{column.title} {scale.label}".strip()
+    need = max(scale.width, width_of(header))
+    return Measure(column, scale, header, need, need)
+
+
+def fit(measures: Sequence[Measure], total: int) -> list[int]:
+    """A width for each column, 0 for those dropped: the highest `keep` goes first, 0 never."""
+    kept = list(range(len(measures)))
+
+    def least() -> int:
+        return sum(measures[i].least for i in kept) + GAP * (len(kept) - 1)
+
+    while least() > total:
+        droppable = [i for i in kept if i and measures[i].column.keep > 0]
+        if not droppable:
+            break
+        worst = max(measures[i].column.keep for i in droppable)
+        kept.remove(max(i for i in droppable if measures[i].column.keep == worst))
+    widths = [measures[i].least if i in kept else 0 for i in range(len(measures))]
+    spare = total - least()
+    if spare < 0:  # not even the columns that stay have room: the name gives way
+        widths[0] = max(4, widths[0] + spare)
+        return widths
+    # A name is worth more than a long bar, but a short bar more than the end of a long name.
+    bars = [i for i in kept if measures[i].column.role == "bar"]
+    spare = _grow(widths, [0], [min(NAME_GOOD, measures[0].most)], spare)
+    spare = _grow(widths, bars, [PERCENT + 1 + BAR_MIN] * len(bars), spare)
+    spare = _grow(widths, [0], [measures[0].most], spare)
+    spare = _grow(widths, bars, [measures[i].most for i in bars], spare)
+    return widths
+
+
+def _grow(widths: list[int], which: list[int], limits: list[int], spare: int) -> int:
+    for index, limit in zip(which, limits, strict=True):
+        more = max(0, min(spare, limit - widths[index]))
+        widths[index] += more
+        spare -= more
+    return spare

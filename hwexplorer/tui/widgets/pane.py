@@ -1,0 +1,153 @@
+"""The one Textual widget of the screen: a frame with a title around something that draws lines."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rich.segment import Segment
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from hwexplorer.format import safe, to_ascii
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.text import shorten, width_of
+
+
+class Content(Protocol):
+    """What a pane shows: resized, drawn by the line, scrolled."""
+
+    def resize(self, width: int, height: int) -> None: ...
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]: ...
+    def move(self, by: int) -> str: ...
+    def scroll(self, by: int) -> None: ...
+    def page(self) -> int: ...
+    def extent(self) -> tuple[int, int, int]: ...
+    def forget(self) -> None: ...
+
+
+class Pane(Widget, can_focus=False):
+    """Draws its own frame: one line of title, a mark for the scroll position, thick where the keys go."""
+
+    class Clicked(Message):
+        """A click on line `y` of the content (-1: on the frame)."""
+
+        def __init__(self, pane: str, y: int) -> None:
+            super().__init__()
+            self.pane, self.y = pane, y
+
+    def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
+        super().__init__(id=name)
+        self.pane, self.number, self.content = name, number, content
+        self.palette = palette
+        self.heading = name.title()
+        self.remark = ""
+        self.active = False
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return container.height
+
+    @property
+    def framed(self) -> bool:
+        """In a very small window every line counts."""
+        return self.size.height >= 6 and self.size.width >= 30
+
+    def render_line(self, y: int) -> Strip:
+        width, height = self.size
+        if not self.framed:
+            self.content.resize(width, height)
+            return self._filled(self.content.line(y, self.palette, True), width)
+        self.content.resize(width - 4, height - 2)
+        if y == 0:
+            return self._top(width)
+        side = self.palette.get("accent" if self.active else "guide")
+        bars = "||" if self.palette.ascii else "┃┃" if self.active else "││"
+        if y == height - 1:
+            ends = "++" if self.palette.ascii else "┗┛" if self.active else "╰╯"
+            flat = "-" if self.palette.ascii else "━" if self.active else "─"
+            return Strip([Segment(ends[0] + flat * (width - 2) + ends[1], side)], width)
+        blank = Segment(" ", self.palette.get("text"))
+        inner = self._filled(self.content.line(y - 1, self.palette, self.active), width - 4)
+        mark = self._scroll_mark(y - 1, height - 2, bars[1])
+        return Strip([Segment(bars[0], side), blank, *inner, blank, Segment(mark, side)], width)
+
+    def _filled(self, segments: list[Segment], width: int) -> Strip:
+        strip = Strip(segments)
+        return strip.adjust_cell_length(width, self.palette.get("text"))
+
+    def _top(self, width: int) -> Strip:
+        palette = self.palette
+        side = palette.get("accent" if self.active else "guide")
+        ends, flat = ("++", "-") if palette.ascii else ("┏┓", "━") if self.active else ("╭╮", "─")
+        title = shorten(safe(f"{self.number} {self.heading}"), width - 6)
+        remark = shorten(safe(self.remark), max(0, width - 8 - width_of(title)))
+        if palette.ascii:
+            title, remark = to_ascii(title), to_ascii(remark)
+        used = width_of(title) + 5
+        segments = [
+            Segment(ends[0] + flat + " ", side),
+            Segment(title, palette.get("title" if self.active else "header")),
+            Segment(" ", side),
+        ]
+        if remark:
+            used += width_of(remark) + 3
+            end = [Segment(" ", side), Segment(remark, palette.get("dim")), Segment(" " + flat, side)]
+        else:
+            end = []
+        return Strip([*segments, Segment(flat * (width - used), side), *end, Segment(ends[1], side)], width)
+
+    def _scroll_mark(self, y: int, height: int, plain: str) -> str:
+        first, page, total = self.content.extent()
+        if total <= page or page < 1:
+            return plain
+        size = max(1, round(height * page / total))
+        start = round((height - size) * first / max(1, total - page))
+        return ("#" if self.palette.ascii else "█") if start <= y < start + size else plain
+
+    # --- the mouse ----------------------------------------------------------------------------------------
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        inside = self.framed
+        y = event.y - (1 if inside else 0)
+        edge = inside and not 0 < event.y < self.size.height - 1
+        self.post_message(self.Clicked(self.pane, -1 if edge else y))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.content.scroll(3)
+        self.refresh()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.content.scroll(-3)
+        self.refresh()
+
+
+class Line(Widget, can_focus=False):
+    """One line of text in segments: the header, the tabs, the footer."""
+
+    class Clicked(Message):
+        def __init__(self, line: str, x: int) -> None:
+            super().__init__()
+            self.line, self.x = line, x
+
+    def __init__(self, name: str, palette: Palette) -> None:
+        super().__init__(id=name)
+        self.palette = palette
+        self.segments: list[Segment] = []
+
+    def show(self, segments: list[Segment]) -> None:
+        if segments != self.segments:
+            self.segments = segments
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        strip = Strip(self.segments) if y == 0 else Strip([])
+        return strip.adjust_cell_length(self.size.width, self.palette.get("text"))
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        self.post_message(self.Clicked(self.id or "", event.x))

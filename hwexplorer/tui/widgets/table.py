@@ -1,0 +1,338 @@
+"""The one table of the screen: a flat list of rows, of which only those in sight are ever drawn.
+
+It holds no terminal and no widget: `line` turns a row of the window into segments. So the cost of a repaint
+does not depend on how many rows there are, and a test can print it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rich.segment import Segment
+
+from hwexplorer.format import delta, safe, to_ascii
+from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
+from hwexplorer.tui.text import pad, shorten, width_of
+from hwexplorer.tui.widgets.columns import GAP, PERCENT, Measure, fit, measure
+from hwexplorer.views.plain import Cell, Row, Table
+
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+EMPTY = Table(name="", title="", columns=(), rows=())
+
+
+class TreeTable:
+    """Rows, which of them are open, where the cursor and the window are."""
+
+    def __init__(self, tree: bool = True) -> None:
+        self.tree = tree
+        self.table = EMPTY
+        self.visible: list[int] = []
+        self.cursor = 0
+        self.top = 0
+        self.find = ""
+        self.mark = ""
+        self.width = self.height = 0
+        self._key = ""
+        self._open: Collection[str] | None = None
+        self._last: list[bool] = []
+        self._measures: list[Measure] = []
+        self._widths: list[int] = []
+        self._bar_full = 1.0
+        self._cache: dict[tuple[int, int], list[Segment]] = {}
+        self._source: tuple[Table, Collection[str]] = (EMPTY, ())
+
+    # --- what is shown ------------------------------------------------------------------------------------
+
+    def update(
+        self, table: Table, opened: Collection[str] | None = None, only: str = "", hide: Collection[str] = ()
+    ) -> None:
+        """New data: the cursor stays on its key, or on the nearest row left. `opened=None` opens all."""
+        if table is not self._source[0] or hide != self._source[1]:
+            self._source = (table, hide)
+            self.table = _without(table, hide)
+            names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
+            self._measures = measure(self.table, names)
+            self._bar_full = self._fullest_bar()
+        self._open = opened
+        self.visible = self._in_sight(only.casefold())
+        self._last = self._last_siblings()
+        self._widths = []
+        self._cache.clear()
+        self.go(self._key)
+
+    def _indent(self, row: Row) -> int:
+        return 2 * row.depth + 2 if self.tree else 0
+
+    def _in_sight(self, only: str) -> list[int]:
+        rows = self.table.rows
+        if only:
+            return [i for i, row in enumerate(rows) if only in str(row.cells[0]).casefold()]
+        if self._open is None:
+            return list(range(len(rows)))
+        shown, closed_at = [], 1 << 30
+        for index, row in enumerate(rows):
+            if row.depth > closed_at:
+                continue
+            shown.append(index)
+            closed = row.has_children and row.key and row.key not in self._open
+            closed_at = row.depth if closed else 1 << 30
+        return shown
+
+    def _last_siblings(self) -> list[bool]:
+        """For each visible row: is it the last of its siblings? One pass from the end."""
+        last = [True] * len(self.visible)
+        seen: set[int] = set()
+        for position in range(len(self.visible) - 1, -1, -1):
+            depth = self.table.rows[self.visible[position]].depth
+            last[position] = depth not in seen
+            seen = {d for d in seen if d < depth} | {depth}
+        return last
+
+    def _fullest_bar(self) -> float:
+        """The bar that reaches the end: the longest below the root, which is 100 % of itself."""
+        bars = [i for i, c in enumerate(self.table.columns) if c.role == "bar"]
+        rows = [r for r in self.table.rows if r.depth] if self.tree else self.table.rows
+        rows = rows if rows and self.table.rows[0].key == "" else self.table.rows
+        values = [r.cells[i] for i in bars for r in rows]
+        return max((float(v) for v in values if isinstance(v, int | float)), default=1.0) or 1.0
+
+    # --- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def key(self) -> str:
+        return self._key
+
+    @property
+    def row(self) -> Row | None:
+        return self.table.rows[self.visible[self.cursor]] if self.visible else None
+
+    def go(self, key: str) -> None:
+        """Put the cursor on a key; where it is out of sight, on the nearest ancestor or row left."""
+        if not self.visible:
+            self.cursor = self.top = 0
+            return
+        keys = {self.table.rows[i].key: p for p, i in enumerate(self.visible)}
+        wanted = key
+        while wanted not in keys and wanted:
+            wanted = wanted.rpartition("/")[0] if "/" in wanted else wanted.rpartition(".")[0]
+        self._place(keys.get(wanted, min(self.cursor, len(self.visible) - 1)))
+
+    def move(self, by: int) -> str:
+        """Move the cursor by rows and say where it is."""
+        self._place(max(0, min(len(self.visible) - 1, self.cursor + by)))
+        return self._key
+
+    def _place(self, position: int) -> None:
+        self.cursor = position
+        if self.visible:
+            self._key = self.table.rows[self.visible[position]].key
+        self._cache.clear()
+        self._show_cursor()
+
+    def page(self) -> int:
+        return max(1, self.height - self._fixed())
+
+    def _fixed(self) -> int:
+        """Lines that do not scroll: the header and the footer, which gives way in a very low window."""
+        return (1 if self.height > 1 else 0) + self._footer()
+
+    def _footer(self) -> int:
+        return min(len(self.table.footer), max(0, self.height - 4))
+
+    def _show_cursor(self) -> None:
+        page = self.page()
+        if self.cursor < self.top:
+            self.top = self.cursor
+        elif self.cursor >= self.top + page:
+            self.top = self.cursor - page + 1
+        self.top = max(0, min(self.top, len(self.visible) - page))
+
+    def scroll(self, by: int) -> None:
+        """The wheel moves the window; the cursor stays where it is."""
+        self.top = max(0, min(self.top + by, len(self.visible) - self.page()))
+
+    def at(self, y: int) -> str | None:
+        """The key of the row drawn on line `y`."""
+        position = self.top + y - (1 if self.height > 1 else 0)
+        drawn = y < self.height - self._footer()
+        inside = y >= (1 if self.height > 1 else 0) and position < len(self.visible)
+        return self.table.rows[self.visible[position]].key if drawn and inside else None
+
+    def extent(self) -> tuple[int, int, int]:
+        """(first row in sight, rows in sight, all rows), for the scroll mark."""
+        return self.top, self.page(), len(self.visible)
+
+    # --- drawing ------------------------------------------------------------------------------------------
+
+    def resize(self, width: int, height: int) -> None:
+        if (width, height) != (self.width, self.height):
+            self.width, self.height = width, height
+            self._widths = []
+            self._cache.clear()
+            self._show_cursor()
+
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        if not self._widths:
+            self._widths = fit(self._measures, self.width) if self._measures else []
+        if y == 0 and self.height > 1:
+            return self._header(palette)
+        footer = self._footer()
+        if y >= self.height - footer:
+            return self._remark(self.table.footer[y - (self.height - footer)], palette, "strong")
+        position = self.top + y - (1 if self.height > 1 else 0)
+        if position < len(self.visible):
+            ground = PLAIN if position != self.cursor else CURSOR if focused else BLURRED
+            cached = self._cache.get((position, ground))
+            if cached is None:
+                cached = self._cache[position, ground] = self._row(position, palette, ground)
+            return cached
+        note = position - len(self.visible)
+        if note < len(self.table.notes):
+            return self._remark(self.table.notes[note], palette, "dim")
+        return []
+
+    def forget(self) -> None:
+        """Colours changed: nothing drawn so far is of use."""
+        self._cache.clear()
+
+    def _remark(self, text: str, palette: Palette, role: str) -> list[Segment]:
+        text = _plain(text, palette)
+        return [Segment(shorten(text, self.width), palette.get(role))]
+
+    def _header(self, palette: Palette) -> list[Segment]:
+        cells = []
+        for index, width in enumerate(self._widths):
+            if not width:
+                continue
+            found = self._measures[index]
+            right = found.column.role in ("number", "delta")
+            title = "  " + found.header if self.tree and index == 0 else found.header
+            cells.append(pad(_plain(title, palette), width, right))
+        return [Segment((" " * GAP).join(cells), palette.get("header"))]
+
+    def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
+        row = self.table.rows[self.visible[position]]
+        space = Segment(" " * GAP, palette.get("text", ground))
+        segments: list[Segment] = []
+        for index, width in enumerate(self._widths):
+            if not width:
+                continue
+            if index == 0:
+                segments += self._name(position, row, width, palette, ground)
+            else:
+                segments.append(space)
+                segments += self._cell(index, row, width, palette, ground)
+        used = sum(self._widths) + GAP * (sum(1 for w in self._widths if w) - 1)
+        if used < self.width:
+            segments.append(Segment(" " * (self.width - used), palette.get("text", ground)))
+        return segments
+
+    def _name(self, position: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:
+        guides = self._guides(position, row) if self.tree else ""
+        guides = guides[: max(0, width - 4)]
+        name = shorten(safe(row.cells[0] if row.cells[0] is not None else ""), width - len(guides), middle=True)
+        if palette.ascii:
+            guides = guides.translate(_ASCII_GUIDES)
+            name = to_ascii(name)
+        role = "dim" if row.dim else "strong" if row.depth == 0 or row.key == self.mark else "text"
+        segments = [Segment(guides, palette.get("guide", ground))] if guides else []
+        segments += _highlight(name, self.find, palette, role, ground)
+        rest = width - len(guides) - width_of(name)
+        if rest > 0:
+            segments.append(Segment(" " * rest, palette.get("text", ground)))
+        return segments
+
+    def _guides(self, position: int, row: Row) -> str:
+        if self._open is None:
+            sign = "▾ " if row.has_children else "  "
+        else:
+            opened = not row.key or row.key in self._open
+            sign = ("▾ " if opened else "▸ ") if row.has_children else "  "
+        if row.depth == 0:
+            return sign
+        lines = []
+        depth = row.depth
+        for above in range(position - 1, -1, -1):  # nearest ancestors upwards: does their line go on?
+            other = self.table.rows[self.visible[above]]
+            if other.depth < depth:
+                depth = other.depth
+                if depth == 0:
+                    break
+                lines.append("  " if self._last[above] else "│ ")
+            if position - above > 4000:
+                break
+        return "".join(reversed(lines)) + ("└ " if self._last[position] else "├ ") + sign
+
+    def _cell(self, index: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:
+        found, value = self._measures[index], row.cells[index]
+        base = "dim" if row.dim else "text"
+        role = found.column.role
+        if role == "bar":
+            return self._bar(value, width, palette, ground, base)
+        if role in ("text", "flag") or isinstance(value, str):
+            text = _plain("" if value is None else value, palette)
+            return [Segment(pad(text, width, role == "number"), palette.get(base, ground))]
+        number = None if value is None else float(value)
+        if role == "delta":
+            sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
+            return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
+        text = _plain(found.scale.cell(number), palette)
+        return [Segment(pad(text, width, True), palette.get(base, ground))]
+
+    def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
+        fraction = float(value) if isinstance(value, int | float) else 0.0
+        text = "" if value is None or isinstance(value, str) else self._percent(fraction)
+        number = Segment(pad(text, min(width, PERCENT), True), palette.get(base, ground))
+        room = width - PERCENT - 1
+        if room < 1:
+            return [Segment(" " * max(0, width - PERCENT), palette.get(base, ground)), number]
+        drawn = bar(min(1.0, fraction / self._bar_full), room, palette.ascii)
+        return [number, Segment(" " + drawn, palette.get("bar", ground))]
+
+    @staticmethod
+    def _percent(fraction: float) -> str:
+        return "<.1" if 0 < fraction < 0.0005 else f"{fraction * 100:.1f}"
+
+
+_ASCII_GUIDES = str.maketrans("▾▸│├└", "-+|||")
+
+
+def _plain(text: Cell, palette: Palette) -> str:
+    cleaned = safe(text)
+    return to_ascii(cleaned) if palette.ascii else cleaned
+
+
+def _without(table: Table, hide: Collection[str]) -> Table:
+    """The table without the columns of these roles (a delta while diff is off)."""
+    keep = [i for i, column in enumerate(table.columns) if column.role not in hide]
+    if len(keep) == len(table.columns):
+        return table
+    rows = tuple(
+        Row(r.key, tuple(r.cells[i] for i in keep), r.depth, r.has_children, r.kind, r.dim) for r in table.rows
+    )
+    columns = tuple(table.columns[i] for i in keep)
+    return Table(table.name, table.title, columns, rows, table.footer, table.notes)
+
+
+def bar(fraction: float, width: int, ascii: bool = False) -> str:
+    """A bar of eighth blocks in `width` cells; anything above zero leaves a trace."""
+    if not fraction > 0:
+        return " " * width
+    if ascii:
+        return ("#" * max(1, round(fraction * width))).ljust(width)
+    eighths = min(max(1, round(fraction * width * 8)), width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (EIGHTHS[part] if part else "")).ljust(width)
+
+
+def _highlight(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:
+    plain = palette.get(role, ground)
+    start = text.casefold().find(find.casefold()) if find else -1
+    if start < 0:
+        return [Segment(text, plain)]
+    end = start + len(find)
+    return [
+        Segment(text[:start], plain),
+        Segment(text[start:end], palette.get("find", ground)),
+        Segment(text[end:], plain),
+    ]

@@ -1,0 +1,211 @@
+"""A provider with made-up figures that behave: they add up, follow the settings, and refuse what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hardware.errors import RequestError, unknown
+from hwexplorer.state import State, pinned
+from hwexplorer.views.plain import Column, Plot, Row, Series, Table, Text
+
+DEVICES = {
+    "xeon_8490h": ("Xeon 8490H", "CPU", 12.0, 9.0),
+    "h100_sxm": ("H100 SXM", "GPU", 1.0, 1.0),
+    "tpu_v4": ("TPU v4", "TPU", 1.7, 0.8),
+    "kpu_t256": ("KPU-T256", "KPU", 2.4, 0.35),
+}
+MODELS = ("alexnet", "mobilenet_v2", "resnet18", "resnet50", "vit_b_16", "convnext_tiny", "swin_t", "slow_net")
+OPERATORS = ("conv", "bn", "relu")
+WIDTH = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
+
+
+def subgraphs(model: str) -> list[str]:
+    if model.startswith("big"):
+        return [f"block{i}" for i in range(int(model[3:]))]
+    return ["conv1", *(f"layer{i}.{j}.conv{k}" for i in (1, 2, 3, 4) for j in (0, 1) for k in (1, 2)), "fc"]
+
+
+class Job:
+    """A capture in ten polls."""
+
+    def __init__(self, provider: Fake, model: str, error: str = "") -> None:
+        self.provider, self.model, self.error = provider, model, ""
+        self._end, self.polls, self.cancelled = error, 0, False
+
+    @property
+    def finished(self) -> bool:
+        return self.polls >= 3 and not self.error
+
+    def start(self) -> None:
+        pass
+
+    def poll(self) -> tuple[str, float]:
+        self.polls += 1
+        if self.polls >= 3:
+            self.error = self._end
+            if not self._end:
+                self.provider.captured.add(self.model)
+        return "exporting", min(1.0, self.polls / 3)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Fake:
+    def __init__(self, hostile: bool = False) -> None:
+        self.captured: set[str] = set()
+        self.calls: list[str] = []
+        self.hostile = hostile
+        self.job: Job | None = None
+
+    def _cost(self, state: State, weight: float) -> tuple[float, float]:
+        if state.on not in DEVICES:
+            raise unknown("device", state.on, DEVICES)
+        _, _, slow, hungry = DEVICES[state.on]
+        size = WIDTH[state.precision] / 4 * (0.7 if state.execution == "fused" else 1.0)
+        seconds = weight * slow * (2e-5 + 1e-5 * state.batch * size)
+        return seconds, weight * hungry * (4e-3 + 3e-3 * state.batch * size)
+
+    def _weights(self, state: State) -> list[tuple[str, float]]:
+        names = subgraphs(state.model)
+        return [(name, 0.3 + (i * 7919 % 23) / 10) for i, name in enumerate(names)]
+
+    def _total(self, state: State) -> tuple[float, float]:
+        weight = sum(w for _, w in self._weights(state))
+        return self._cost(state, weight)
+
+    def models(self, state: State) -> Table:
+        columns = (Column("name", "model", role="text", keep=0), Column("macs", "", "MAC"))
+        rows = [Row(name, (name, (1 + i) * 6.1e8)) for i, name in enumerate(MODELS)]
+        return Table("models", "Models", columns, tuple(rows))
+
+    def compare(self, state: State) -> Table:
+        self.calls.append("compare")
+        columns = (
+            Column("device", "device", role="text", keep=0),
+            Column("class", "class", role="text", keep=4),
+            Column("latency", "latency", "s", keep=1),
+            Column("energy", "energy", "J", keep=1),
+            Column("edp", "EDP", "Js", keep=2),
+            Column("throughput", "inf/s", "1/s", keep=3),
+            Column("power", "power", "W", keep=3),
+            Column("util", "util", "%", keep=5),
+            Column("bound", "bound", role="flag", keep=2),
+            Column("delta", "Δ EDP", "%", "delta", keep=0),
+        )
+        there = pinned(state)
+        rows = []
+        for device in state.devices:
+            here = State(**{**_dict(state), "on": device, "pin": ""})
+            t, e = self._total(here)
+            change = None
+            if there is not None:
+                pt, pe = self._total(there)
+                change = (e * t) / (pe * pt) - 1
+            name, kind = DEVICES[device][:2]
+            cells = (name, kind, t, e, e * t, state.batch / t, e / t, 0.12, "M" if t > 1e-3 else "C", change)
+            rows.append(Row(device, cells))
+        best = "best energy: KPU-T256 · best latency: H100 SXM"
+        return Table("compare", "Compare", columns, tuple(rows), notes=(best,))
+
+    def tree(self, state: State) -> Table:
+        self.calls.append("tree")
+        columns = (
+            Column("name", "name", role="text", keep=0),
+            Column("share", "share", "%", "bar", keep=0),
+            Column("latency", "latency", "s", keep=1),
+            Column("energy", "energy", "J", keep=1),
+            Column("cumulative", "cum", "%", keep=4),
+            Column("bound", "bound", role="flag", keep=3),
+            Column("delta", "Δ EDP", "%", "delta", keep=0),
+        )
+        t, e = self._total(state)
+        there = pinned(state)
+        ratio = None
+        if there is not None:
+            pt, pe = self._total(there)
+            ratio = (e * t) / (pe * pt) - 1
+        rows = [Row("", (state.model, 1.0, t, e, 1.0, "M", ratio), 0, True, "model")]
+        weights = self._weights(state)
+        total = sum(w for _, w in weights)
+        if state.sort in ("share", "latency", "energy"):
+            weights.sort(key=lambda p: p[1], reverse=state.descending)
+        elif state.sort == "name":
+            weights.sort(reverse=not state.descending)
+        cumulative = 0.0
+        for name, weight in weights:
+            share = weight / total
+            cumulative += share
+            shown = f"[bold]{name}\x1b[31m 漢字" if self.hostile else name
+            rows.append(Row(name, (shown, share, t * share, e * share, cumulative, "M", ratio), 1, True, "subgraph"))
+            for part, op in zip((0.8, 0.15, 0.05), OPERATORS, strict=True):
+                cells = (op, share * part, t * share * part, e * share * part, None, "C", ratio)
+                rows.append(Row(f"{name}/{op}", cells, 2, False, "operator"))
+        return Table("tree", f"Tree · {DEVICES[state.on][0]}", columns, tuple(rows))
+
+    def events(self, state: State) -> Table:
+        self.calls.append("events")
+        columns = (
+            Column("event", "event", role="text", keep=0),
+            Column("share", "share", "%", "bar", keep=0),
+            Column("energy", "energy", "J", keep=1),
+            Column("count", "count", "count", keep=3),
+        )
+        _, e = self._total(state)
+        rows = []
+        for category, part in (("compute", 0.3), ("memory", 0.45), ("control", 0.1), ("static", 0.15)):
+            rows.append(Row(category, (category, part, e * part, None), 0, True))
+            for n, piece in enumerate((0.7, 0.25, 0.05)):
+                cells = (f"{category} event {n}", part * piece, e * part * piece, int(1e6 * part * piece))
+                rows.append(Row(f"{category}.{n}", cells, 1))
+        where = state.at or state.model
+        return Table("events", f"Events · {where}", columns, tuple(rows), footer=(f"Σ 12 events = {e * 1e3:.3f} mJ",))
+
+    def why(self, state: State) -> Text:
+        t, _ = self._total(state)
+        formula = f"t = max(compute {t * 0.4e6:.1f} µs, memory {t * 1e6:.1f} µs) + launch 2.0 µs"
+        sections = (
+            ("Bound by memory", (formula, "Twice the bandwidth, or batch 32, would make it compute bound.")),
+            ("Mapping", ("401,408 threads, 1,568 blocks of 256, 132/132 SMs, 1.5 waves; depthwise: 12 % of peak.",)),
+            ("Sources", ("DRAM read\t31 pJ/byte ± 20 % (published)", "tensor core\t0.35 pJ/FLOP (fitted)")),
+        )
+        return Text("why", f"Why · {state.at or state.model}", sections)
+
+    def plot(self, state: State) -> Plot:
+        rows = self.tree(state).rows[1:]
+        x = tuple(0.5 * 1.13 ** (i % 60) for i in range(len(rows)))
+        y = tuple(min(3.3e12 * v, 6e14) * (0.3 + (i * 37 % 60) / 100) for i, v in enumerate(x))
+        keys = tuple(r.key for r in rows)
+        roof = Series("roof", (1e-3, 182, 1e6), (3.3e9, 6e14, 6e14), line=True)
+        points = Series("operators", x, y, keys, keys)
+        title = f"Roofline · {DEVICES[state.on][0]}"
+        return Plot("roofline", title, "intensity", "rate", "FLOP/byte", "FLOP/s", (roof, points))
+
+    def status(self, state: State) -> str:
+        return "coverage 100 %" + (" · fp8 run as fp16" if state.precision == "fp8" else "")
+
+    def ready(self, state: State) -> bool:
+        if not state.model.startswith("big") and state.model not in MODELS:
+            raise unknown("model", state.model, MODELS)
+        if state.precision == "int4" and state.on == "xeon_8490h":
+            raise RequestError("int4 is not something this fake can do on a Xeon")
+        return state.model != "slow_net" or state.model in self.captured
+
+    def capture(self, state: State) -> Job:
+        self.job = Job(self, state.model)
+        return self.job
+
+    def export(self, state: State, view: str, path: Path, overwrite: bool) -> str:
+        if path.suffix not in (".txt", ".json"):
+            raise unknown("format", path.suffix, (".txt", ".json"))
+        if path.exists() and not overwrite:
+            raise RequestError(f"{path} exists")
+        if not path.parent.is_dir():
+            raise RequestError(f"no folder {path.parent}")
+        path.write_text(json.dumps({"view": view, "model": state.model}))
+        return f"wrote {view} to {path.name}"
+
+
+def _dict(state: State) -> dict[str, object]:
+    return {name: getattr(state, name) for name in State.__struct_fields__}
