@@ -12,7 +12,7 @@ from analysis.workload import zoo
 from analysis.workload.lower import lower
 from analysis.workload.workload import Workload
 
-from . import blocks
+from . import blocks, recipes
 from .exporter import export
 from .runtime import import_torchvision, without_weights
 
@@ -29,11 +29,18 @@ def capture(spec: zoo.Spec, image_size: int | None, progress: Progress = _silent
     with without_weights():
         if spec.is_block:
             module, shape = blocks.build(spec.name, dict(spec.parameters))
+            inputs, names = [torch.empty(2, *shape, device="meta")], ["x"]
+            if spec.name == "gemm":
+                names = ["a"]
         else:
-            size = image_size or 0
-            module, shape = _torchvision(zoo.architecture(spec.name), size), (3, size, size)
+            info = zoo.table()[zoo.architecture(spec.name)]
+            module = recipes.adapt(_torchvision(info, image_size), info)
+            inputs, names = recipes.inputs(info, image_size)
     progress("export", 0.45)
-    graph = export(module, [torch.empty(2, *shape, device="meta")])
+    with recipes.patches():
+        graph = export(module, inputs, names)
+    if not spec.is_block:
+        graph = replace(graph, notes=zoo.notes(spec.name))
     if spec.is_block:
         graph = replace(graph, versions={"torch": graph.versions["torch"]})
     progress("lower", 0.95)
@@ -41,13 +48,14 @@ def capture(spec: zoo.Spec, image_size: int | None, progress: Progress = _silent
     return lower(graph, str(spec), spec.family, origin, image_size)
 
 
-def _torchvision(name: str, size: int) -> Any:
+def _torchvision(info: zoo.ModelInfo, size: int | None) -> Any:
     """The model as its default weights configure it; where they would fix another image size, as the
     constructor does."""
     models = import_torchvision().models
-    info = zoo.table()[name]
-    if size != info.image_size and name.startswith("vit_"):
-        return models.get_model(name, weights=None, image_size=size)
-    if size != info.image_size and name.startswith("maxvit"):
-        return models.get_model(name, weights=None, input_size=(size, size))
-    return models.get_model(name, weights="DEFAULT")
+    if size != info.image_size and info.name.startswith("vit_"):
+        return models.get_model(info.name, weights=None, image_size=size)
+    if size != info.image_size and info.name.startswith("maxvit"):
+        return models.get_model(info.name, weights=None, input_size=(size, size))
+    if size != info.image_size and info.name.startswith("mvit"):
+        return models.get_model(info.name, weights=None, spatial_size=(size, size))
+    return models.get_model(info.name, weights="DEFAULT")

@@ -72,12 +72,8 @@ ELEMENTWISE: dict[str, PerElement] = {
     "exp": PerElement("exp", 1, 1),
     "sqrt": PerElement("elementwise", 1, 1),
     "rsqrt": PerElement("rsqrt", 1, 1),
-    **_rows(
-        "elementwise", 1, 1, "exp2 expm1 log log2 log10 log1p erf erfc erfinv sin cos tan asin acos atan"
-    ),
-    **_rows(
-        "elementwise", 1, 1, "sinh cosh asinh acosh atanh lgamma digamma i0 special_i0e cbrt atan2 hypot"
-    ),
+    **_rows("elementwise", 1, 1, "exp2 expm1 log log2 log10 log1p erf erfc erfinv sin cos tan asin acos atan"),
+    **_rows("elementwise", 1, 1, "sinh cosh asinh acosh atanh lgamma digamma i0 special_i0e cbrt atan2 hypot"),
     "sinc": PerElement("elementwise", 3, 2),
     "logit": PerElement("elementwise", 3, 2),
     "logaddexp": PerElement("elementwise", 4, 2),
@@ -89,9 +85,7 @@ ELEMENTWISE: dict[str, PerElement] = {
     **_rows("where", 1, 0, "where masked_fill"),
     **_rows("compare", 1, 0, "eq ne lt le gt ge isnan isinf isfinite isclose logical_and logical_or"),
     **_rows("compare", 1, 0, "logical_not logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor"),
-    **_rows(
-        "compare", 1, 0, "__and__ __or__ __xor__ __lshift__ __rshift__ bitwise_left_shift bitwise_right_shift"
-    ),
+    **_rows("compare", 1, 0, "__and__ __or__ __xor__ __lshift__ __rshift__ bitwise_left_shift bitwise_right_shift"),
     "addcmul": PerElement("elementwise", 3),  # a + s * b * c
     "addcdiv": PerElement("elementwise", 3, 1),
     "lerp": PerElement("elementwise", 3),
@@ -107,9 +101,7 @@ ELEMENTWISE: dict[str, PerElement] = {
     "gumbel_softmax": PerElement("softmax", 8, 3),
     "affine_grid_generator": PerElement("elementwise", 5),  # three multiplications, two additions
     "rotary_embedding": PerElement("elementwise", 3),
-    **_rows(
-        "elementwise", 2, 0, "dropout feature_dropout alpha_dropout feature_alpha_dropout native_dropout"
-    ),
+    **_rows("elementwise", 2, 0, "dropout feature_dropout alpha_dropout feature_alpha_dropout native_dropout"),
 }
 
 # Per input element.
@@ -148,9 +140,7 @@ RMS_NORM_FLOPS = 4  # square, add, two multiplications
 # Window pooling: one flop per element of the window and output.
 POOLS = {
     **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), "max_pool"),
-    **dict.fromkeys(
-        ("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices"), "max_pool"
-    ),
+    **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices"), "max_pool"),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "avg_pool"),
     **dict.fromkeys(("fractional_max_pool2d", "fractional_max_pool3d"), "max_pool"),
     **dict.fromkeys(("lp_pool1d", "lp_pool2d", "lp_pool3d"), "avg_pool"),
@@ -197,9 +187,7 @@ GATHERS = {
 # Resampling, flops per output element: an n-tap interpolation is n multiplications and n - 1 additions.
 RESAMPLE = {
     **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"), 0),
-    **dict.fromkeys(
-        ("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), 0
-    ),
+    **dict.fromkeys(("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"), 0),
     "upsample_linear1d": 3,
     "upsample_bilinear2d": 7,
     "_upsample_bilinear2d_aa": 7,
@@ -222,8 +210,7 @@ FACTORIES = _set(
 
 # Different at every inference, so never folded.
 RANDOM = _set(
-    "rand randn randint randperm rand_like randn_like randint_like bernoulli normal uniform multinomial"
-    " exponential"
+    "rand randn randint randperm rand_like randn_like randint_like bernoulli normal uniform multinomial exponential"
 )
 
 # Nothing in evaluation, even where an exporter shows a fresh tensor or calls it in place.

@@ -138,8 +138,9 @@ class CaptureJob:
         self._finish(result, error)
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode is None:  # once reaped, its number may be somebody else's
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -167,9 +168,7 @@ class CaptureJob:
 
     def _why_it_died(self, code: int) -> ModelError:
         if self._ending == "timeout":
-            return CaptureError(
-                f"capture of {self.spec} took longer than {self._timeout:g} s and was stopped"
-            )
+            return CaptureError(f"capture of {self.spec} took longer than {self._timeout:g} s and was stopped")
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         hint = " (out of memory?)" if code == -signal.SIGKILL else ""
         return CaptureError(f"capture of {self.spec} {ended}{hint} during {self.progress[0]}")

@@ -120,9 +120,7 @@ class Lowering:
             self.version[value.storage] = len(self.tensors) - 1
         return self.version[value.storage]
 
-    def _operator(
-        self, name: str, node: Node, refs: list[Ref], in_place: bool, scopes: frozenset[str]
-    ) -> None:
+    def _operator(self, name: str, node: Node, refs: list[Ref], in_place: bool, scopes: frozenset[str]) -> None:
         metas = {ref.name: self.values[ref.name][0].meta for ref in refs}
         call = Call(name, node.args, metas, node.outputs)
         cost = cost_of(call)
@@ -176,7 +174,7 @@ class Lowering:
                 tensor = self._tensor_of(value)
                 amount = value.reach
                 if position == 0 and cost.first_read is not None:
-                    amount = smaller(amount, cost.first_read)
+                    amount = cost.first_read
                 so_far = read.get(tensor)
                 if so_far is not None:
                     amount = smaller(so_far + amount, self._extent(tensor))
@@ -222,9 +220,7 @@ class Lowering:
         return names.pop() if len(names) == 1 else ""
 
 
-def lower(
-    graph: Graph, name: str, family: str = "custom", origin: str = "", image_size: int | None = None
-) -> Workload:
+def lower(graph: Graph, name: str, family: str = "custom", origin: str = "", image_size: int | None = None) -> Workload:
     """The workload of a captured graph."""
     walk = Lowering(graph)
     for source in graph.sources:

@@ -77,9 +77,7 @@ class Poly:
         return sum(value * prod(dims[name] for name in key) for key, value in self.terms.items())
 
     def __str__(self) -> str:
-        words = [
-            "*".join((str(value), *key)) if key else str(value) for key, value in sorted(self.terms.items())
-        ]
+        words = ["*".join((str(value), *key)) if key else str(value) for key, value in sorted(self.terms.items())]
         return " + ".join(words) or "0"
 
 
@@ -104,10 +102,10 @@ def product(sizes: Iterable[Size]) -> Poly:
     return result
 
 
-def smaller(left: Poly, right: Poly) -> Poly:
-    """The lesser of two sizes, at every live dimension = 64."""
-    return left if _reference(left) <= _reference(right) else right
+def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:
+    """The lesser of two sizes, with every live dimension at `reference`; the left where they are equal."""
+    return left if _value(left, reference) <= _value(right, reference) else right
 
 
-def _reference(size: Poly) -> int:
-    return sum(value * _REFERENCE ** len(key) for key, value in size.terms.items())
+def _value(size: Poly, reference: int) -> int:
+    return sum(value * reference ** len(key) for key, value in size.terms.items())

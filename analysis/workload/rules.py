@@ -167,7 +167,7 @@ def _gathers(kind: str) -> Rule:
             source = call.tensors()[-1]
             adds = "add" in call.name or "reduce" in call.name or bool(call.args.get("accumulate"))
             return Cost(kind, source.numel if adds else ZERO)
-        return Cost(kind, first_read=smaller(call.out.numel, call.tensors()[0].numel))
+        return Cost(kind, first_read=_picked(call.out.numel, call.tensors()[0]))
 
     return rule
 
@@ -175,11 +175,26 @@ def _gathers(kind: str) -> Rule:
 def _embedding_bag(call: Call) -> Cost:
     rows, width = call.need("indices"), call.need("weight").shape[-1]
     read = rows.numel * width
-    return Cost("embedding", read, first_read=smaller(read, call.need("weight").numel))
+    return Cost("embedding", read, first_read=_picked(read, call.need("weight")))
+
+
+def _picked(read: Poly, table: Meta) -> Poly:
+    """What is read of an indexed table: every element picked, or all of it where one sample already picks
+    more. (At large batches picks repeat; they are counted each time.)"""
+    return smaller(read, table.numel, reference=1)
 
 
 def _resample(flops: int) -> Rule:
     return lambda call: Cost("resample", call.out.numel * flops)
+
+
+def _roi_align(call: Call) -> Cost:
+    """Per output and sampling point a bilinear interpolation (7) and its share of the average (1)."""
+    samples = _ints(call.args.get("samples", call.args.get("sampling_ratio", 2)))[0]
+    points = samples * samples if samples > 0 else 4  # adaptive: about 2 x 2 at the usual box sizes
+    # Every sampling point reads four pixels, shared between neighbours.
+    touched = smaller(call.out.numel * points * 4, call.tensors()[0].numel)
+    return Cost("roi_align", call.out.numel * (8 * points), first_read=touched)
 
 
 def _sort(call: Call) -> Cost:
@@ -292,6 +307,7 @@ _RULES: dict[str, Rule] = {
     "sub": _add,
     "div": _div,
     "pow": _pow,
+    **dict.fromkeys(("hwexplorer.roi_align", "torchvision.roi_align"), _roi_align),
     "embedding_bag": _embedding_bag,
     "_embedding_bag": _embedding_bag,
 }

@@ -45,9 +45,7 @@ def load(
     found = ready(spec, image_size)
     if found is not None:
         return found
-    job = CaptureJob(
-        spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload)
-    )
+    job = CaptureJob(spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload))
     job.start()
     reported = None
     while not job.wait(0.05):
@@ -82,9 +80,7 @@ def is_ready(spec: str, image_size: int | None = None) -> bool:
 
 def capture_job(spec: str, image_size: int | None = None, timeout: float = DEFAULT_TIMEOUT_S) -> CaptureJob:
     """A capture to start, watch and cancel; its result goes to the cache as well."""
-    return CaptureJob(
-        spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload)
-    )
+    return CaptureJob(spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload))
 
 
 def keep(spec: str, image_size: int | None, workload: Workload) -> bool:

@@ -15,8 +15,18 @@ _TABLE = Path(__file__).with_name("torchvision.csv")
 MAX_IMAGE_SIZE = 8192
 _MAX_PARAMETER = 1 << 24
 
-# Families whose models can be captured; the table knows more.
-FAMILIES = ("classification", "quantized")
+FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flow", "quantized")
+
+# Sizes that torchvision's table leaves open: those at which its published operation counts hold.
+_SIZES = {
+    "segmentation": 520,
+    "detection": 800,
+    "optical_flow": 512,
+    "ssd300_vgg16": 300,
+    "ssdlite320_mobilenet_v3_large": 320,
+    "fasterrcnn_mobilenet_v3_large_320_fpn": 320,
+}
+_FRAMES = {"video": 16}
 
 # Building blocks and their parameters. `gemm` multiplies (batch * M) x K by K x N.
 BLOCKS: dict[str, dict[str, int]] = {
@@ -29,6 +39,27 @@ BLOCKS: dict[str, dict[str, int]] = {
     "layer_norm": {"sequence": 197, "width": 768},
     "transformer_block": {"sequence": 197, "width": 768, "heads": 12, "mlp": 3072},
     "gemm": {"M": 1024, "N": 1024, "K": 1024},
+}
+
+
+class Proposals(msgspec.Struct, frozen=True):
+    """Boxes per image that the second stage of a detector works on; they depend on the image, so the count
+    is a choice: what torchvision keeps at most before the box head, and what its published operation counts
+    imply after it."""
+
+    boxes: int
+    masks: int = 0
+    keypoints: int = 0
+
+
+PROPOSALS = {
+    "fasterrcnn_mobilenet_v3_large_320_fpn": Proposals(150),
+    "fasterrcnn_mobilenet_v3_large_fpn": Proposals(1000),
+    "fasterrcnn_resnet50_fpn": Proposals(1000),
+    "fasterrcnn_resnet50_fpn_v2": Proposals(1000),
+    "keypointrcnn_resnet50_fpn": Proposals(1000, keypoints=1),
+    "maskrcnn_resnet50_fpn": Proposals(1000, masks=100),
+    "maskrcnn_resnet50_fpn_v2": Proposals(1000, masks=100),
 }
 
 
@@ -60,8 +91,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
     @property
     def input(self) -> tuple[int, ...]:
-        size = self.image_size or 0
-        return (3, size, size)
+        """Shape of one image or clip."""
+        return input_shape(self.name, self.image_size)
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -111,7 +142,7 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
         family=rows[0]["family"],
         parameters=default.parameters,
         macs=default.gmacs * 1e9,
-        image_size=default.crop_size,
+        image_size=default.crop_size or _SIZES.get(name, _SIZES.get(rows[0]["family"])),
         min_size=min(item.min_size for item in weights),
         metric=default.metric,
         value=default.value,
@@ -121,16 +152,37 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
 
 def models(family: str | None = None) -> list[ModelInfo]:
     """Models that can be loaded, by name; of one family, if given."""
-    return [
-        info
-        for info in table().values()
-        if info.family in FAMILIES and (family is None or info.family == family)
-    ]
+    return [info for info in table().values() if info.family in FAMILIES and (family is None or info.family == family)]
 
 
 def names() -> list[str]:
     """Everything `load` knows by name, building blocks first."""
     return [*BLOCKS, *(info.name for info in models())]
+
+
+def input_shape(name: str, image_size: int | None) -> tuple[int, ...]:
+    """Shape of one input without the batch: channels, frames of a clip, height, width."""
+    family = table()[name].family
+    frames = (_FRAMES[family],) if family in _FRAMES else ()
+    size = image_size or 0
+    return (3, *frames, size, size)
+
+
+def notes(name: str) -> tuple[str, ...]:
+    """What a capture of this model leaves out or assumes."""
+    info = table()[architecture(name)]
+    if info.family != "detection":
+        return ()
+    dense = "box decoding and non-maximum suppression depend on the image and are not counted"
+    proposals = PROPOSALS.get(info.name)
+    if proposals is None:
+        return (dense,)
+    parts = [f"{proposals.boxes} proposals per image, spread evenly over the pyramid"]
+    if proposals.masks:
+        parts.append(f"{proposals.masks} masks")
+    if proposals.keypoints:
+        parts.append(f"{proposals.keypoints} detection with keypoints")
+    return (", ".join(parts), dense)
 
 
 def architecture(name: str) -> str:
@@ -153,9 +205,7 @@ def parse(text: str) -> Spec:
 
 def _unknown(text: str) -> str:
     shown = text if len(text) <= 60 else text[:57] + "..."
-    close = difflib.get_close_matches(
-        text.partition(":")[0].lower().replace("-", "_"), names(), n=3, cutoff=0.5
-    )
+    close = difflib.get_close_matches(text.partition(":")[0].lower().replace("-", "_"), names(), n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(close)}?" if close else "`hwexplorer models` lists all names"
     return f"unknown model {shown!r}; {hint}"
 
@@ -219,16 +269,25 @@ def _check_size(info: ModelInfo, size: int) -> None:
 
 
 def size_multiple(name: str) -> int:
-    """Vision transformers cut the image into whole patches; MaxViT into whole windows at every stage."""
+    """Vision transformers cut the image into whole patches; MaxViT into whole windows at every stage; RAFT
+    works on an eighth of the image."""
     if name.startswith("vit_"):
         return int(name.rsplit("_", 1)[1])
-    return 224 if name.startswith("maxvit") else 1
+    if name.startswith("maxvit"):
+        return 224
+    if name.startswith("raft"):
+        return 8
+    return 32 if name.startswith("mvit") else 1
 
 
 def smallest_size(info: ModelInfo) -> int:
     """torchvision's smallest input; for transformers it states the size of the weights, not a limit."""
-    if info.name.startswith(("vit_", "maxvit")):
+    if info.name.startswith(("vit_", "maxvit", "mvit")):
         return size_multiple(info.name)
+    if info.name == "ssd300_vgg16":
+        return 300  # its last convolutions have no padding
+    if info.family == "detection":
+        return 128  # the pyramid's last level still has a pixel
     return 32 if info.name.startswith("swin") else info.min_size
 
 

@@ -13,8 +13,14 @@ from analysis.workload.errors import ModelSpecError, UnknownModelError
 from analysis.workload.kinds import KINDS
 from analysis.workload.workload import WEIGHT, Workload, decode, encode
 
-# (model, crop size) -> why our multiply-accumulates differ from the published ones. None does today.
-MACS_DIFFER: dict[tuple[str, int], str] = {}
+_NO_PROPOSALS = "published without any proposal, so without its box head; ours has torchvision's proposals"
+# Weights whose published multiply-accumulates are not ours -> why. Everything else agrees.
+MACS_DIFFER = {
+    "fasterrcnn_mobilenet_v3_large_fpn-COCO_V1": _NO_PROPOSALS,
+    "fasterrcnn_mobilenet_v3_large_320_fpn-COCO_V1": _NO_PROPOSALS,
+    "maskrcnn_resnet50_fpn-COCO_V1": "published without its mask head; ours has 100 masks, as v2 is published",
+    "keypointrcnn_resnet50_fpn-COCO_LEGACY": "published with no detection, the default weights with one",
+}
 
 PUBLISHED = [
     pytest.param(info, weights, id=f"{info.name}-{weights.name}") for info in zoo.models() for weights in info.weights
@@ -30,17 +36,22 @@ def test_published_figures(info: zoo.ModelInfo, weights: zoo.Weights) -> None:
     workload = store.ready(info.name, weights.crop_size)
     assert workload is not None, "not shipped"
     assert workload.parameters == weights.parameters
-    assert workload.image_size == weights.crop_size
+    assert workload.image_size == (weights.crop_size or info.image_size)
     assert workload.family == info.family
     published = weights.gmacs * 1e9  # rounded to 1 MMAC in the table
     close = abs(total_macs(workload) - published) <= max(0.005 * published, 0.5e6)
-    assert close != ((info.name, weights.crop_size) in MACS_DIFFER)
+    assert close != (f"{info.name}-{weights.name}" in MACS_DIFFER)
 
 
 @pytest.mark.parametrize(("name", "count"), [("resnet18", 68), ("mobilenet_v2", 151)])
 def test_costed_operators(name: str, count: int) -> None:
     kinds = store.load(name).operators.kind
     assert sum(kind != "bias" for kind in kinds) == count
+
+
+def test_all_of_torchvision_is_there() -> None:
+    assert len(zoo.models()) == 121
+    assert len(zoo.models("classification")) == 80
 
 
 def test_resnet18_is_1_814_gmac() -> None:
@@ -84,7 +95,9 @@ def check(w: Workload) -> None:
         assert (tensors.numel @ at > 0).all()
         # An operator reads no more of a tensor than its memory holds.
         held = (tensors.numel @ at)[tensors.storage]
-        assert (operators.in_numel @ at <= held[operators.in_tensor]).all(), w.name
+        within = operators.in_numel @ at <= held[operators.in_tensor]
+        picks = np.array([kind in ("gather", "embedding") for kind in operators.kind])
+        assert (within | np.repeat(picks, np.diff(operators.in_ptr))).all(), w.name
     made = tensors.producer >= 0
     assert (tensors.live_until[made] >= tensors.producer[made]).all()
     assert (tensors.live_until < max(n, 1)).all()
@@ -121,6 +134,10 @@ def test_decoding_anything_else_fails_cleanly() -> None:
             decode(damaged)
 
 
+def keep(seen: dict[str, int], path: str, result: torch.Tensor) -> None:
+    seen.setdefault(path, result.numel())
+
+
 @pytest.mark.parametrize("name", ["alexnet", "mobilenet_v3_small", "squeezenet1_1", "vit_b_32"])
 def test_real_shapes_at_several_batches(name: str) -> None:
     """The polynomials against what the model really returns, module by module, on the meta device."""
@@ -129,28 +146,25 @@ def test_real_shapes_at_several_batches(name: str) -> None:
 
     info, workload = zoo.table()[name], store.load(name)
     with without_weights():
-        module = _torchvision(name, info.image_size or 0).eval().to("meta")
+        module = _torchvision(info, info.image_size).eval().to("meta")
     index = {path: row for row, path in enumerate(workload.operators.path)}
     compared = 0
     for batch in (1, 2, 3, 7):
         seen: dict[str, int] = {}
 
         def note(path: str, seen: dict[str, int] = seen) -> Callable[..., None]:
-            def hook(_module: object, _args: object, result: torch.Tensor) -> None:
-                seen.setdefault(path, result.numel())
-
-            return hook
+            return lambda _module, _args, result: keep(seen, path, result)
 
         hooks = [part.register_forward_hook(note(path)) for path, part in module.named_modules() if path in index]
         with torch.no_grad():
             module(torch.empty(batch, 3, info.image_size, info.image_size, device="meta"))
-        for hook in hooks:
-            hook.remove()
+        for handle in hooks:
+            handle.remove()
         for path, numel in seen.items():
             out = workload.operators.out_tensor[workload.operators.out_ptr[index[path]]]
             assert workload.tensors.numel[out] @ workload.at(batch=batch) == numel, (path, batch)
             compared += 1
-    assert compared >= 4 * 20
+    assert compared >= 4 * 15
 
 
 def test_blocks_and_their_parameters() -> None:
@@ -185,6 +199,8 @@ def test_quantised_models_are_their_float_architecture() -> None:
         ("inception_v3", 32, ["too small", "75"]),
         ("alexnet", 62, ["too small", "63"]),
         ("vit_b_16", 225, ["multiple of 16", "224"]),
+        ("raft_small", 500, ["multiple of 8"]),
+        ("ssd300_vgg16", 200, ["too small", "300"]),
         ("resnet18", 0, ["between 1 and"]),
         ("resnet18", -1, ["between 1 and"]),
         ("resnet18", 10**9, ["between 1 and"]),

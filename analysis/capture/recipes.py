@@ -1,0 +1,106 @@
+"""What a torchvision model outside classification needs before it can be exported."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from analysis.workload import zoo
+
+_META = "meta"
+_kept: list[Any] = []
+
+
+def inputs(info: zoo.ModelInfo, size: int | None) -> tuple[list[Any], list[str]]:
+    """Example inputs with batch 2, and their names."""
+    image = torch.empty(2, *zoo.input_shape(info.name, size), device=_META)
+    if info.family == "optical_flow":
+        return [image, torch.empty_like(image)], ["image1", "image2"]
+    proposals = zoo.PROPOSALS.get(info.name)
+    if proposals is None:
+        return [image], ["x"]
+    named = {"rois": proposals.boxes, "mask_rois": proposals.masks, "keypoint_rois": proposals.keypoints}
+    extra = {name: torch.empty(2, count, 5, device=_META) for name, count in named.items() if count}
+    return [image, *extra.values()], ["images", *extra]
+
+
+def adapt(model: Any, info: zoo.ModelInfo) -> Any:
+    """The model with the part of its forward pass that has static shapes. Module names stay."""
+    if info.family == "detection":
+        forward = _two_stage if info.name in zoo.PROPOSALS else _one_stage
+        model.forward = types.MethodType(forward, model)
+    return model
+
+
+def _levels(model: Any, images: Any) -> dict[str, Any]:
+    features = model.backbone(images)
+    return {"0": features} if isinstance(features, torch.Tensor) else features
+
+
+def _one_stage(model: Any, images: Any) -> Any:
+    return model.head(list(_levels(model, images).values()))
+
+
+def _two_stage(model: Any, images: Any, rois: Any, more: Any = None) -> Any:
+    """Backbone, proposal head, box head; mask or keypoint head on its own boxes. What lies between (box
+    decoding, top-k, NMS) depends on the data."""
+    features = _levels(model, images)
+    heads = model.roi_heads
+    results = [model.rpn.head(list(features.values()))]
+    results.append(heads.box_predictor(heads.box_head(_pool(heads.box_roi_pool, features, rois))))
+    if heads.has_mask() and more is not None:
+        pooled = _pool(heads.mask_roi_pool, features, more)
+        results.append(heads.mask_predictor(heads.mask_head(pooled)))
+    if heads.has_keypoint() and more is not None:
+        pooled = _pool(heads.keypoint_roi_pool, features, more)
+        results.append(heads.keypoint_predictor(heads.keypoint_head(pooled)))
+    return results
+
+
+def _pool(pool: Any, features: dict[str, Any], rois: Any) -> Any:
+    """RoI align with the boxes spread evenly over the pyramid's levels (the real spread is the data's)."""
+    levels = [features[name] for name in pool.featmap_names if name in features]
+    counts = [rois.shape[1] // len(levels) + (i < rois.shape[1] % len(levels)) for i in range(len(levels))]
+    parts, start = [], 0
+    for level, count in zip(levels, counts, strict=True):
+        if count:
+            boxes = rois[:, start : start + count].reshape(-1, 5)
+            parts.append(roi_align()(level, boxes, *pool.output_size, pool.sampling_ratio))
+            start += count
+    return torch.cat(parts)
+
+
+def roi_align() -> Any:
+    """An operator with torchvision's shape rule: its own is missing where compiled operators do not load."""
+    if not _kept:
+        library = torch.library.Library("hwexplorer", "FRAGMENT")
+        library.define("roi_align(Tensor input, Tensor rois, int height, int width, int samples) -> Tensor")
+
+        def fake(input: Any, rois: Any, height: int, width: int, samples: int) -> Any:
+            return input.new_empty(rois.shape[0], input.shape[1], height, width)
+
+        library.impl("roi_align", fake, "Meta")
+        _kept.append(library)
+    return torch.ops.hwexplorer.roi_align.default
+
+
+@contextmanager
+def patches() -> Iterator[None]:
+    """`chunk` of a symbolic size asks whether the parts are equal; where they are by construction (RAFT cuts
+    2 x batch in two), narrow says so."""
+    original = torch.chunk
+
+    def chunk(tensor: Any, chunks: int, dim: int = 0) -> Any:
+        size = tensor.shape[dim]
+        if not isinstance(size, torch.SymInt):
+            return original(tensor, chunks, dim)
+        part = size // chunks
+        return tuple(tensor.narrow(dim, index * part, part) for index in range(chunks))
+
+    with patch.object(torch, "chunk", chunk):
+        yield
