@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib.metadata
 import os
 import re
 import tempfile
@@ -12,13 +11,16 @@ import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from . import blocks, zoo
-from .job import CaptureJob
+from . import zoo
 from .workload import SCHEMA, Workload, decode, encode
 from .zoo import Spec
+
+if TYPE_CHECKING:
+    from .job import CaptureJob
 
 ProgressCallback = Callable[[str, float], None]
 
@@ -45,7 +47,7 @@ def load(
     found = ready(spec, image_size)
     if found is not None:
         return found
-    job = CaptureJob(spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload))
+    job = capture_job(spec, image_size, timeout)
     job.start()
     reported = None
     while not job.wait(0.05):
@@ -61,13 +63,16 @@ def ready(spec: str, image_size: int | None = None) -> Workload | None:
     """The workload if no capture is needed, else None. Raises a `ModelError` for a request that is wrong."""
     resolved, size = zoo.resolve(spec, image_size)
     if resolved.name == "gemm":
+        from . import blocks  # lowering: not needed to open a shipped capture
+
         return blocks.gemm(resolved)
     found = _read(_SHIPPED / shipped_name(resolved, size))
     if found is None:
         found = _read(_cache_path(resolved, size))
-    if found is not None and resolved.family == "quantized":
-        found = msgspec.structs.replace(found, name=resolved.name, family=resolved.family)
-    return found
+    if found is None or found.name == str(resolved):
+        return found
+    # A quantised model and its float architecture share one file.
+    return msgspec.structs.replace(found, name=str(resolved), family=resolved.family)
 
 
 def is_ready(spec: str, image_size: int | None = None) -> bool:
@@ -80,6 +85,8 @@ def is_ready(spec: str, image_size: int | None = None) -> bool:
 
 def capture_job(spec: str, image_size: int | None = None, timeout: float = DEFAULT_TIMEOUT_S) -> CaptureJob:
     """A capture to start, watch and cancel; its result goes to the cache as well."""
+    from .job import CaptureJob
+
     return CaptureJob(spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload))
 
 
@@ -110,7 +117,7 @@ def shipped_name(spec: Spec, image_size: int | None) -> str:
 def cache_folder() -> Path:
     override = os.environ.get("HWEXPLORER_CACHE_DIR")
     if override:
-        return Path(override)
+        return Path(override).expanduser()
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("hwexplorer", appauthor=False))
@@ -124,6 +131,8 @@ def _cache_path(spec: Spec, image_size: int | None) -> Path:
 
 
 def _version(package: str) -> str:
+    import importlib.metadata  # 20 ms that a shipped capture does not need
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -72,6 +72,13 @@ def test_captured_afresh_equals_shipped(name: str) -> None:
     assert encode(fresh) == encode(shipped)
 
 
+def test_quantised_and_float_share_a_cached_capture_not_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    store.keep("quantized_resnet18", 96, store.load("quantized_resnet18"))
+    no_capture(monkeypatch)
+    assert store.load("resnet18", 96).name == "resnet18"
+    assert store.load("quantized_resnet18", 96).family == "quantized"
+
+
 def damaged(data: bytes) -> list[bytes]:
     return [b"", b"\x00" * 100, data[: len(data) // 2], data[:-1] + b"\xff", store.gzip.compress(b"other")]
 

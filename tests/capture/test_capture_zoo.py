@@ -179,6 +179,8 @@ def test_blocks_and_their_parameters() -> None:
 def test_quantised_models_are_their_float_architecture() -> None:
     quantised, plain = store.load("quantized_resnet18"), store.load("resnet18")
     assert quantised.name == "quantized_resnet18"
+    assert quantised.family == "quantized"
+    assert plain.name == "resnet18"
     assert quantised.operators.path == plain.operators.path
 
 
