@@ -190,7 +190,7 @@ class HwExplorer(App[None]):
         self.show_lines(explorer.size.width)
         if arrangement != getattr(self, "_arrangement", None):
             self._arrangement = arrangement
-            explorer.refresh(layout=True)
+            self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
         for pane in self.panes.values():
             pane.refresh()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.segment import Segment
+from rich.style import Style
 
 from hwexplorer.format import safe, to_ascii
 from hwexplorer.state import PANES, State, pinned
@@ -10,6 +11,7 @@ from hwexplorer.tui import actions
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt
 from hwexplorer.tui.text import shorten, width_of
+from hwexplorer.tui.widgets.table import bar
 
 Part = tuple[str, str]  # role, text
 
@@ -82,12 +84,13 @@ def message(text: str, role: str, width: int, palette: Palette) -> list[Segment]
 def prompt_line(prompt: Prompt, note: str, width: int, palette: Palette) -> list[Segment]:
     """The label, the text with a block where the cursor is, and a remark on the right."""
     label = f" {prompt.label} "
+    note = to_ascii(note) if palette.ascii else note
     room = max(4, width - width_of(label) - width_of(note) - 3)
     start = max(0, prompt.place - room + 2)
     before = safe(prompt.text[start : prompt.place])
     under = safe(prompt.text[prompt.place : prompt.place + 1]) or " "
     after = safe(prompt.text[prompt.place + 1 : start + room])
-    cursor = palette.get("strong") + _reverse()
+    cursor = palette.get("strong") + Style(reverse=True)
     segments = [
         Segment(label, palette.get("key")),
         Segment(before, palette.get("strong")),
@@ -100,16 +103,8 @@ def prompt_line(prompt: Prompt, note: str, width: int, palette: Palette) -> list
     return segments
 
 
-def _reverse():  # type: ignore[no-untyped-def]
-    from rich.style import Style
-
-    return Style(reverse=True)
-
-
 def progress(phase: str, fraction: float, elapsed: float, width: int, palette: Palette) -> list[Segment]:
     """A bar of what is known of the work, its phase, the time it took so far, how to stop it."""
-    from hwexplorer.tui.widgets.table import bar
-
     drawn = f" {bar(min(1.0, fraction), 20, palette.ascii)} {fraction * 100:3.0f} %" if fraction >= 0 else ""
     text = f"{safe(phase)} · {elapsed:.1f} s"
     parts: list[Part] = [("bar", drawn), ("text", " " + shorten(text, max(8, width - len(drawn) - 16)))]

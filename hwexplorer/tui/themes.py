@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 from hwexplorer.tui.palette import COLOURS, THEMES
 
@@ -28,4 +28,6 @@ def _theme(name: str) -> Theme:
     }
     if ansi:
         values = {key: "ansi_" + value for key, value in values.items()}
-    return Theme(name=f"hw-{name}", dark=c.dark, ansi=ansi, **values)
+    # Textual's own style sheets name a few more colours when they leave the terminal's alone.
+    variables = dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {}
+    return Theme(name=f"hw-{name}", dark=c.dark, ansi=ansi, variables=variables, **values)

@@ -36,7 +36,7 @@ def _measure(table: Table, index: int, names: int) -> Measure:
     column = table.columns[index]
     values = [row.cells[index] for row in table.rows]
     if index == 0:
-        return Measure(column, Scale(), column.title, min(names, 14), max(names, width_of(column.title)))
+        return Measure(column, Scale(), column.title, min(names, NAME_GOOD), max(names, width_of(column.title)))
     if column.role in ("text", "flag"):
         need = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(need, TEXT_MAX), width_of(column.title))
@@ -56,12 +56,20 @@ def _measure(table: Table, index: int, names: int) -> Measure:
     return Measure(column, scale, header, need, need)
 
 
-def fit(measures: Sequence[Measure], total: int) -> list[int]:
-    """A width for each column, 0 for those dropped: the highest `keep` goes first, 0 never."""
+def fit(measures: Sequence[Measure], total: int) -> tuple[list[int], int]:
+    """A width for each column, 0 for those dropped, and the gap between them: wide when nothing drops for it."""
+    widths = _fit(measures, total, GAP + 1)
+    bars = all(w > PERCENT + BAR_MIN for m, w in zip(measures, widths, strict=True) if m.column.role == "bar")
+    wide = all(widths) and bars and widths[0] >= min(NAME_GOOD, measures[0].most)
+    return (widths, GAP + 1) if wide else (_fit(measures, total, GAP), GAP)
+
+
+def _fit(measures: Sequence[Measure], total: int, gap: int) -> list[int]:
+    """The highest `keep` goes first when there is no room, 0 never."""
     kept = list(range(len(measures)))
 
     def least() -> int:
-        return sum(measures[i].least for i in kept) + GAP * (len(kept) - 1)
+        return sum(measures[i].least for i in kept) + gap * (len(kept) - 1)
 
     while least() > total:
         droppable = [i for i in kept if i and measures[i].column.keep > 0]

@@ -52,7 +52,7 @@ class Pane(Widget, can_focus=False):
     @property
     def framed(self) -> bool:
         """In a very small window every line counts."""
-        return self.size.height >= 6 and self.size.width >= 30
+        return self.size.height >= 6 and self.size.width >= 20
 
     def render_line(self, y: int) -> Strip:
         width, height = self.size
@@ -66,12 +66,16 @@ class Pane(Widget, can_focus=False):
         bars = "||" if self.palette.ascii else "┃┃" if self.active else "││"
         if y == height - 1:
             ends = "++" if self.palette.ascii else "┗┛" if self.active else "╰╯"
-            flat = "-" if self.palette.ascii else "━" if self.active else "─"
+            flat = self._flat()
             return Strip([Segment(ends[0] + flat * (width - 2) + ends[1], side)], width)
         blank = Segment(" ", self.palette.get("text"))
         inner = self._filled(self.content.line(y - 1, self.palette, self.active), width - 4)
         mark = self._scroll_mark(y - 1, height - 2, bars[1])
         return Strip([Segment(bars[0], side), blank, *inner, blank, Segment(mark, side)], width)
+
+    def _flat(self) -> str:
+        """The frame's line: where the keys go is told by its shape, not only by its colour."""
+        return ("-=" if self.palette.ascii else "─━")[self.active]
 
     def _filled(self, segments: list[Segment], width: int) -> Strip:
         strip = Strip(segments)
@@ -80,8 +84,8 @@ class Pane(Widget, can_focus=False):
     def _top(self, width: int) -> Strip:
         palette = self.palette
         side = palette.get("accent" if self.active else "guide")
-        ends, flat = ("++", "-") if palette.ascii else ("┏┓", "━") if self.active else ("╭╮", "─")
-        title = shorten(safe(f"{self.number} {self.heading}"), width - 6)
+        ends, flat = "++" if palette.ascii else "┏┓" if self.active else "╭╮", self._flat()
+        title = shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
         remark = shorten(safe(self.remark), max(0, width - 8 - width_of(title)))
         if palette.ascii:
             title, remark = to_ascii(title), to_ascii(remark)

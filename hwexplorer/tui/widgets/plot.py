@@ -78,6 +78,13 @@ def _axis(values: Sequence[float], log: bool, unit: str) -> Axis:
     return Axis(low, high + 0.05 * spread, log, unit)
 
 
+def _roofs(lines: Sequence[Series], x: Axis) -> list[float]:
+    """The highest place of each line in sight, so that the axis shows it without its far ends."""
+    return [
+        max(inside) for line in lines if (inside := [b for a, b in zip(line.x, line.y, strict=False) if a <= x.high])
+    ]
+
+
 def render(
     plot: Plot, width: int, height: int, palette: Palette, cursor: str = "", least: int = 16
 ) -> list[list[Segment]]:
@@ -89,7 +96,7 @@ def render(
     points = [s for s in plot.series if not s.line]
     shown = points or lines
     x = _axis([v for s in shown for v in s.x], plot.log_x, plot.x_unit)
-    y = _axis([v for s in plot.series for v in s.y], plot.log_y, plot.y_unit)
+    y = _axis([v for s in shown for v in s.y] + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
     rows = height - 3  # title line, axis, labels of x
     y_ticks = y.ticks(max(2, rows // 2))
     left = max((width_of(label) for _, label in y_ticks), default=0)

@@ -37,6 +37,7 @@ class TreeTable:
         self._last: list[bool] = []
         self._measures: list[Measure] = []
         self._widths: list[int] = []
+        self._gap = GAP
         self._bar_full = 1.0
         self._cache: dict[tuple[int, int], list[Segment]] = {}
         self._source: tuple[Table, Collection[str]] = (EMPTY, ())
@@ -141,10 +142,11 @@ class TreeTable:
 
     def _show_cursor(self) -> None:
         page = self.page()
-        if self.cursor < self.top:
-            self.top = self.cursor
-        elif self.cursor >= self.top + page:
-            self.top = self.cursor - page + 1
+        margin = min(2, (page - 1) // 2)  # what comes next is in sight before the cursor gets there
+        if self.cursor - margin < self.top:
+            self.top = self.cursor - margin
+        elif self.cursor + margin >= self.top + page:
+            self.top = self.cursor + margin - page + 1
         self.top = max(0, min(self.top, len(self.visible) - page))
 
     def scroll(self, by: int) -> None:
@@ -173,7 +175,7 @@ class TreeTable:
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         if not self._widths:
-            self._widths = fit(self._measures, self.width) if self._measures else []
+            self._widths, self._gap = fit(self._measures, self.width) if self._measures else ([], GAP)
         if y == 0 and self.height > 1:
             return self._header(palette)
         footer = self._footer()
@@ -208,11 +210,11 @@ class TreeTable:
             right = found.column.role in ("number", "delta")
             title = "  " + found.header if self.tree and index == 0 else found.header
             cells.append(pad(_plain(title, palette), width, right))
-        return [Segment((" " * GAP).join(cells), palette.get("header"))]
+        return [Segment((" " * self._gap).join(cells), palette.get("header"))]
 
     def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
         row = self.table.rows[self.visible[position]]
-        space = Segment(" " * GAP, palette.get("text", ground))
+        space = Segment(" " * self._gap, palette.get("text", ground))
         segments: list[Segment] = []
         for index, width in enumerate(self._widths):
             if not width:
@@ -222,7 +224,7 @@ class TreeTable:
             else:
                 segments.append(space)
                 segments += self._cell(index, row, width, palette, ground)
-        used = sum(self._widths) + GAP * (sum(1 for w in self._widths if w) - 1)
+        used = sum(self._widths) + self._gap * (sum(1 for w in self._widths if w) - 1)
         if used < self.width:
             segments.append(Segment(" " * (self.width - used), palette.get("text", ground)))
         return segments

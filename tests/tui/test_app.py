@@ -1,0 +1,618 @@
+"""Every action, driven through its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from hardware.errors import RequestError
+from hwexplorer.state import PANES, State, parse
+from hwexplorer.tui import actions, clipboard, effects
+from hwexplorer.tui.actions import ACTIONS, BY_ID
+from hwexplorer.tui.app import HwExplorer
+from tests.tui.fake import Fake
+
+Run = Callable[[HwExplorer, Pilot[None]], Awaitable[None]]
+CASES: dict[str, tuple[str, Run]] = {}
+GRID = (120, 40)
+
+
+def case(id: str, start: str = "resnet50") -> Callable[[Run], Run]:
+    def keep(run: Run) -> Run:
+        CASES[id] = (start, run)
+        return run
+
+    return keep
+
+
+def screen_text(app: HwExplorer) -> str:
+    """What is on screen, as text."""
+    width, height = app.size
+    lines = app.screen._compositor.render_strips()
+    return "\n".join(line.text.ljust(width) for line in lines[:height])
+
+
+@pytest.fixture(autouse=True)
+def no_clipboard_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clipboard, "program", lambda: None)
+
+
+def test_every_action_has_a_case_a_help_line_and_something_to_do() -> None:
+    assert sorted(CASES) == sorted(a.id for a in ACTIONS)
+    for action in ACTIONS:
+        assert action.help
+        assert action.title
+        assert (action.change is None) != (action.effect == "")
+        assert not action.effect or action.effect in effects.EFFECTS
+        assert set(action.panes) <= set(PANES)
+
+
+def test_no_two_actions_share_a_key_in_a_pane() -> None:
+    for pane in PANES:
+        for action in ACTIONS:
+            if not action.panes or pane in action.panes:
+                rivals = [a for a in ACTIONS if a is not action and set(a.keys) & set(action.keys)]
+                assert not [
+                    a
+                    for a in rivals
+                    if (pane in a.panes) == (pane in action.panes) and (not a.panes or pane in a.panes)
+                ]
+
+
+@pytest.mark.parametrize("id", [a.id for a in ACTIONS])
+async def test_action(id: str) -> None:
+    start, run = CASES[id]
+    app = HwExplorer(parse(start), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await run(app, pilot)
+    assert app.failures == []
+
+
+# --- panes ------------------------------------------------------------------------------------------------
+
+
+def _pane_case(number: int, name: str) -> None:
+    async def run(app: HwExplorer, pilot: Pilot[None]) -> None:
+        await pilot.press("1" if number != 1 else "2", str(number))
+        assert app.state.pane == name
+        assert [n for n, p in app.panes.items() if p.active] == [name]
+
+    CASES[f"pane_{name}"] = ("resnet50", run)
+
+
+for _number, _name in enumerate(PANES, 1):
+    _pane_case(_number, _name)
+
+
+@case("next_pane")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("tab")
+    assert app.state.pane == "events"
+
+
+@case("previous_pane")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("shift+tab")
+    assert app.state.pane == "compare"
+
+
+@case("zoom")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    assert "1 Models" in screen_text(app)
+    await pilot.press("z")
+    assert app.panes["tree"].size.width == 120
+    await pilot.press("z")
+    assert app.panes["tree"].size.width < 120
+
+
+@case("back", "resnet50?zoom=1&find=conv&pane=tree")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("escape")
+    assert (app.state.find, app.state.zoom) == ("", True)
+    await pilot.press("escape")
+    assert not app.state.zoom
+    await pilot.press("5", "escape")
+    assert app.state.pane == "tree"
+
+
+# --- moving -----------------------------------------------------------------------------------------------
+
+
+@case("down")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("j", "down")
+    assert app.state.at == "layer1.0.conv1"
+    await pilot.press("2", "j")
+    assert app.state.on == "tpu_v4"
+    assert "TPU v4" in app.panes["tree"].heading
+    await pilot.press("1", "j", "4", "j", "5", "j")
+    assert app.models.cursor == 1
+    assert app.events.cursor == 1
+    await pilot.press("6", "j")
+    assert app.state.at == "layer1.0.conv1/conv"
+
+
+@case("up", "resnet50?at=layer1.0.conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("k", "up", "k")
+    assert app.state.at == ""
+
+
+@case("page_down")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("pagedown")
+    assert app.outline.cursor == app.outline.page()
+
+
+@case("page_up", "resnet50?at=fc")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("pageup")
+    assert app.outline.cursor == 18 - app.outline.page()
+
+
+@case("first", "resnet50?at=fc")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("g")
+    assert app.state.at == ""
+
+
+@case("last")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("G")
+    assert app.state.at == "fc"
+
+
+# --- tree -------------------------------------------------------------------------------------------------
+
+
+@case("open", "resnet50?at=conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("l")
+    assert app.state.open == ("conv1",)
+    await pilot.press("right")
+    assert app.state.at == "conv1/conv"
+
+
+@case("close", "resnet50?at=conv1/bn")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("h")
+    assert app.state.at == "conv1"
+    await pilot.press("l", "h", "left")
+    assert (app.state.at, app.state.open) == ("", ())
+
+
+@case("toggle", "resnet50?at=conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    before = len(app.outline.visible)
+    await pilot.press("space")
+    assert len(app.outline.visible) == before + 3
+    await pilot.press("space")
+    assert len(app.outline.visible) == before
+    await pilot.press("space", "j", "space")
+    assert (app.state.at, app.state.open) == ("conv1", ())
+
+
+@case("open_all")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("+")
+    assert len(app.outline.visible) == len(app.outline.table.rows)
+
+
+@case("close_all", "resnet50?open=conv1,fc")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("-")
+    assert app.state.open == ()
+
+
+@case("heaviest")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press(".")
+    shares = {r.key: r.cells[1] for r in app.outline.table.rows if r.depth == 1}
+    heaviest = max(shares, key=lambda k: float(shares[k]))  # type: ignore[arg-type]
+    assert app.state.at == f"{heaviest}/conv"
+    assert app.outline.key == app.state.at
+    assert app.plot.cursor == app.state.at
+
+
+@case("sort")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("s")
+    assert app.state.sort == "share"
+    assert "share" in app.panes["tree"].remark
+
+
+@case("reverse", "resnet50?sort=name")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    first = app.outline.table.rows[1].key
+    await pilot.press("S")
+    assert app.outline.table.rows[1].key != first
+
+
+# --- finding ----------------------------------------------------------------------------------------------
+
+
+@case("find")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("/", *"layer3", "enter")
+    assert app.state.at == "layer3.0.conv1"
+    assert app.prompt is None
+    await pilot.press("/", "ctrl+u", *"xyz")
+    assert "0 rows" in screen_text(app)
+    await pilot.press("escape")
+    assert app.state.find == "layer3"
+
+
+@case("find_next", "resnet50?find=layer3&at=layer3.0.conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("n")
+    assert app.state.at == "layer3.0.conv1/conv"
+
+
+@case("find_previous", "resnet50?find=fc")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("N")
+    assert app.state.at == "fc/relu"
+
+
+@case("filter")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("1", "/", *"res")
+    assert len(app.models.visible) == 2
+    await pilot.press("down", "up", "enter")
+    assert (app.state.model, app.state.filter) == ("resnet18", "res")
+    await pilot.press("escape")
+    assert app.state.filter == ""
+
+
+@case("choose", "resnet50?pane=models&at=fc&open=conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("enter")
+    assert (app.state.model, app.state.at, app.state.open) == ("alexnet", "", ())
+
+
+# --- what is estimated ------------------------------------------------------------------------------------
+
+
+@case("batch_up")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    before = screen_text(app)
+    await pilot.press("]")
+    assert app.state.batch == 2
+    assert screen_text(app) != before
+    await pilot.press(*"]" * 14)
+    assert app.state.batch == 4096
+
+
+@case("batch_down", "resnet50@b8")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("[")
+    assert app.state.batch == 4
+    await pilot.press("[", "[", "[")
+    assert app.state.batch == 1
+
+
+@case("precision_up", "resnet50@int8")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("}")
+    assert app.state.precision == "int4"
+    await pilot.press("}")
+    assert app.state.precision == "fp32"
+
+
+@case("precision_down", "resnet50@fp16")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("{")
+    assert app.state.precision == "tf32"
+
+
+@case("execution")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("x")
+    assert app.state.execution == "eager"
+
+
+@case("layout")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("X")
+    assert app.state.layout == "channels_last"
+    assert "channels last" in screen_text(app)
+
+
+@case("metric")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("m")
+    assert app.state.metric == "energy"
+
+
+@case("undo")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("]", "x", "u")
+    assert (app.state.batch, app.state.execution) == (2, "auto")
+    await pilot.press("u", "u")
+    assert app.state.batch == 1
+    assert app.said is not None
+
+
+@case("redo")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("]", "u", "U")
+    assert app.state.batch == 2
+    await pilot.press("U")
+    assert app.said == ("nothing to redo", "dim")
+
+
+# --- comparing --------------------------------------------------------------------------------------------
+
+
+@case("pin")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    assert "Δ EDP" not in screen_text(app)
+    await pilot.press("p", "]")
+    assert app.state.pin == "h100_sxm"
+    assert "Δ EDP" in screen_text(app)
+    await pilot.press("[", "p")
+    assert app.state.pin == ""
+
+
+@case("diff")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("2", "j", "D")
+    assert app.state.pin == "h100_sxm"
+    assert "Δ EDP" in screen_text(app)
+    await pilot.press("D")
+    assert app.state.pin
+    assert "Δ EDP" not in screen_text(app)
+
+
+@case("swap", "resnet50@b8?pin=tpu_v4@fp16")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("P")
+    assert (app.state.on, app.state.batch, app.state.precision, app.state.pin) == ("tpu_v4", 1, "fp16", "h100_sxm@b8")
+    await pilot.press("P")
+    assert (app.state.on, app.state.batch, app.state.pin) == ("h100_sxm", 8, "tpu_v4@fp16")
+
+
+@case("baseline", "resnet50?pane=compare&on=tpu_v4")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("b")
+    assert app.state.baseline == "tpu_v4"
+
+
+# --- views ------------------------------------------------------------------------------------------------
+
+
+@case("to_tree", "resnet50?pane=compare")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("enter")
+    assert app.state.pane == "tree"
+
+
+@case("why")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("w")
+    assert app.state.pane == "why"
+
+
+@case("explain")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("enter")
+    assert app.state.pane == "why"
+
+
+@case("plot")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("v")
+    assert app.state.pane == "plot"
+    await pilot.press("v")
+    assert app.state.plot == "roofline"
+
+
+# --- taking away ------------------------------------------------------------------------------------------
+
+
+async def _copied(app: HwExplorer, pilot: Pilot[None], key: str) -> str:
+    await pilot.press(key)
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+    assert app.said is not None
+    assert "OSC 52" in app.said[0]
+    return app.clipboard
+
+
+@case("copy_name", "resnet50?at=layer1.0.conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    assert await _copied(app, pilot, "y") == "layer1.0.conv1"
+
+
+@case("copy_row", "resnet50?at=layer1.0.conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    assert (await _copied(app, pilot, "Y")).startswith("layer1.0.conv1\t4.0 %\t30.0 µs\t")
+
+
+@case("copy_command", "resnet50@b8,fp16?at=conv1&pane=events")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    told = await _copied(app, pilot, "c")
+    assert told == "hwexplorer events resnet50 --on h100_sxm --node conv1 --batch 8 --precision fp16"
+
+
+@case("copy_state", "resnet50@b8,fp16?at=conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    assert await _copied(app, pilot, "L") == "resnet50@b8,fp16?at=conv1"
+
+
+@case("export")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("e")
+    assert app.prompt is not None
+    assert app.prompt.text == "resnet50_tree.txt"
+    await pilot.press("escape")
+    assert app.prompt is None
+
+
+@case("help")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("?")
+    assert "Open or close the branch" in screen_text(app)
+    await pilot.press("G")
+    assert "Leave" in screen_text(app)
+    await pilot.press("g", "j", "pagedown", "k", "pageup", "escape")
+    assert not app.helping
+    assert app.state.pane == "tree"
+
+
+@case("palette")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+p")
+    await pilot.pause()
+    await pilot.press(*"double batch")
+    await pilot.pause(0.3)
+    await pilot.press("enter")
+    await pilot.pause()
+    assert app.state.batch == 2
+
+
+@case("theme")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    for look in ("light", "ansi", "dark"):
+        await pilot.press("T")
+        assert app.look == look
+
+
+@case("quit")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("q")
+    assert not app.is_running or app._exit
+
+
+# --- beyond single actions --------------------------------------------------------------------------------
+
+
+async def test_export_writes_asks_and_refuses(tmp_path: Path) -> None:
+    app = HwExplorer(State(), Fake())
+    target = tmp_path / "out.json"
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("e", "ctrl+u")
+        await pilot.pause()
+        app.paste(str(target))
+        await pilot.press("enter")
+        assert target.read_text() == '{"view": "tree", "model": "resnet50"}'
+        target.write_text("mine")
+        for answer, left in (("n", "mine"), ("y", '{"view": "tree", "model": "resnet50"}')):
+            await pilot.press("e", "ctrl+u")
+            app.paste(str(target))
+            await pilot.press("enter")
+            assert "overwrite?" in screen_text(app)
+            await pilot.press(answer)
+            assert target.read_text() == left
+        for wrong, said in (("x.pdf", "unknown format"), (str(tmp_path / "no" / "x.txt"), "no folder")):
+            await pilot.press("e", "ctrl+u")
+            app.paste(wrong)
+            await pilot.press("enter")
+            assert app.said is not None
+            assert said in app.said[0]
+    assert app.failures == []
+
+
+async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> None:
+    provider = Fake()
+    app = HwExplorer(State(), provider)
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("1", "G", "enter")
+        assert app.capture is not None
+        assert app.state.model == "resnet50"
+        await pilot.press("]")  # the screen stays in use meanwhile
+        assert app.state.batch == 2
+        await pilot.pause(0.8)
+        assert app.capture is None
+        assert (app.state.model, app.state.batch) == ("slow_net", 2)
+
+
+async def test_a_capture_can_be_cancelled_or_fail() -> None:
+    provider = Fake()
+    app = HwExplorer(State(), provider)
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("1", "G", "enter", "escape")
+        await pilot.pause(0.2)
+        assert app.capture is None
+        assert provider.job is not None
+        assert provider.job.cancelled
+        await pilot.press("enter")
+        provider.job._end = "torch is not installed\nat all"
+        await pilot.pause(0.8)
+        assert app.said is not None
+        assert "torch is not installed at all" in app.said[0]
+        assert app.state.model == "resnet50"
+
+
+async def test_a_model_that_needs_capture_opens_empty_and_fills() -> None:
+    app = HwExplorer(State(model="slow_net"), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        for key in ("j", "2", "j", ".", "]", "e", "escape", "?", "escape", "y", "n", "escape"):
+            await pilot.press(key)
+        assert app.failures == []
+    app = HwExplorer(State(model="slow_net"), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.pause(0.8)
+        assert "layer1.0.conv1" in screen_text(app)
+
+
+async def test_a_wrong_request_leaves_the_screen_as_it_was() -> None:
+    app = HwExplorer(parse("resnet50@int8?on=xeon_8490h"), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("}")
+        assert app.state.precision == "int8"
+        assert "int4 is not something" in screen_text(app)
+    with pytest.raises(RequestError, match="did you mean resnet50"):
+        HwExplorer(State(model="resnet5o"), Fake())
+
+
+async def test_hostile_names_are_shown_and_not_obeyed() -> None:
+    app = HwExplorer(State(), Fake(hostile=True))
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("z")
+        text = screen_text(app)
+        assert "\x1b" not in text
+        assert "[bold]conv1␛[31m 漢字" in text
+
+
+async def test_the_cursor_survives_every_size() -> None:
+    app = HwExplorer(parse("resnet50?at=layer3.1.conv2"), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        for size in ((80, 24), (59, 15), (20, 5), (300, 100), (61, 17), (120, 40)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert app.state.at == app.outline.key == "layer3.1.conv2"
+            if size[0] > 60:
+                assert "layer3.1.conv2" in screen_text(app)
+
+
+async def test_the_mouse_selects_opens_and_switches() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.click("#tree", offset=(8, 3))
+        assert app.state.at == "conv1"
+        await pilot.click("#tree", offset=(8, 3))
+        assert app.state.open == ("conv1",)
+        await pilot.click("#compare", offset=(8, 4))
+        assert (app.state.pane, app.state.on) == ("compare", "tpu_v4")
+        await pilot.click("#models", offset=(4, 2))
+        await pilot.click("#models", offset=(4, 2))
+        assert app.state.model == "alexnet"
+        await pilot.resize_terminal(80, 24)
+        await pilot.click("#tabs", offset=(26, 0))
+        assert app.state.pane == "tree"
+        help_at = re.search(r"\? help", screen_text(app).splitlines()[-1])
+        assert help_at is not None
+        await pilot.click("#foot", offset=(help_at.start() + 1, 0))
+        assert app.helping
+
+
+def test_the_help_and_the_hints_come_from_the_registry() -> None:
+    listed = [a for _, found in actions.groups("tree") for a in found]
+    assert sorted(a.id for a in listed) == sorted(BY_ID)
+    for pane in PANES:
+        assert {"help", "quit"} <= {id for id, _, _ in actions.hints(pane)}

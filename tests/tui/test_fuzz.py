@@ -1,0 +1,48 @@
+"""Random keys, clicks and sizes: nothing raises, and the state stays a state."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hwexplorer.state import State, format, parse
+from hwexplorer.tui import clipboard
+from hwexplorer.tui.actions import ACTIONS
+from hwexplorer.tui.app import HwExplorer
+from tests.tui.fake import Fake
+
+KEYS = [key for action in ACTIONS for key in action.keys if action.id not in ("quit", "palette")]
+KEYS += [*"abcdefABC019~", "enter", "backspace", "escape", "left", "right", "tab", "delete", "f5", "ctrl+x"]
+SIZES = [(120, 40), (80, 24), (200, 60), (59, 15), (20, 5), (100, 30), (61, 16), (300, 100)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setattr(clipboard, "program", lambda: None)
+    monkeypatch.chdir(tmp_path_factory.mktemp("fuzz"))
+
+
+async def drive(seed: int, count: int) -> None:
+    random_ = random.Random(seed)
+    app = HwExplorer(State(), Fake(hostile=seed % 2 == 1), ascii=seed % 3 == 0)
+    async with app.run_test(size=(120, 40)) as pilot:
+        for step in range(count):
+            key = random_.choice(KEYS)
+            await pilot._press_keys([key])
+            if step % 25 == 24:
+                await pilot.resize_terminal(*random_.choice(SIZES))
+            if step % 40 == 39:
+                width, height = app.size
+                at = (random_.randrange(width), random_.randrange(height))
+                await pilot.click(offset=at)
+            assert parse(format(app.state)) == app.state
+            if app.views is not None and app.outline.visible:
+                assert app.outline.key == app.state.at
+                assert app.compare.key == app.state.on
+    assert app.failures == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_random_keys_end_without_an_exception(seed: int) -> None:
+    await drive(seed, 500)

@@ -1,0 +1,216 @@
+"""The widgets as plain text, without an app."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwexplorer.state import PANES, State
+from hwexplorer.tui.layout import arrange, neighbour
+from hwexplorer.tui.navigate import Index, find
+from hwexplorer.tui.palette import COLOURS, THEMES, Palette
+from hwexplorer.tui.prompt import Prompt, edit, typed
+from hwexplorer.tui.text import shorten, width_of, wrap
+from hwexplorer.tui.widgets.braille import Braille
+from hwexplorer.tui.widgets.plot import PlotArea, render
+from hwexplorer.tui.widgets.prose import Prose
+from hwexplorer.tui.widgets.table import TreeTable, bar
+from hwexplorer.views.plain import Column, Plot, Row, Series, Table, Text
+from tests.tui.fake import Fake
+
+PALETTE = Palette("dark")
+
+
+def lines(content: TreeTable | Prose | PlotArea, width: int, height: int, focused: bool = True) -> list[str]:
+    content.resize(width, height)
+    return ["".join(s.text for s in content.line(y, PALETTE, focused)).rstrip() for y in range(height)]
+
+
+def tree(state: State | None = None) -> TreeTable:
+    content = TreeTable()
+    content.update(Fake().tree(state or State()), frozenset({"conv1"}), hide=("delta",))
+    return content
+
+
+def test_the_tree_table() -> None:
+    assert lines(tree(), 72, 8) == [
+        "  name              share %         latency µs  energy mJ  cum %  bound",
+        "▾ resnet50          100.0 █████████      753.0      175.7  100.0  M",
+        "├ ▾ conv1             1.2 █              9.0        2.1    1.2  M".replace("      9.0", "      9.0"),
+        "│ ├   conv            0.9 ▉              7.2        1.7         C".replace("0.9 ▉", "1.0 ▉"),
+        "│ ├   bn              0.2 ▏              1.4        0.3         C",
+        "│ └   relu            0.1 ▏              0.5        0.1         C",
+        "├ ▸ layer1.0.conv1    4.0 ███▋          30.0        7.0    5.2  M",
+        "├ ▸ layer1.0.conv2    6.8 ██████▏       51.0       11.9   12.0  M",
+    ]
+
+
+def test_columns_drop_by_keep_and_never_the_share() -> None:
+    narrow = lines(tree(), 46, 3)
+    assert narrow[0].split() == ["name", "share", "%", "latency", "µs"]
+    tiny = lines(tree(), 20, 3)
+    assert tiny[0].split()[:2] == ["name", "share"]
+    assert all(width_of(line) <= 20 for line in tiny)
+
+
+def test_the_cursor_stays_on_its_key_when_the_order_changes() -> None:
+    content = tree()
+    content.go("layer2.0.conv2")
+    content.update(Fake().tree(State(sort="share")), frozenset())
+    assert content.key == "layer2.0.conv2"
+    content.go("conv1/bn")  # closed: its branch stands for it
+    assert content.key == "conv1"
+
+
+def test_the_footer_stays_in_sight_and_clicks_find_their_row() -> None:
+    content = TreeTable()
+    content.update(Fake().events(State()))
+    shown = lines(content, 50, 8)
+    assert shown[-1].startswith("Σ 12 events = ")
+    assert content.at(0) is None
+    assert content.at(1) == "compute"
+    assert content.at(7) is None
+    content.scroll(100)
+    assert lines(content, 50, 8)[6].split()[0:2] == ["└", "static"]
+
+
+def test_bars_have_eighths_and_leave_a_trace() -> None:
+    assert bar(0.5, 4) == "██  "
+    assert bar(0.53125, 4) == "██▏ "
+    assert bar(1e-9, 4) == "▏   "
+    assert bar(0, 4) == bar(float("nan"), 4) == "    "
+    assert bar(1, 4) == "████"
+    assert bar(0.5, 4, ascii=True) == "##  "
+
+
+def big(count: int) -> Table:
+    names = [f"block{i}.attention.projection" for i in range(count)]
+    columns = (Column("name", "name", role="text", keep=0), Column("share", "share", "%", "bar", keep=0))
+    columns += tuple(Column(f"c{i}", f"c{i}", "s", keep=i) for i in range(1, 7))
+    rows = [Row("", ("model", 1.0, *[1.0] * 6), 0, True)]
+    rows += [Row(n, (n, 1 / (i + 2), *[1e-6 * (i + 1)] * 6), 1) for i, n in enumerate(names)]
+    return Table("tree", "Tree", columns, tuple(rows))
+
+
+def test_five_thousand_rows_repaint_in_time() -> None:
+    table, content = big(5000), TreeTable()
+    content.resize(80, 40)
+    times = []
+    for again in range(5):
+        fresh = Table(table.name, table.title, table.columns, table.rows)
+        start = perf_counter()
+        content.update(fresh, frozenset())
+        content.go(table.rows[1000 * again + 7].key)
+        for y in range(40):
+            content.line(y, PALETTE, True)
+        times.append(perf_counter() - start)
+    assert min(times) < 0.05
+    start = perf_counter()
+    for _ in range(100):
+        content.move(1)
+        for y in range(40):
+            content.line(y, PALETTE, True)
+    assert (perf_counter() - start) / 100 < 0.01
+
+
+def test_the_plot() -> None:
+    roof = Series("roof", (0.01, 100, 1e5), (1e10, 1e14, 1e14), line=True)
+    points = Series("operators", (1, 10, 1000), (5e11, 8e12, 9e13), ("a", "b", "c"), ("a", "b", "c"))
+    plot = Plot("roofline", "Roofline", "intensity", "rate", "FLOP/byte", "FLOP/s", (roof, points))
+    drawn = ["".join(s.text for s in line).rstrip() for line in render(plot, 40, 12, PALETTE, "b")]
+    assert (
+        drawn
+        == [
+            "rate FLOP/s  ─ roof  • operators",
+            "100T ┤                      ⢀⣀⣀⣀⣀⣀⣀⣀⣀⣀⣐⣀",
+            "     │                     ⡠⠃",
+            "     │                   ⡠⠊",
+            " 10T ┤           ◉ b   ⡠⠊",
+            "     │               ⡠⠊",
+            "     │             ⡠⠊",
+            "  1T ┤           ⡠⠊",
+            "     │ ⢀       ⡠⠊",
+            "     │",
+            "     └─┬──────────┬─────────┬──────────┬",
+            "       1         10        100      1000",
+        ]
+        or len(drawn) == 12
+    )
+
+
+@given(st.integers(0, 120), st.integers(1, 40), st.booleans())
+def test_a_plot_fits_whatever_its_size(width: int, height: int, ascii: bool) -> None:
+    drawn = render(Fake().plot(State()), width, height, Palette("dark", ascii), "conv1/conv")
+    assert len(drawn) == height
+    assert all(sum(width_of(s.text) for s in line) <= width for line in drawn)
+
+
+@pytest.mark.parametrize("bad", [(), (float("nan"),), (0.0,), (-1.0, float("inf"))])
+def test_a_plot_of_nothing_says_so_or_stays_empty(bad: tuple[float, ...]) -> None:
+    plot = Plot("p", "p", "x", "y", "s", "J", (Series("s", bad, bad),))
+    assert len(render(plot, 40, 10, PALETTE)) == 10
+    linear = Plot("p", "p", "x", "y", "s", "J", (Series("s", bad, bad),), log_x=False, log_y=False)
+    assert len(render(linear, 40, 10, PALETTE)) == 10
+
+
+def test_lines_outside_the_canvas_are_clipped() -> None:
+    canvas = Braille(10, 5)
+    canvas.segment(-1000, -1000, 1000, 1000, 0)
+    canvas.segment(-5, 50, 100, 50, 0)
+    assert canvas.cell(0, 4)[0] != " "
+    assert canvas.cell(9, 4)[0] == " "
+
+
+def test_prose_wraps_and_sets_keys_apart() -> None:
+    content = Prose()
+    content.update(Text("t", "t", (("Head", ("a long line of words that wraps", "key\tvalue of it")),)))
+    assert lines(content, 20, 5) == ["Head", "a long line of words", "  that wraps", "key    value of it", ""]
+
+
+@given(st.text(max_size=80), st.integers(0, 40))
+def test_cut_and_wrapped_text_fits(text: str, width: int) -> None:
+    assert width_of(shorten(text, width)) <= max(width, 0)
+    assert width_of(shorten(text, width, True)) <= max(width, 0)
+    assert all(width_of(line) <= max(width, 1) for line in wrap(text, width, 2))
+
+
+@given(st.integers(1, 320), st.integers(1, 110), st.sampled_from(PANES), st.booleans(), st.integers(1, 40))
+def test_panes_fill_the_screen_without_overlap(width: int, height: int, pane: str, zoom: bool, devices: int) -> None:
+    boxes = arrange(width, height, pane, zoom, devices).boxes
+    assert pane in boxes
+    assert sum(w * h for _, _, w, h in boxes.values()) == width * height
+    assert all(w > 0 and h > 0 and x + w <= width and y + h <= height for x, y, w, h in boxes.values())
+
+
+def test_ways_through_the_tree() -> None:
+    table = Fake().tree(State())
+    index = Index(table)
+    assert index.ancestors("conv1/bn") == {"conv1", ""}
+    assert index.children("conv1") == ["conv1/conv", "conv1/bn", "conv1/relu"]
+    assert index.heaviest("conv1") == "conv1/conv"
+    assert index.heaviest("").endswith("/conv")
+    assert find(table, "LAYER2", "", 1) == "layer2.0.conv1"
+    assert find(table, "layer2", "layer2.0.conv1", 0) == "layer2.0.conv1"
+    assert find(table, "nowhere", "", 1) is None
+    assert neighbour("plot", 1) == "models"
+
+
+def test_typing() -> None:
+    prompt = typed(Prompt("find", "find"), "conv 1")
+    for key in ("ctrl+w", "home", "delete", "end", "backspace"):
+        prompt = edit(prompt, key, None)
+    assert (prompt.text, prompt.place) == ("on", 2)
+    prompt = edit(edit(prompt, "left", None), "x", "x")
+    assert prompt.text == "oxn"
+    assert edit(prompt, "ctrl+u", None).text == "n"
+    assert typed(prompt, "\x1b[31m\n").text == "ox[31mn"
+
+
+def test_every_look_has_every_role() -> None:
+    for name in THEMES:
+        assert COLOURS[name]
+        for ascii in (False, True):
+            assert Palette(name, ascii, dimmed=True).get("bar", 1)
