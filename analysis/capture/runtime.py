@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,26 +16,24 @@ _kept: list[Any] = []  # an operator library's declarations vanish with the obje
 
 
 def import_torchvision() -> Any:
-    """torchvision, also where its compiled operators do not load: its import registers fake kernels for
-    `torchvision::nms` and `::qnms`, and fails unless somebody has declared them."""
-    if not hasattr(torch.ops.torchvision, "nms"):
-        _declare("nms", "qnms")
-    import torchvision
+    """torchvision, also where its compiled operators do not load (a build for another torch): its import
+    registers fake kernels for `nms` and `qnms`, and fails unless somebody has declared them.
 
+    They are declared only after that failure: a second declaration of a working operator aborts the process.
+    """
+    try:
+        import torchvision
+    except RuntimeError as error:
+        if "torchvision::nms" not in str(error):
+            raise
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _kept.append(library)
+        import torchvision
     return torchvision
-
-
-def _declare(*names: str) -> None:
-    # With working compiled operators a second declaration would clash, so look for their library first.
-    import importlib.util
-
-    spec = importlib.util.find_spec("torchvision")
-    if spec is None:
-        return
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in names:
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _kept.append(library)
 
 
 class _AllocateOnMeta(TorchFunctionMode):  # type: ignore[misc]

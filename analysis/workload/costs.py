@@ -131,11 +131,13 @@ REDUCTIONS: dict[str, PerElement] = {
     "adaptive_max_pool3d": PerElement("max_pool", 1),
 }
 
-# Normalisations over a group: per element mean (1), variance (subtract, square, add: 3), subtract and scale
-# by the reciprocal root (2), affine (2); one special per group. The rest of the row is where the group's size
-# stands.
+# Normalisations over a group, per element: mean (1), variance (subtract, square, add: 3), subtract and multiply
+# by the reciprocal root (2), affine (2); and one special, the root, per group.
 NORM_FLOPS = 8
 RMS_NORM_FLOPS = 4  # square, add, two multiplications
+
+# 0.5 * x * (1 + tanh(c * (x + d * x^3))): three products, add, product, tanh, add, two products.
+GELU_TANH = PerElement("gelu", 9, 1)
 
 # Window pooling: one flop per element of the window and output.
 POOLS = {

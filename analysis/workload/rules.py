@@ -89,6 +89,11 @@ def _elementwise(row: costs.PerElement) -> Rule:
     return rule
 
 
+def _gelu(call: Call) -> Cost:
+    exact = call.args.get("approximate", "none") == "none"
+    return _elementwise(costs.ELEMENTWISE["gelu"] if exact else costs.GELU_TANH)(call)
+
+
 def _add(call: Call) -> Cost:
     scaled = call.args.get("alpha", 1) != 1
     return Cost("sub" if "sub" in call.name else "add", call.out.numel * (2 if scaled else 1))
@@ -303,6 +308,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("group_norm", "native_group_norm"), _group_norm(costs.NORM_FLOPS, "group_norm")),
     "instance_norm": _group_norm(costs.NORM_FLOPS, "norm"),
     **dict.fromkeys(("rms_norm", "_fused_rms_norm"), _group_norm(costs.RMS_NORM_FLOPS, "norm")),
+    "gelu": _gelu,
     "add": _add,
     "sub": _add,
     "div": _div,
