@@ -100,7 +100,7 @@ def _counts(
     counts[row["simt_control.divergence"]] = instructions * assumed("gpu", "divergent")
     counts[row["simt_control.coalescing"]] = (l2_read + flow.chip_write) / line
     counts[row["simt_control.barrier"]] = np.where(
-        demand.macs > 0, blocks * np.ceil(depth / assumed("gpu", "barrier_k_step")) * 2.0 * 8.0, blocks
+        demand.macs > 0, blocks * np.ceil(depth / assumed("gpu", "barrier_k_step")) * 2.0 * 8.0, blocks * demand.head
     )
     counts[row["simt_control.coherence"]] = (l2_read + flow.chip_write) / line
     counts[row["launch.kernel_launch"]] = demand.head

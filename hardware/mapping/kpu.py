@@ -59,9 +59,9 @@ def _counts(
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs
     depth = demand.gemm[3] / np.maximum(tiling.split, 1.0)
-    blocks = np.where(
-        demand.macs > 0, tiling.blocks, np.ceil(demand.elements / assumed("common", "elements_per_block"))
-    )
+    # An operator fused behind another rides on its wavefronts; on its own it streams through blocks of lanes.
+    lane_blocks = np.ceil(demand.elements / assumed("common", "elements_per_block")) * demand.head
+    blocks = np.where(demand.macs > 0, tiling.blocks, lane_blocks)
     operands = np.where(macs > 0, tiling.blocks * (tiling.tile_m + tiling.tile_n) * depth * width, 0.0)
     results = demand.elements * assumed("kpu", "accumulator_bytes") * np.maximum(tiling.split, 1.0)
     moved = flow.chip_read + flow.chip_write

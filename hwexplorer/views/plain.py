@@ -11,21 +11,25 @@ from typing import Literal
 import msgspec
 
 Cell = str | float | int | bool | None
-Unit = Literal["", "s", "J", "Js", "byte", "W", "1/s", "FLOP", "MAC", "FLOP/s", "byte/s", "FLOP/byte", "%", "x", "count"]
-"""'%' cells are fractions (0-1), 'x' cells are ratios, 'count' plain integers, '' text."""
+Unit = Literal[
+    "", "s", "J", "Js", "byte", "SI", "W", "1/s", "FLOP", "MAC", "FLOP/s", "byte/s", "FLOP/byte", "%", "x", "count"
+]
+"""'%' cells are fractions (0-1), 'x' cells are ratios, 'count' plain integers, 'SI' a
+count with a prefix (1.2 G), '' text."""
 
 
 class Column(msgspec.Struct, frozen=True):
     """`keep` orders what is dropped when the screen is narrow: 0 never drops, higher drops first.
 
-    `role`: 'text' left aligned; 'number' right aligned in the column's unit; 'bar' a fraction (0-1) drawn as a
+    `role`: 'text' left aligned; 'number' right aligned, one prefix for the column; 'quantity' right aligned, each
+    cell with its own prefix and unit (for columns that span many magnitudes); 'bar' a fraction (0-1) drawn as a
     bar; 'delta' a signed fraction drawn with its sign; 'flag' one letter.
     """
 
     key: str
     title: str
     unit: Unit = ""
-    role: Literal["text", "number", "bar", "delta", "flag"] = "number"
+    role: Literal["text", "number", "quantity", "bar", "delta", "flag"] = "number"
     keep: int = 1
     help: str = ""
 

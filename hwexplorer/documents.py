@@ -1,0 +1,120 @@
+"""The JSON documents of the headless contract (design, section 8): plain structs, SI units, stable keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from analysis.compare import SCHEMA
+from analysis.tree import find as find_node
+from analysis.tree import node as tree_node
+from analysis.tree import operator_node, subgraph_node
+from analysis.tree import tree as tree_figures
+from analysis.workload import zoo
+from hardware import device as catalogue
+from hwexplorer import engine
+from hwexplorer.state import State
+from hwexplorer.state import format as format_state
+from hwexplorer.views import compare as compare_view
+from hwexplorer.views import events as events_view
+from hwexplorer.views import plot as plot_view
+from hwexplorer.views import why as why_view
+
+
+def compare(state: State) -> Any:
+    return compare_view.comparison(state)
+
+
+def tree(state: State) -> Any:
+    """The nested nodes; with a node in the state, the part below it. The root carries the scenario."""
+    result = engine.result(state)
+    kind, index = find_node(result, state.at)
+    if kind == "model":
+        node = tree_node(result)
+    else:
+        figures = tree_figures(result)
+        node = subgraph_node(figures, index) if kind == "subgraph" else operator_node(figures, index)
+    head = {"schema": SCHEMA, "model": result.workload.name, "device": result.device.key, **_scenario(state)}
+    head["execution_run"] = result.execution
+    return head | msgspec.to_builtins(node)
+
+
+def events(state: State) -> Any:
+    report = msgspec.to_builtins(events_view.document(state))
+    return {"schema": SCHEMA, "model": engine.workload(state).name, **_scenario(state), **report}
+
+
+def models(_state: State) -> Any:
+    blocks = [
+        {"name": name, "family": "block", "parameters": None, "macs": None, "input": parameters}
+        for name, parameters in zoo.BLOCKS.items()
+    ]
+    rows = [
+        {
+            "name": info.name,
+            "family": info.family,
+            "parameters": info.parameters,
+            "macs": info.macs,
+            "input": list(info.input),
+            "image_size": info.image_size,
+            "min_image_size": info.min_size,
+            "accuracy": {"metric": info.metric, "value": info.value},
+        }
+        for info in zoo.table().values()
+    ]
+    return {"schema": SCHEMA, "models": rows + blocks}
+
+
+def devices(_state: State) -> Any:
+    found, errors = catalogue.load_all(engine.folders())
+    rows = [
+        {
+            "id": device.id,
+            "name": device.name,
+            "vendor": device.vendor,
+            "architecture": device.architecture,
+            "year": device.file.year,
+            "is_silicon": device.file.is_silicon,
+            "aliases": list(device.file.aliases),
+            "power_modes": list(device.file.power_modes),
+            "memory_technology": device.memory_technology,
+            "facts": {name: fact.value for name, fact in device.facts.items()},
+            "peak_flops": {f"{unit}.{name}": peak for (unit, name), peak in device.peaks.items()},
+        }
+        for device in found
+    ]
+    return {"schema": SCHEMA, "devices": rows, "errors": errors}
+
+
+def device(name: str) -> Any:
+    return {"schema": SCHEMA, **catalogue.sheet(engine.device(name))}
+
+
+def view(state: State, name: str) -> Any:
+    """A view without a document of its own, as its plain rows, lines or points."""
+    builders: dict[str, Callable[[State], Any]] = {"why": why_view.why, "plot": plot_view.plot}
+    plain = msgspec.to_builtins(builders[name](state))
+    return {"schema": SCHEMA, "state": format_state(state), **_scenario(state), **plain}
+
+
+def _scenario(state: State) -> dict[str, Any]:
+    return {
+        "batch": state.batch,
+        "precision": state.precision,
+        "execution": state.execution,
+        "layout": state.layout,
+        "image_size": state.image_size,
+    }
+
+
+DOCUMENTS: dict[str, Callable[[State], Any]] = {
+    "models": models,
+    "devices": devices,
+    "compare": compare,
+    "tree": tree,
+    "events": events,
+    "why": lambda state: view(state, "why"),
+    "plot": lambda state: view(state, "plot"),
+}

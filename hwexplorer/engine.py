@@ -1,0 +1,92 @@
+"""What a State asks of the analysis: models, devices and estimates, remembered while one scrubs through them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from analysis.estimate import Estimate, estimate
+from analysis.scenario import Scenario
+from analysis.workload import store
+from analysis.workload.errors import ModelError
+from analysis.workload.job import CaptureJob
+from analysis.workload.workload import Workload
+from hardware import device as catalogue
+from hardware.device import Device
+from hardware.errors import RequestError
+from hwexplorer.state import State
+
+# Folders of the user's own device files, set once at start (`--devices-dir`).
+_folders: list[Path] = []
+
+
+def use_folders(folders: list[Path]) -> None:
+    """Add folders of device files to the catalogue. Raises RequestError for one that is none."""
+    catalogue.files(folders)
+    _folders[:] = folders
+    device.cache_clear()
+    _estimate.cache_clear()
+
+
+def folders() -> tuple[Path, ...]:
+    return tuple(_folders)
+
+
+@lru_cache(maxsize=256)
+def device(name: str) -> Device:
+    """A device by id, `id:power_mode`, alias or class."""
+    return catalogue.load(name, folders())
+
+
+@lru_cache(maxsize=8)
+def _workload(model: str, image_size: int | None) -> Workload:
+    try:
+        found = store.ready(model, image_size)
+    except ModelError as error:
+        raise RequestError(str(error)) from None
+    if found is None:
+        raise RequestError(f"{model} has to be captured first")
+    return found
+
+
+def workload(state: State) -> Workload:
+    """The model of a state, which must be ready. Raises RequestError otherwise."""
+    return _workload(state.model, state.image_size)
+
+
+def is_ready(state: State) -> bool:
+    """False: the model must be captured first, which takes seconds and torch."""
+    try:
+        return store.is_ready(state.model, state.image_size)
+    except ModelError as error:
+        raise RequestError(str(error)) from None
+
+
+def scenario(state: State) -> Scenario:
+    return Scenario(state.batch, state.precision, state.execution, state.layout)
+
+
+@lru_cache(maxsize=256)
+def _estimate(model: str, image_size: int | None, asked: Scenario, device_name: str) -> Estimate:
+    return estimate(_workload(model, image_size), device(device_name), asked)
+
+
+def result(state: State, device_name: str = "") -> Estimate:
+    """The estimate of a state on one device (the one under the cursor)."""
+    return _estimate(state.model, state.image_size, scenario(state), device_name or state.on)
+
+
+def capture(state: State, progress: store.ProgressCallback | None = None) -> None:
+    """Capture the model of a state and keep it, waiting for it. Raises RequestError with what went wrong."""
+    try:
+        store.load(state.model, state.image_size, progress=progress)
+    except ModelError as error:
+        raise RequestError(str(error)) from None
+
+
+def capture_job(state: State) -> CaptureJob:
+    """A capture to start, watch and cancel; when it ends well, `is_ready` is true."""
+    try:
+        return store.capture_job(state.model, state.image_size)
+    except ModelError as error:
+        raise RequestError(str(error)) from None

@@ -1,0 +1,1 @@
+"""Views to text, JSON, CSV and Markdown, and onto disk in one piece."""

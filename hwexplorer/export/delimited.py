@@ -1,0 +1,74 @@
+"""Tables as CSV and Markdown. CSV carries SI numbers; Markdown is for people, with a unit per column."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from hwexplorer.export.text import _column
+from hwexplorer.format import safe
+from hwexplorer.views.plain import Cell, Plot, Table, Text, View
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def as_csv(view: View) -> str:
+    """One header line, one line per row (point, paragraph), numbers in SI units."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if isinstance(view, Table):
+        names = [f"{column.key}_{_SI[column.unit]}" if column.unit in _SI else column.key for column in view.columns]
+        writer.writerow(["key", "depth", *names])
+        writer.writerows([inert(row.key), row.depth, *map(inert, row.cells)] for row in view.rows)
+    elif isinstance(view, Plot):
+        writer.writerow(["series", "label", "x", "y"])
+        for series in view.series:
+            labels = series.labels or ("",) * len(series.x)
+            rows = zip(labels, series.x, series.y, strict=True)
+            writer.writerows([inert(series.name), inert(label), x, y] for label, x, y in rows)
+    else:
+        writer.writerow(["section", "text"])
+        writer.writerows([inert(head), inert(line)] for head, lines in view.sections for line in lines)
+    return out.getvalue()
+
+
+_SI = {"s": "s", "J": "j", "Js": "js", "byte": "bytes", "W": "w", "1/s": "per_s", "FLOP/s": "flop_per_s"}
+
+
+def inert(value: Cell) -> Cell:
+    """A cell that a spreadsheet does not run: text that begins like a formula is quoted."""
+    if isinstance(value, str):
+        text = safe(value)
+        return "'" + text if text.startswith(_FORMULA) else text
+    return value
+
+
+def as_markdown(view: View) -> str:
+    """A Markdown table, or headed lists."""
+    if isinstance(view, Text):
+        parts = [f"# {_md(view.title)}"]
+        for heading, lines in view.sections:
+            parts += ["", f"## {_md(heading)}", "", *(f"- {_md(line)}" for line in lines)]
+        return "\n".join(parts) + "\n"
+    if isinstance(view, Plot):
+        head = f"| series | label | {_md(view.x_title)} | {_md(view.y_title)} |"
+        rows = [
+            f"| {_md(s.name)} | {_md(label)} | {x:.6g} | {y:.6g} |"
+            for s in view.series
+            for label, x, y in zip(s.labels or ("",) * len(s.x), s.x, s.y, strict=True)
+        ]
+        return "\n".join([f"# {_md(view.title)}", "", head, "|---|---|--:|--:|", *rows]) + "\n"
+    columns = [_column(column, index, view.rows) for index, column in enumerate(view.columns)]
+    aligned = ["---" if column.role in ("text", "bar", "flag") else "--:" for column in view.columns]
+    lines = [f"# {_md(view.title)}", "", _line([column[0] for column in columns]), _line(aligned)]
+    lines += [_line([column[r + 1] for column in columns]) for r in range(len(view.rows))]
+    lines += ["", *(f"- {_md(line)}" for line in (*view.footer, *view.notes))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(_md(cell) for cell in cells) + " |"
+
+
+def _md(text: str) -> str:
+    return safe(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

@@ -1,0 +1,46 @@
+"""Writing exports: all of the file or nothing, never over another by accident."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from hardware.errors import RequestError, unknown
+
+SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md"}
+FORMATS = tuple(SUFFIXES.values())
+
+
+def format_of(path: Path) -> str:
+    """The format that a file's suffix names."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise unknown("file suffix", path.suffix, SUFFIXES)
+    return SUFFIXES[path.suffix.lower()]
+
+
+def write(path: Path, text: str, overwrite: bool) -> None:
+    """Write atomically. Raises RequestError where the folder is missing or not writable, or the file exists."""
+    if path.is_dir():
+        raise RequestError(f"{path} is a folder")
+    if path.exists() and not overwrite:
+        raise RequestError(f"{path} exists")
+    if not path.parent.is_dir():
+        raise RequestError(f"folder {path.parent} does not exist")
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise RequestError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,51 @@
+"""One view of a state in one format, as a string: what `-o`, standard output and the screen's export share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from hardware.errors import unknown
+from hwexplorer import documents
+from hwexplorer.export.delimited import as_csv, as_markdown
+from hwexplorer.export.files import FORMATS
+from hwexplorer.export.text import render as as_text
+from hwexplorer.state import State
+from hwexplorer.views import compare, devices, events, models, plot, tree, why
+from hwexplorer.views.plain import View
+
+VIEWS: dict[str, Callable[[State], View]] = {
+    "models": models.models,
+    "devices": lambda _state: devices.devices(),
+    "compare": compare.compare,
+    "tree": tree.tree,
+    "events": events.events,
+    "why": why.why,
+    "plot": plot.plot,
+}
+
+
+def render(state: State, view: str, form: str, width: int = 0) -> str:
+    """The view as text of the format. `width` is the columns to fit, 0 for all."""
+    if view not in VIEWS:
+        raise unknown("view", view, VIEWS)
+    if form == "json":
+        return encode(documents.DOCUMENTS[view](state))
+    return plain(VIEWS[view](state), form, width)
+
+
+def plain(built: View, form: str, width: int = 0) -> str:
+    """A built view in one of the formats for people and spreadsheets."""
+    if form == "csv":
+        return as_csv(built)
+    if form == "md":
+        return as_markdown(built)
+    if form == "text":
+        return as_text(built, width)
+    raise unknown("format", form, FORMATS)
+
+
+def encode(document: object) -> str:
+    """Indented JSON with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

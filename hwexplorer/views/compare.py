@@ -1,0 +1,127 @@
+"""Devices side by side for one model and scenario."""
+
+from __future__ import annotations
+
+from analysis.compare import Comparison
+from analysis.compare import compare as compare_devices
+from analysis.compare import insights as find_insights
+from analysis.estimate import Estimate
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.format import delta
+from hwexplorer.state import State, pinned
+from hwexplorer.views.plain import Column, Row, Table
+
+SUMMARY = (
+    Column("device", "Device", role="text", keep=0),
+    Column("latency", "Latency", "s", keep=1, help="of the whole batch"),
+    Column("energy", "Energy", "J", keep=1, help="of the whole batch"),
+    Column("edp", "EDP", "Js", keep=2, help="energy per inference x latency"),
+    Column("ratio", "EDP ratio", "x", keep=3, help="to the baseline"),
+    Column("throughput", "Inf/s", "1/s", keep=3),
+    Column("power", "Power", "W", keep=4, help="average over the inference"),
+    Column("utilization", "Util", "%", keep=4, help="of the peak of the format that runs"),
+    Column("memory", "Memory", "byte", keep=5, help="peak: weights and live activations"),
+    Column("bound", "Bound", role="flag", keep=2, help="compute, memory, launch or power bound, most of the time"),
+    Column("precision", "Runs", role="text", keep=5, help="the format most multiply-accumulates run in"),
+    Column("band", "Latency band", role="text", keep=6),
+    Column("energy_band", "Energy band", role="text", keep=6),
+)
+DETAILED = (
+    Column("compute", "Compute", "J", keep=2),
+    Column("memory_energy", "Mem. energy", "J", keep=2),
+    Column("static", "Static", "J", keep=2),
+    Column("weights", "Weights", "byte", keep=3),
+    Column("activations", "Activations", "byte", keep=3),
+    Column("limit", "Limit", "W", keep=4),
+    Column("tdp", "TDP", "W", keep=5),
+    Column("kernels", "Kernels", "count", keep=5),
+)
+DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="EDP against the pinned state")
+FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
+
+
+def comparison(state: State) -> Comparison:
+    """The compared figures as a document."""
+    devices = [engine.device(name) for name in state.devices]
+    return compare_devices(engine.workload(state), devices, engine.scenario(state), engine.device(state.baseline).key)
+
+
+def compare(state: State, level: str = "summary") -> Table:
+    """One row per device, keyed as in `state.devices`; `level` 'detailed' adds the split of energy and memory."""
+    results = [engine.result(state, name) for name in state.devices]
+    reference = engine.result(state, state.baseline)
+    against = _pinned_edp(state)
+    columns = SUMMARY + (DETAILED if level == "detailed" else ()) + ((DELTA,) if against else ())
+    rows = tuple(
+        Row(name, _cells(result, reference, level, against), kind=result.device.architecture, dim=not result.fits)
+        for name, result in zip(state.devices, results, strict=True)
+    )
+    marks = tuple(f"{result.device.name}: {mark}" for result in results for mark in result.marks)
+    return Table("compare", title(state), columns, rows, find_insights(results, reference), marks)
+
+
+def title(state: State) -> str:
+    """What every figure on screen is about, in one line."""
+    model = engine.workload(state)
+    macs = float((model.operators.macs @ model.at(batch=1)).sum())
+    size = f", {state.image_size} px" if state.image_size else ""
+    return (
+        f"{model.name}{size}: {quantity(macs, 'MAC')}, {model.parameters / 1e6:.1f} M parameters; "
+        f"batch {state.batch}, {state.precision}, {state.execution}"
+    )
+
+
+def _pinned_edp(state: State) -> float:
+    other = pinned(state) if state.diff else None
+    return engine.result(other).edp_js if other else 0.0
+
+
+def _cells(result: Estimate, reference: Estimate, level: str, against: float) -> tuple[str | float | None, ...]:
+    summary: tuple[str | float | None, ...] = (
+        result.device.name if not result.device.power_mode else f"{result.device.name} {result.device.power_mode}",
+        result.latency_s,
+        result.energy_j,
+        result.edp_js,
+        result.edp_js / (reference.edp_js or 1.0),
+        result.throughput_per_s,
+        result.average_power_w,
+        result.utilization,
+        result.memory.peak_bytes,
+        FLAGS[result.bound],
+        result.precision_run,
+        band(result.latency_band_s, result.latency_s),
+        band(result.energy_band_j, result.energy_j),
+    )
+    detailed: tuple[float, ...] = ()
+    if level == "detailed":
+        detailed = (
+            *(float(part.sum()) for part in result.component_energy_j),
+            result.memory.weight_bytes,
+            result.memory.activation_peak_bytes,
+            result.device.power_limit_w,
+            result.device.tdp_w,
+            result.demand.n_kernels,
+        )
+    return (*summary, *detailed, *((result.edp_js / against - 1.0,) if against else ()))
+
+
+def band(ends: tuple[float, float], nominal: float) -> str:
+    """`-22/+48 %` around the nominal figure."""
+    if not nominal:
+        return ""
+    down, up = (f"{(end / nominal - 1) * 100:+.0f}" for end in ends)
+    return f"{down}/{up} %"
+
+
+def verdict(state: State) -> str:
+    """The pinned state against this one, in one line; '' without a pin."""
+    other = pinned(state)
+    if other is None:
+        return ""
+    here, there = engine.result(state), engine.result(other)
+    return (
+        f"{here.device.name} b{state.batch} vs {there.device.name} b{other.batch}: "
+        f"EDP {delta(here.edp_js / there.edp_js - 1)}, latency {delta(here.latency_s / there.latency_s - 1)}, "
+        f"energy {delta(here.energy_j / there.energy_j - 1)}"
+    )

@@ -1,0 +1,38 @@
+"""The models one can open: torchvision's and the building blocks, with their published figures."""
+
+from __future__ import annotations
+
+from analysis.workload import zoo
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Row, Table
+
+COLUMNS = (
+    Column("name", "Model", role="text", keep=0),
+    Column("family", "Family", role="text", keep=4),
+    Column("parameters", "Params", "SI", role="quantity", keep=3, help="trained parameters"),
+    Column("macs", "MACs", "SI", role="quantity", keep=1, help="multiply-accumulates of one inference, as published"),
+    Column("input", "Input", role="text", keep=5),
+    Column("accuracy", "Acc", role="text", keep=6, help="published accuracy of the default weights"),
+)
+
+
+def models(state: State | None = None) -> Table:
+    """All models; with a state, those whose name or family contains its filter, in order."""
+    wanted = state.filter.lower() if state else ""
+    rows = tuple(row for row in _all() if all(word in f"{row.key} {row.kind}" for word in wanted.split()))
+    return Table("models", f"Models ({len(rows)})", COLUMNS, rows)
+
+
+def _all() -> tuple[Row, ...]:
+    blocks = tuple(
+        Row(name, (name, "block", None, None, ", ".join(f"{k}={v}" for k, v in parameters.items()), ""), kind="block")
+        for name, parameters in zoo.BLOCKS.items()
+    )
+    return (*(_row(info) for info in zoo.table().values()), *blocks)
+
+
+def _row(info: zoo.ModelInfo) -> Row:
+    shape = "x".join(str(size) for size in info.input)
+    accuracy = f"{info.value:.1f} {info.metric}" if info.value is not None else ""
+    cells = (info.name, info.family, info.parameters, info.macs, shape, accuracy)
+    return Row(info.name, cells, kind=info.family)

@@ -1,0 +1,161 @@
+"""The EDP tree as rows: model, subgraphs, operators, in the order asked for."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.tree import Level, Tree, cumulative
+from analysis.tree import tree as tree_figures
+from analysis.workload.workload import Floats
+from hwexplorer import engine
+from hwexplorer.state import State, pinned
+from hwexplorer.views.compare import FLAGS, title
+from hwexplorer.views.plain import Cell, Column, Row, Table
+
+COLUMNS = (
+    Column("name", "Node", role="text", keep=0),
+    Column("bar", "Share", "%", role="bar", keep=0, help="share of the model: (energy share + latency share) / 2"),
+    Column("share", "%", "%", keep=0),
+    Column("latency", "Latency", "s", keep=1),
+    Column("energy", "Energy", "J", keep=1),
+    Column("bound", "B", role="flag", keep=2, help="C compute, M memory, L launch, P power bound"),
+    Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
+    Column("kind", "Kind", role="text", keep=4),
+    Column("modifier", "Modifier", "x", keep=5, help="attributed over base EDP: above 1 pays, below 1 hidden"),
+    Column("fused", "F", role="flag", keep=5, help="F fused with another operator, S a kernel of its own"),
+    Column("utilization", "Util", "%", keep=6, help="of the peak of the format that runs"),
+    Column("macs", "MAC", "MAC", keep=6),
+    Column("bytes", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
+    Column("benefit", "Fusion", "Js", keep=8, help="EDP that fusing takes off this node"),
+)
+DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="against the pinned state, in the metric shown")
+METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
+
+
+def tree(state: State) -> Table:
+    """All rows of the tree on the device under the cursor; the root's key is ''."""
+    figures = tree_figures(engine.result(state))
+    result = figures.estimate
+    parts, ops = result.partition, result.workload.operators
+    sub_share, op_share = _shares(figures, state.metric)
+    deltas = _deltas(state)
+    joined = [result.execution == "fused" and len(members) > 1 for members in parts.members]
+    sub_cells = _cells(figures.subgraphs, sub_share, figures.subgraph_bound, parts.kind, joined)
+    op_cells = _cells(figures.operators, op_share, figures.operator_bound, ops.kind, figures.fused.tolist())
+    known = ops.has_rule.tolist()
+
+    def row(key: str, name: str, cells: tuple[Cell, ...], depth: int, children: bool, kind: str, dim: bool) -> Row:
+        end = () if deltas is None else (deltas.get(key),)
+        return Row(key, (name, *cells, *end), depth, children, kind, dim)
+
+    rows = [row("", result.workload.name, _root(figures), 0, True, "model", False)]
+    for s in _ordered(state, figures.subgraphs, sub_share, range(len(parts.id)), parts.id):
+        members = parts.members[s]
+        several = len(members) > 1
+        rows.append(row(parts.id[s], _name(parts.id[s], len(members)), sub_cells[s], 1, several, parts.kind[s], False))
+        if several:
+            for i in _ordered(state, figures.operators, op_share, members, ops.path):
+                key = parts.operator_id[i]
+                rows.append(row(key, key.rpartition("/")[2], op_cells[i], 2, False, ops.kind[i], not known[i]))
+    columns = tuple(
+        msgspec.structs.replace(column, title=METRIC_TITLE[state.metric]) if column.key == "bar" else column
+        for column in COLUMNS
+    )
+    footer = f"{len(parts.id)} subgraphs, {len(ops.path)} operators, {result.demand.n_kernels} kernels"
+    return Table(
+        "tree",
+        f"{title(state)} on {result.device.name}",
+        columns if deltas is None else (*columns, DELTA),
+        tuple(rows),
+        (footer, _pareto(figures.subgraphs.share)),
+        result.marks,
+    )
+
+
+def _name(subgraph: str, members: int) -> str:
+    return subgraph if members == 1 else f"{subgraph} +{members - 1}"
+
+
+def _pareto(share: Floats) -> str:
+    ordered = np.cumsum(np.sort(share)[::-1])
+    half, most = (int(np.searchsorted(ordered, part - 1e-12)) + 1 for part in (0.5, 0.8))
+    return f"{half} of {len(share)} subgraphs make 50 % of the EDP, {most} make 80 %"
+
+
+def _shares(figures: Tree, metric: str) -> tuple[Floats, Floats]:
+    result = figures.estimate
+    if metric == "energy":
+        whole = result.energy_j or 1.0
+        return figures.subgraphs.energy_j / whole, figures.operators.energy_j / whole
+    if metric == "latency":
+        whole = result.latency_s or 1.0
+        return figures.subgraphs.latency_s / whole, figures.operators.latency_s / whole
+    return figures.subgraphs.share, figures.operators.share
+
+
+def _deltas(state: State) -> dict[str, float] | None:
+    """Change of each node against the pinned state, in the metric shown; nodes of another model have none."""
+    other = pinned(state) if state.diff else None
+    if other is None:
+        return None
+    now, before = _by_node(state, state.metric), _by_node(other, state.metric)
+    return {key: value / before[key] - 1.0 for key, value in now.items() if before.get(key)}
+
+
+def _by_node(state: State, metric: str) -> dict[str, float]:
+    """Attributed figure of every node by id, in J s, J or s."""
+    figures = tree_figures(engine.result(state))
+    result = figures.estimate
+    whole = {"edp": result.edp_js, "energy": result.energy_j, "latency": result.latency_s}[metric]
+    sub_share, op_share = _shares(figures, metric)
+    values = dict(zip(result.partition.operator_id, (op_share * whole).tolist(), strict=True))
+    values.update(zip(result.partition.id, (sub_share * whole).tolist(), strict=True))
+    values[""] = whole
+    return values
+
+
+def _cells(
+    level: Level, share: Floats, bounds: tuple[str, ...], kinds: tuple[str, ...], fused: list[bool]
+) -> list[tuple[Cell, ...]]:
+    """Cells of every node of a level but its name, in the order of COLUMNS."""
+    share_list = share.tolist()
+    return list(
+        zip(
+            share_list,
+            share_list,
+            level.latency_s.tolist(),
+            level.energy_j.tolist(),
+            [FLAGS[name] for name in bounds],
+            cumulative(share).tolist(),
+            kinds,
+            level.modifier.tolist(),
+            ["F" if yes else "S" for yes in fused],
+            level.utilization.tolist(),
+            level.macs.tolist(),
+            level.dram_bytes.tolist(),
+            level.fusion_benefit_js.tolist(),
+            strict=True,
+        )
+    )
+
+
+def _root(figures: Tree) -> tuple[Cell, ...]:
+    result, level = figures.estimate, figures.operators
+    return (
+        1.0, 1.0, result.latency_s, result.energy_j, FLAGS[result.bound], 1.0, "model", 1.0,
+        "F" if result.execution == "fused" else "S", result.utilization, float(level.macs.sum()),
+        float(level.dram_bytes.sum()), figures.fusion_benefit_js,
+    )  # fmt: skip
+
+
+def _ordered(
+    state: State, level: Level, share: Floats, members: range | tuple[int, ...], names: tuple[str, ...]
+) -> list[int]:
+    """Members in the order of the state; ties keep graph order."""
+    if state.sort == "graph":
+        return list(members) if state.descending else list(reversed(members))
+    if state.sort == "name":
+        return sorted(members, key=lambda i: names[i], reverse=not state.descending)
+    values = {"share": share, "latency": level.latency_s, "energy": level.energy_j}[state.sort]
+    return sorted(members, key=lambda i: float(values[i]), reverse=state.descending)

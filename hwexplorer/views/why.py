@@ -1,0 +1,175 @@
+"""Why a node costs what it costs: the formula with its numbers, the largest term, what would flip it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.estimate import Estimate
+from analysis.events import report as event_report
+from analysis.reason import model_reason, operator_reason, subgraph_reason
+from analysis.tree import Tree, find
+from analysis.tree import tree as tree_figures
+from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.state import State
+from hwexplorer.views.compare import band, verdict
+from hwexplorer.views.plain import Text
+
+TOP = 6
+
+
+def why(state: State) -> Text:
+    """The explanation of the node under the cursor on the device under the cursor."""
+    figures = tree_figures(engine.result(state))
+    result = figures.estimate
+    kind, index = find(result, state.at)
+    sections: list[tuple[str, tuple[str, ...]]] = []
+    against = verdict(state) if state.diff else ""
+    if against:
+        sections.append(("Against the pin", (against,)))
+    sections.append(("In a word", (_reason(figures, kind, index),)))
+    sections.append(("Time", _time(figures, kind, index)))
+    sections.append(("Energy", _energy(figures, kind, index)))
+    if kind == "operator":
+        sections.append(("EDP", _edp(figures, index)))
+    if result.marks:
+        sections.append(("Marks", result.marks))
+    sections.append(("Largest events, with their sources", _sources(result, state.at)))
+    return Text("why", f"{state.at or result.workload.name} on {result.device.name}", tuple(sections))
+
+
+def _reason(figures: Tree, kind: str, index: int) -> str:
+    if kind == "model":
+        return model_reason(figures.estimate)
+    return subgraph_reason(figures, index) if kind == "subgraph" else operator_reason(figures, index)
+
+
+def _kernels(result: Estimate, kind: str, index: int) -> list[int]:
+    asked = result.demand
+    if kind == "model":
+        return list(range(asked.n_kernels))
+    members = result.partition.members[index] if kind == "subgraph" else (index,)
+    return sorted({int(asked.kernel[i]) for i in members})
+
+
+def _time(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
+    result = figures.estimate
+    run = result.run
+    kernels = _kernels(result, kind, index)
+    if len(kernels) == 1:
+        return _kernel_lines(result, kernels[0])
+    chosen = np.array(kernels)
+    total = float(run.kernel_s[chosen].sum())
+    lines = [f"sum over {len(kernels)} kernels = {_s(total)}"]
+    if kind == "model":
+        lines[0] += f" (band {band(result.latency_band_s, result.latency_s)})"
+    for b, name in enumerate(BOUNDS):
+        part = float(run.kernel_s[chosen][run.bound[chosen] == b].sum())
+        if part:
+            count = int((run.bound[chosen] == b).sum())
+            lines.append(f"{part / total:4.0%} {name} bound: {count} kernels, {_s(part)}")
+    return tuple(lines)
+
+
+def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
+    run = result.run
+    compute, memory, overhead = (float(a[k]) for a in (run.kernel_compute_s, run.kernel_memory_s, run.overhead_s))
+    lines = [
+        f"max(compute {_s(compute)}, memory {_s(memory)}) + overhead {_s(overhead)} = {_s(float(run.unthrottled_s[k]))}"
+    ]
+    bound = int(run.bound[k])
+    if bound == POWER:
+        limit = quantity(result.device.power_limit_w, "W")
+        lines.append(f"power limit {limit}: throttled to {_s(float(run.kernel_s[k]))}")
+    members = np.flatnonzero(result.demand.kernel == k)
+    flops = float((2 * result.demand.macs + result.demand.vector_flops)[members].sum())
+    flow = run.mapping.traffic
+    moved = float((flow.dram_read + flow.dram_write)[members].sum())
+    chip = float((flow.chip_read + flow.chip_write)[members].sum())
+    lines.append(
+        f"{quantity(flops, 'FLOP')}, {quantity(moved, 'byte')} DRAM of {quantity(chip, 'byte')} moved, "
+        f"{run.utilization[k]:.1%} of peak"
+    )
+    lines.append(f"flips: {_flip(result, bound, compute, memory, overhead, int(run.resource[k]))}")
+    return tuple(lines)
+
+
+def _flip(result: Estimate, bound: int, compute: float, memory: float, overhead: float, resource: int) -> str:
+    """What would make another term the largest."""
+    if bound == POWER:
+        return "a higher power mode, a lower precision, or fewer bytes moved"
+    if bound == LAUNCH:
+        work = max(compute, memory)
+        batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
+        larger = f"about batch {min(batch, 4096)}" if 0 < batch <= 4096 else "a far larger batch"
+        how = " or fused execution" if result.execution == "eager" else ""
+        return f"{larger}{how}: the work is {work / overhead if overhead else 0:.0%} of the overhead"
+    if bound == MEMORY:
+        other = max(compute, 1e-15)
+        return f"{memory / other:.1f}x the bandwidth of the {RESOURCES[resource]}, or that fraction of the bytes"
+    other = max(memory, 1e-15)
+    return f"{compute / other:.1f}x the rate of the {RESOURCES[resource]} before memory is the bound"
+
+
+def _energy(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
+    result = figures.estimate
+    if kind == "model":
+        compute, memory, static = (float(part.sum()) for part in result.component_energy_j)
+        energy, time = result.energy_j, result.latency_s
+    else:
+        level = figures.subgraphs if kind == "subgraph" else figures.operators
+        compute, memory, static = (float(level.component_j[c, index]) for c in range(3))
+        energy, time = float(level.energy_j[index]), float(level.latency_s[index])
+    lines = [
+        f"sum of count x energy each = {_j(energy)}"
+        + (f" (band {band(result.energy_band_j, energy)})" if kind == "model" else ""),
+        f"compute {_j(compute)} + memory {_j(memory)} + static {_j(static)}",
+    ]
+    if kind != "operator" and time:
+        lines.append(
+            f"average power {quantity(energy / time, 'W')} of {quantity(result.device.power_limit_w, 'W')} "
+            f"(TDP {quantity(result.device.tdp_w, 'W')})"
+        )
+    return tuple(lines)
+
+
+def _edp(figures: Tree, i: int) -> tuple[str, ...]:
+    level, result = figures.operators, figures.estimate
+    attributed = float(level.share[i]) * result.edp_js
+    separate = "fused with others in one kernel" if figures.fused[i] else "a kernel of its own"
+    benefit = float(level.fusion_benefit_js[i])
+    saves = "takes off" if benefit >= 0 else "adds"
+    return (
+        f"attributed {_js(attributed)} = share {level.share[i]:.2%} x {_js(result.edp_js)}",
+        f"base {_js(float(level.base_edp_js[i]))} x modifier {level.modifier[i]:.3g} ({separate})",
+        f"fusing {saves} {_js(abs(benefit))}",
+    )
+
+
+def _sources(result: Estimate, path: str) -> tuple[str, ...]:
+    rows = sorted(event_report(result, path).events, key=lambda row: -row.energy_j)[:TOP]
+    return tuple(
+        f"{row.fraction:4.0%} {row.category}.{row.event}: {_count(row.count)} {row.unit} x "
+        f"{quantity(row.coefficient_j, 'J')} "
+        f"({row.coefficient_low_j / row.coefficient_j:.2g}-{row.coefficient_high_j / row.coefficient_j:.2g}x) "
+        f"[{row.quality}: {row.source}]"
+        for row in rows
+        if row.energy_j > 0
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:.3g}" if value >= 1e6 else f"{value:,.4g}"
+
+
+def _s(value: float) -> str:
+    return quantity(value, "s")
+
+
+def _j(value: float) -> str:
+    return quantity(value, "J")
+
+
+def _js(value: float) -> str:
+    return quantity(value, "Js")
