@@ -170,9 +170,13 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
 def _against(result: Estimate, reference: Estimate) -> str:
     energy = reference.energy_j / result.energy_j
     speed = reference.latency_s / (result.latency_s or 1.0)
-    less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x more energy"
+    less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x the energy"
     fast = f"{speed:.1f}x as fast" if speed >= 1 else f"{1 / speed:.1f}x slower"
-    return f"{result.device.name} takes {less} than {reference.device.name} and is {fast}"
+    if 0.95 < energy < 1.05:
+        less = "about the same energy"
+    if 0.95 < speed < 1.05:
+        fast = "about as fast"
+    return f"{result.device.name} against {reference.device.name}: {less}, {fast}"
 
 
 def _about(result: Estimate) -> list[str]:

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
-from hwexplorer.state import EXECUTIONS, LAYOUTS, PRECISIONS, State, parse, preferred, replace
+from hwexplorer.state import (
+    BATCH_MAX,
+    EXECUTIONS,
+    IMAGE_MAX,
+    LAYOUTS,
+    PRECISIONS,
+    State,
+    parse,
+    preferred,
+    replace,
+)
 
 DEFAULT_MODEL = "resnet50"
 FORMATS = ("text", "json", "csv", "md")
@@ -32,25 +42,27 @@ class _Parser(argparse.ArgumentParser):
             raise unknown(what, value, [str(choice) for choice in action.choices])
 
 
-def _whole(what: str) -> Callable[[str], int]:
+def _whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
+    """A converter for argparse. It must not raise a ValueError: argparse would hide the message."""
+
     def convert(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
-            raise RequestError(f"{what} {text[:40]!r} is not a whole number") from None
-        if value < 1:
-            raise RequestError(f"{what} {value}: a whole number of at least 1 is expected")
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number") from None
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{value} is out of range (allowed: {least} to {most})")
         return value
 
     return convert
 
 
 def _scenario_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--batch", type=_whole("batch"), help="inputs at once, 1-4096 (default 1)")
+    parser.add_argument("--batch", type=_whole(1, BATCH_MAX), help="inputs at once, 1-4096 (default 1)")
     parser.add_argument("--precision", choices=PRECISIONS, metavar="P", help=f"{', '.join(PRECISIONS)} (default fp32)")
     parser.add_argument("--execution", choices=EXECUTIONS, metavar="X", help="auto, eager or fused (default auto)")
     parser.add_argument("--layout", choices=LAYOUTS, metavar="L", help="nchw or channels_last (default nchw)")
-    parser.add_argument("--image-size", type=_whole("image size"), metavar="S", help="pixels (default: the weights')")
+    parser.add_argument("--image-size", type=_whole(1, IMAGE_MAX), metavar="S", help="pixels (default: the weights')")
 
 
 def _common_options(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.workload.job import CaptureJob
 from hwexplorer import engine
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 from hwexplorer.views import compare, events, models, plot, tree, why
 from hwexplorer.views.plain import Plot, Table, Text
 
@@ -70,5 +70,7 @@ class Engine:
         from hwexplorer.export import files
         from hwexplorer.export.render import render
 
-        files.write(path, render(state, view, files.format_of(path)), overwrite)
+        # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
+        shown = replace(state, at="") if view == "tree" else state
+        files.write(path, render(shown, view, files.format_of(path)), overwrite)
         return f"{view} written to {path}"

@@ -19,7 +19,7 @@ VIEWS: dict[str, Callable[[State], View]] = {
     "models": models.models,
     "devices": lambda _state: devices.devices(),
     "compare": compare.compare,
-    "tree": tree.tree,
+    "tree": tree.subtree,
     "events": events.events,
     "why": why.why,
     "plot": plot.plot,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.tree import Level, Tree, cumulative
+from analysis.tree import Level, Tree, cumulative, find
 from analysis.tree import tree as tree_figures
 from analysis.workload.workload import Floats
 from hwexplorer import engine
@@ -57,7 +57,7 @@ def tree(state: State) -> Table:
         if several:
             for i in _ordered(state, figures.operators, op_share, members, ops.path):
                 key = parts.operator_id[i]
-                rows.append(row(key, key.rpartition("/")[2], op_cells[i], 2, False, ops.kind[i], not known[i]))
+                rows.append(row(key, _leaf(key, ops.kind[i]), op_cells[i], 2, False, ops.kind[i], not known[i]))
     columns = tuple(
         msgspec.structs.replace(column, title=METRIC_TITLE[state.metric]) if column.key == "bar" else column
         for column in COLUMNS
@@ -73,8 +73,30 @@ def tree(state: State) -> Table:
     )
 
 
+def subtree(state: State) -> Table:
+    """The rows of the node in the state and below; the whole tree for the model."""
+    whole = tree(state)
+    if not state.at:
+        return whole
+    kind, index = find(engine.result(state), state.at)
+    parts = engine.result(state).partition
+    key = "" if kind == "model" else (parts.id if kind == "subgraph" else parts.operator_id)[index]
+    keys = [row.key for row in whole.rows]
+    first = keys.index(key if key in keys else key.partition("/")[0])
+    depth = whole.rows[first].depth
+    end = next((i for i in range(first + 1, len(keys)) if whole.rows[i].depth <= depth), len(keys))
+    rows = tuple(msgspec.structs.replace(row, depth=row.depth - depth) for row in whole.rows[first:end])
+    return msgspec.structs.replace(whole, rows=rows)
+
+
 def _name(subgraph: str, members: int) -> str:
     return subgraph if members == 1 else f"{subgraph} +{members - 1}"
+
+
+def _leaf(key: str, kind: str) -> str:
+    """An operator's own name; a bare number of a Sequential says nothing without its kind."""
+    name = key.rpartition("/")[2]
+    return f"{name} {kind}" if name.isdigit() else name
 
 
 def _pareto(share: Floats) -> str:
