@@ -86,7 +86,7 @@ def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3)
         factor, label = prefix_for(max(finite), unit)
         largest, smallest = max(finite) / factor, min(finite) / factor
         least = decimals_for(largest, 3)
-        places = max(min(least, decimals), min(decimals_for(smallest, 1), decimals, least + 1))
+        places = max(min(least, decimals), min(decimals_for(smallest, 2), decimals, least + 1))
         if unit == "%":
             places = 1
         elif unit == "byte" and factor == 1.0:

@@ -294,9 +294,7 @@ def undo(history: History) -> History:
     if not history.past:
         return history
     *past, previous = history.past
-    return History(
-        _where(previous, history.present), tuple(past), (history.present, *history.future)[:HISTORY_MAX]
-    )
+    return History(_where(previous, history.present), tuple(past), (history.present, *history.future)[:HISTORY_MAX])
 
 
 def redo(history: History) -> History:

@@ -217,7 +217,7 @@ def _bottom(x: Axis, left: int, columns: int, palette: Palette) -> list[list[Seg
     axis = ["-" if palette.ascii else "─"] * columns
     labels = [" "] * columns
     free = 0
-    for value, label in x.ticks(max(2, columns // 10)):
+    for value, label in x.ticks(max(2, columns // 7)):
         place = x.place(value)
         if place is None:
             continue

@@ -35,6 +35,7 @@ class TreeTable:
         self._key = ""
         self._open: Collection[str] | None = None
         self._last: list[bool] = []
+        self._parent: list[int] = []
         self._measures: list[Measure] = []
         self._widths: list[int] = []
         self._gap = GAP
@@ -56,7 +57,7 @@ class TreeTable:
             self._bar_full = self._fullest_bar()
         self._open = opened
         self.visible = self._in_sight(only.casefold())
-        self._last = self._last_siblings()
+        self._last, self._parent = self._relations()
         self._widths = []
         self._cache.clear()
         self.go(self._key)
@@ -79,15 +80,22 @@ class TreeTable:
             closed_at = row.depth if closed else 1 << 30
         return shown
 
-    def _last_siblings(self) -> list[bool]:
-        """For each visible row: is it the last of its siblings? One pass from the end."""
-        last = [True] * len(self.visible)
-        seen: set[int] = set()
-        for position in range(len(self.visible) - 1, -1, -1):
-            depth = self.table.rows[self.visible[position]].depth
-            last[position] = depth not in seen
-            seen = {d for d in seen if d < depth} | {depth}
-        return last
+    def _relations(self) -> tuple[list[bool], list[int]]:
+        """For each visible row: is it the last of its siblings, and where its parent is (-1: nowhere)."""
+        depths = [self.table.rows[i].depth for i in self.visible]
+        last, parent = [True] * len(depths), [-1] * len(depths)
+        deepest = max(depths, default=0)
+        followed = [False] * (deepest + 2)  # at each depth: does a sibling follow?
+        for position in range(len(depths) - 1, -1, -1):
+            depth = depths[position]
+            last[position] = not followed[depth]
+            followed[depth] = True
+            followed[depth + 1 :] = [False] * (deepest + 1 - depth)
+        path = [-1] * (deepest + 2)
+        for position, depth in enumerate(depths):
+            parent[position] = path[depth]
+            path[depth + 1] = position
+        return last, parent
 
     def _fullest_bar(self) -> float:
         """The bar that reaches the end: the longest below the root, which is 100 % of itself."""
@@ -127,7 +135,6 @@ class TreeTable:
         self.cursor = position
         if self.visible:
             self._key = self.table.rows[self.visible[position]].key
-        self._cache.clear()
         self._show_cursor()
 
     def page(self) -> int:
@@ -253,16 +260,10 @@ class TreeTable:
         if row.depth == 0:
             return sign
         lines = []
-        depth = row.depth
-        for above in range(position - 1, -1, -1):  # nearest ancestors upwards: does their line go on?
-            other = self.table.rows[self.visible[above]]
-            if other.depth < depth:
-                depth = other.depth
-                if depth == 0:
-                    break
-                lines.append("  " if self._last[above] else "│ ")
-            if position - above > 4000:
-                break
+        above = self._parent[position]
+        while above >= 0 and self.table.rows[self.visible[above]].depth > 0:
+            lines.append("  " if self._last[above] else "│ ")
+            above = self._parent[above]
         return "".join(reversed(lines)) + ("└ " if self._last[position] else "├ ") + sign
 
     def _cell(self, index: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:

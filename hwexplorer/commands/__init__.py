@@ -1,0 +1,1 @@
+"""One module per verb: `arguments(parser)` declares its options, `run(arguments)` does it."""
