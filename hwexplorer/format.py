@@ -84,9 +84,13 @@ def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3)
         scale = Scale()
     else:
         factor, label = prefix_for(max(finite), unit)
+        if min(finite) < 0.01 * factor and max(finite) < 10 * factor and unit not in PLAIN:
+            # Over so many magnitudes a smaller unit tells more: 2363, 725.0 and 5.8 rather than 2.363 and 0.006.
+            factor, label = prefix_for(factor / 1000, unit)
         largest, smallest = max(finite) / factor, min(finite) / factor
         least = decimals_for(largest, 3)
-        places = max(min(least, decimals), min(decimals_for(smallest, 2), decimals, least + 1))
+        room = decimals if largest < 1000 else 1
+        places = max(min(least, decimals), min(decimals_for(smallest, 2), room, least + 1))
         if unit == "%":
             places = 1
         elif unit == "byte" and factor == 1.0:

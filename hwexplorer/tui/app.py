@@ -210,8 +210,8 @@ class HwExplorer(App[None]):
         self.why.update(views.why)
         self.plot.update(views.plot, state.at)
         for name in PANES:
-            pane, view = self.panes[name], getattr(views, name)
-            pane.heading = view.title or name.title()
+            pane = self.panes[name]
+            pane.heading = lines.heading(name, state, views)
             pane.remark = self._remark(name)
 
     def _remark(self, name: str) -> str:

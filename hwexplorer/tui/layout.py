@@ -44,7 +44,7 @@ def _tiny(width: int, height: int, pane: str) -> Layout:
 def _grid(width: int, height: int, devices: int) -> dict[str, Box]:
     """Models | Compare above; Tree over Why on the left, Events over Plot on the right."""
     body = height - 2
-    top = min(max(8, devices + 5), body // 3)
+    top = min(max(8, devices + 6), body // 3)
     models = max(26, min(40, width // 5))
     left = max(60, width * 57 // 100)
     rest = body - top

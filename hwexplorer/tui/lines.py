@@ -11,6 +11,7 @@ from hwexplorer.tui import actions
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt
 from hwexplorer.tui.text import shorten, width_of
+from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.table import bar
 
 Part = tuple[str, str]  # role, text
@@ -48,6 +49,18 @@ def head(state: State, status: str, width: int, palette: Palette) -> list[Segmen
         status = shorten(safe(status), rest - 2)
         parts += [("text", " " * (rest - width_of(status))), ("dim", status)]
     return _segments(parts, palette)
+
+
+def heading(name: str, state: State, views: Views) -> str:
+    """A pane's title: what it shows, short, for the line above the panes has told the rest."""
+    device = next((str(r.cells[0]) for r in views.compare.rows if r.key == state.on), state.on)
+    about = {
+        "tree": device,
+        "events": state.at or state.model,
+        "why": state.at or state.model,
+        "plot": f"{state.plot} · {device}",
+    }.get(name, "")
+    return f"{name.title()} · {about}" if about else name.title()
 
 
 def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], list[tuple[int, int, str]]]:

@@ -40,7 +40,8 @@ def test_quantity(value: float | None, unit: str, text: str) -> None:
 
 
 def test_one_prefix_per_column_and_nothing_small_becomes_zero() -> None:
-    assert format_column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4.560", "0.002", "<.001", "", "0"], "ms")
+    assert format_column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4560.0", "2.0", "0.1", "", "0"], "µs")
+    assert format_column([45.6e-3, 2e-6], "s") == (["45.60", "<.01"], "ms")
     assert format_column([0.5, 0.01, 0.0001], "%") == (["50.0", "1.0", "<.1"], "%")
     assert format_column([401408, 12], "count") == (["401,408", "12"], "")
     assert format_column([], "J") == ([], "J")

@@ -29,7 +29,9 @@ async def drive(seed: int, count: int) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         for step in range(count):
             key = random_.choice(KEYS)
-            await pilot._press_keys([key])
+            app.press_key(key, key if len(key) == 1 else None)
+            if step % 5 == 4:
+                await pilot.pause()
             if step % 25 == 24:
                 await pilot.resize_terminal(*random_.choice(SIZES))
             if step % 40 == 39:

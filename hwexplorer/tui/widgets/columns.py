@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hwexplorer.format import Scale, delta, scale_for
+from hwexplorer.format import Scale, delta, quantity, scale_for
 from hwexplorer.tui.text import width_of
 from hwexplorer.views.plain import Column, Table
 
 GAP = 1
 BAR_MIN, BAR_MAX = 5, 18
+QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
 TEXT_MAX = 28
-NAME_GOOD = 22  # most names fit
+NAME_GOOD = 24  # most names fit
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -42,8 +43,12 @@ def _measure(table: Table, index: int, names: int) -> Measure:
         need = max(min(need, TEXT_MAX), width_of(column.title))
         return Measure(column, Scale(), column.title, need, need)
     numbers = [v for v in values if isinstance(v, int | float)]
+    if column.role == "quantity":
+        need = max((len(quantity(v, column.unit)) for v in _ends(numbers)), default=0)
+        need = max(need, QUANTITY if numbers else 0, width_of(column.title))
+        return Measure(column, Scale(), column.title, need, need)
     if column.role == "bar":
-        header = f"{column.title} %"
+        header = _header(column.title, "%")
         least = max(PERCENT, width_of(header))
         return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
     if column.role == "delta":
@@ -51,9 +56,18 @@ def _measure(table: Table, index: int, names: int) -> Measure:
         need = max(need, 5, width_of(column.title))
         return Measure(column, Scale(), column.title, need, need)
     scale = scale_for(numbers, column.unit)
-    header = f"{column.title} {scale.label}".strip()
+    header = _header(column.title, scale.label)
     need = max(scale.width, width_of(header))
     return Measure(column, scale, header, need, need)
+
+
+def _header(title: str, label: str) -> str:
+    """The title and its unit, once: `Cum %` says its unit already, and ratios need none."""
+    return title if label == "x" or title.endswith(label) else f"{title} {label}".strip()
+
+
+def _ends(numbers: Sequence[float]) -> tuple[float, ...]:
+    return (max(numbers), min(numbers)) if numbers else ()
 
 
 def fit(measures: Sequence[Measure], total: int) -> tuple[list[int], int]:

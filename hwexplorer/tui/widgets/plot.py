@@ -151,7 +151,7 @@ def _cursor(
 
 def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
     """What y is, then a legend entry for each series while there is room."""
-    head = shorten(_say(f"{plot.y_title} {_symbol(plot.y_unit)}".strip(), palette), width)
+    head = shorten(_say(_titled(plot.y_title, plot.y_unit), palette), width)
     segments = [Segment(head, palette.get("header"))]
     used = width_of(head)
     for index, series in enumerate(plot.series):
@@ -168,6 +168,12 @@ def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
 
 def _symbol(unit: str) -> str:
     return {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}.get(unit, unit)
+
+
+def _titled(title: str, unit: str) -> str:
+    """The title of an axis with its unit, unless it names it already."""
+    symbol = _symbol(unit)
+    return title if symbol.partition("/")[0] in title else f"{title} {symbol}"
 
 
 def _say(text: str, palette: Palette) -> str:
@@ -262,10 +268,10 @@ class PlotArea:
             height = self.height - 1 if self.height > 8 else self.height
             self._drawn = render(self.plot, self.width, height, palette, self.cursor)
             if height < self.height:
-                title = f"{self.plot.x_title} {_symbol(self.plot.x_unit)}".strip()
+                title = _titled(self.plot.x_title, self.plot.x_unit)
                 note = "".join(f" · {safe(n)}" for n in self.plot.notes)
                 text = _say(shorten(title + note, self.width), palette)
-                self._drawn.append([Segment(text.rjust(0), palette.get("header"))])
+                self._drawn.append([Segment(text, palette.get("header"))])
         return self._drawn[y] if y < len(self._drawn) else []
 
     def move(self, by: int) -> str:

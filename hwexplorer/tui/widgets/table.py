@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from rich.segment import Segment
 
-from hwexplorer.format import delta, safe, to_ascii
+from hwexplorer.format import delta, quantity, safe, to_ascii
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.text import pad, shorten, width_of
 from hwexplorer.tui.widgets.columns import GAP, PERCENT, Measure, fit, measure
@@ -145,7 +145,10 @@ class TreeTable:
         return (1 if self.height > 1 else 0) + self._footer()
 
     def _footer(self) -> int:
-        return min(len(self.table.footer), max(0, self.height - 4))
+        """Footer lines in sight: the first always, the others where the rows leave room."""
+        lines = len(self.table.footer)
+        free = self.height - 1 - len(self.visible)
+        return min(lines, max(free, 1 if self.height > 4 else 0))
 
     def _show_cursor(self) -> None:
         page = self.page()
@@ -214,7 +217,7 @@ class TreeTable:
             if not width:
                 continue
             found = self._measures[index]
-            right = found.column.role in ("number", "delta")
+            right = found.column.role in ("number", "quantity", "delta")
             title = "  " + found.header if self.tree and index == 0 else found.header
             cells.append(pad(_plain(title, palette), width, right))
         return [Segment((" " * self._gap).join(cells), palette.get("header"))]
@@ -279,7 +282,8 @@ class TreeTable:
         if role == "delta":
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
             return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
-        text = _plain(found.scale.cell(number), palette)
+        told = quantity(number, found.column.unit) if role == "quantity" else found.scale.cell(number)
+        text = _plain(told, palette)
         return [Segment(pad(text, width, True), palette.get(base, ground))]
 
     def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
@@ -306,8 +310,8 @@ def _plain(text: Cell, palette: Palette) -> str:
 
 
 def _without(table: Table, hide: Collection[str]) -> Table:
-    """The table without the columns of these roles (a delta while diff is off)."""
-    keep = [i for i, column in enumerate(table.columns) if column.role not in hide]
+    """The table without the columns of these roles (a delta while diff is off), nor a bar's number twice."""
+    keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not _said_by_bar(table, i)]
     if len(keep) == len(table.columns):
         return table
     rows = tuple(
@@ -315,6 +319,13 @@ def _without(table: Table, hide: Collection[str]) -> Table:
     )
     columns = tuple(table.columns[i] for i in keep)
     return Table(table.name, table.title, columns, rows, table.footer, table.notes)
+
+
+def _said_by_bar(table: Table, index: int) -> bool:
+    """The screen prints a bar's percentage beside it: the same numbers in the next column are not shown again."""
+    if not index or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
+        return False
+    return all(row.cells[index] == row.cells[index - 1] for row in table.rows)
 
 
 def bar(fraction: float, width: int, ascii: bool = False) -> str:
