@@ -146,6 +146,8 @@ def tile(
     depth = np.ceil(k / split / k_step) * k_step
     rate = rate * np.where(split > 1, assumptions()["tiles"]["split_rate"], 1.0)
     seconds = waves * tm * tn * depth / (rate * macs_per_s)
+    # K is divided among units that would idle: where the result alone fills them all, a split only adds blocks.
+    seconds = np.where((split > 1) & (blocks >= split * units), np.inf, seconds)
     if fill_s:
         seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
     flat = seconds.reshape(-1, seconds.shape[-1])
