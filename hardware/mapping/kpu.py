@@ -27,10 +27,10 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Ma
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
     array = domain_flow(demand, device, fma(device, "matrix", plan.matrix))
     vector = vector_tiling(demand, device, plan)
-    wants = contraction_formats(demand, plan) == "matrix"
-    slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
+    # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
+    on_array = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
     flow = traffic(demand, device)
-    return assemble(demand, device, plan, layout, flow, array, vector, wants & ~slow, _counts)
+    return assemble(demand, device, plan, layout, flow, array, vector, on_array, _counts)
 
 
 def domain_flow(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
