@@ -73,7 +73,8 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
     resource = resources[0].argmax(axis=0)
 
     counts = _timed_counts(demand, device, mapping, execution, busy + device.launch_s, resource)
-    dynamic = demand.per_kernel(prices.value @ counts)
+    dynamic_j = _priced(prices.value, counts)
+    dynamic = demand.per_kernel(dynamic_j)
     static_w = float(prices.value[_static(device)].sum())
     kernel_s = np.maximum(unthrottled, dynamic / (device.power_limit_w - static_w))
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
@@ -99,9 +100,20 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
         resource,
         ideal / kernel_s,
         latency,
-        prices.value @ counts,
+        dynamic_j + static_w * latency,
         counts,
     )
+
+
+def _priced(price: Floats, counts: Floats) -> Floats:
+    """Energy per operator, shape (n,): the sum over events in their order, whatever n is.
+
+    A matrix product would round differently for one model alone than for the same model among many."""
+    total = np.zeros(counts.shape[1])
+    for each, row in zip(price.tolist(), counts, strict=True):
+        if each:
+            total += each * row
+    return total
 
 
 def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
