@@ -86,7 +86,7 @@ class Mapping(msgspec.Struct, frozen=True):
     counts: Floats
 
 
-def traffic(demand: Demand, device: Device) -> Traffic:
+def traffic(demand: Demand, device: Device, weight_passes: float = 1.0) -> Traffic:
     """Bytes that reach memory, given what the last on-chip level can hold.
 
     A transfer hits as far as its data and all that was touched since still fit (LRU); a contraction whose
@@ -102,6 +102,9 @@ def traffic(demand: Demand, device: Device) -> Traffic:
     chip_activations = demand.per_op(size, READ)
     chip_weights = demand.per_op(size, READ_WEIGHT)
     again = reread(demand, chip_activations + chip_weights, capacity)
+    if weight_passes > 1.0:
+        reordered = np.where(demand.op_class == OpClass.CONV, weights * (weight_passes - 1.0), 0.0)
+        again = again + reordered
     return Traffic(
         activations + weights + again,
         dram_write,
@@ -181,7 +184,7 @@ def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: fl
 def vector_tiling(demand: Demand, device: Device, plan: Plan) -> Tiling:
     """Contractions on the vector units. Depthwise ones have no reduction worth tiling: a lane per result."""
     architecture = "gpu" if device.architecture == "gpu" else "cpu"
-    tiles, splits = candidates(architecture)
+    tiles, splits = candidates("gpu_vector" if device.architecture == "gpu" else "cpu")
     unit_rate = fma(device, "vector", plan.vector_mac)
     step = 8.0 if architecture == "gpu" else 1.0
     dense = tile(demand.gemm, tiles, splits, device.units, unit_rate, step)
