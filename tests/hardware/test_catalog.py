@@ -1,0 +1,392 @@
+"""The device catalogue: every file is complete, physical and unambiguous; a bad one is one line and harms no other."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hardware.coefficients import coefficients, table
+from hardware.device import CATALOG, CLASSES, QUALITIES, Device, files, load, load_all, sheet
+from hardware.errors import RequestError
+from hardware.fields import ARCHITECTURES, FIELDS
+from hardware.plan import plan
+from hardware.precision import PRECISIONS
+
+DEVICES = {device.id: device for device in load_all()[0]}
+MODES = [
+    *DEVICES,
+    *(f"{device.id}:{mode}" for device in DEVICES.values() for mode in device.file.power_modes),
+]
+TOLERANCE = 0.03
+EACH = pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
+
+# What the measured data calls one device. Hosts, clusters and slices of several devices stay unmapped.
+MEASURED = {
+    "Coral Dev Board Edge TPU": "coral_edge_tpu",
+    "Coral USB Edge TPU on Intel Core i7-6700 desktop": "coral_edge_tpu",
+    "CPU: 13th Gen Intel(R) Core(TM) i9-13900K": "i9_13900k",
+    "CPU: ARMv8 Processor rev 1 (v8l) x3": "jetson_agx_orin_cpu",
+    "CPU: BCM2835 Arm Cortex-A72 r0p3 x1": "raspberry_pi_4",
+    "CPU: Intel Core i7-6700 desktop": "i7_6700",
+    "CPU: Intel(R) Xeon(R) W-2155 CPU @ 3.30GHz": "xeon_w2155",
+    "CPU: NVIDIA Carmel (ARMv8.2) x1": "jetson_agx_xavier_cpu",
+    "CPU: Raspberry Pi 4 (Cortex-A72)": "raspberry_pi_4",
+    "Intel Core i9-10940X": "i9_10940x",
+    "Jetson AGX Orin": "jetson_agx_orin",
+    "Jetson AGX Xavier": "jetson_agx_xavier",
+    "NVIDIA A10": "a10",
+    "NVIDIA A100-PCIE-40GB": "a100_pcie_40gb",
+    "NVIDIA A100-PCIe-80GB": "a100_pcie_80gb",
+    "NVIDIA A100-SXM-80GB": "a100_sxm4_80gb",
+    "NVIDIA A2": "a2",
+    "NVIDIA A30": "a30",
+    "NVIDIA A40": "a40",
+    "NVIDIA Jetson AGX Orin": "jetson_agx_orin",
+    "NVIDIA Jetson AGX Orin 32G": "jetson_agx_orin_32gb",
+    "NVIDIA Jetson AGX Orin 64G": "jetson_agx_orin",
+    "NVIDIA Orin": "jetson_agx_orin",
+    "NVIDIA RTX 3060": "rtx_3060",
+    "NVIDIA RTX 3090": "rtx_3090",
+    "NVIDIA RTX 4090": "rtx_4090",
+    "NVIDIA RTX-2000E-Ada-16GB": "rtx_2000_ada",
+    "NVIDIA T4": "t4",
+    "Quadro RTX 5000": "quadro_rtx_5000",
+    "Tesla T4": "t4",
+    "Tesla V100-PCIE-32GB": "v100_pcie_32gb",
+}
+UNMAPPED = ("NVIDIA A30 x3", "NVIDIA A100-SXM-80GB (1x1g.10gb MIG)", "NVIDIA A100-PCIe-80GB x2", "NVIDIA A40 x2")
+
+
+def test_every_file_loads() -> None:
+    devices, errors = load_all()
+    assert errors == []
+    assert len(devices) == len(list(CATALOG.glob("*.toml")))
+
+
+def test_at_least_sixty_devices_in_four_architectures() -> None:
+    by_architecture = Counter(device.architecture for device in DEVICES.values())
+    assert sum(by_architecture.values()) >= 60
+    assert set(by_architecture) == set(ARCHITECTURES)
+    assert min(by_architecture.values()) >= 5
+
+
+@pytest.mark.parametrize(("name", "device_id"), CLASSES.items())
+def test_each_class_has_its_default_device(name: str, device_id: str) -> None:
+    assert load(name).id == device_id
+    assert DEVICES[device_id].architecture == name
+
+
+def test_design_targets_are_marked() -> None:
+    """What was never built says so in the file, in the notes and in each fact that a specification gave."""
+    targets = {device.id for device in DEVICES.values() if not device.file.is_silicon}
+    assert targets == {"kpu_t64", "kpu_t100", "kpu_t256", "kpu_t768"}
+    for device_id in targets:
+        assert any("no silicon" in note for note in DEVICES[device_id].file.notes)
+        assert DEVICES[device_id].facts["tdp_w"].quality == "design target"
+
+
+@EACH
+def test_identity(device: Device) -> None:
+    assert (CATALOG / f"{device.id}.toml").is_file()
+    assert re.fullmatch(r"[a-z0-9_]+", device.id)
+    assert device.name
+    assert device.vendor
+    assert device.file.unit_name
+    assert device.file.year == 0 or 2010 <= device.file.year <= 2030
+    assert device.memory_technology in table()["dram"]
+
+
+@EACH
+def test_every_fact_has_unit_source_and_quality(device: Device) -> None:
+    spec = device.file
+    everything = [
+        *spec.facts.values(),
+        *(fact for rates in spec.fma_per_clock.values() for fact in rates.values()),
+        *spec.peak_flops.values(),
+        *(fact for mode in spec.power_modes.values() for fact in mode.facts.values()),
+        *spec.coefficients.values(),
+    ]
+    for fact in everything:
+        assert fact.unit
+        assert fact.quality in QUALITIES
+        assert fact.source in spec.sources or len(fact.source) > 12, fact.source
+    used = {fact.source for fact in everything}
+    assert set(spec.sources) <= used, "a source that nothing cites"
+    known = {name for name, field in FIELDS.items() if device.architecture in field.architectures}
+    assert set(device.facts) <= known
+
+
+@EACH
+def test_published_peaks_follow_from_units_rate_and_clock(device: Device) -> None:
+    """units x FMA per clock x clock x 2 is within 3 % of the published dense peak, or the file says why not."""
+    spec = device.file
+    for precision, fact in spec.peak_flops.items():
+        computed = [peak for (_, format_), peak in device.peaks.items() if format_ == precision]
+        assert computed, f"{precision} is published but no unit runs it"
+        error = min(abs(peak / fact.value - 1.0) for peak in computed)
+        if error > TOLERANCE:
+            assert len(spec.exceptions.get(precision, "")) > 20, f"{precision} is {error:.1%} off, unexplained"
+        else:
+            assert precision not in spec.exceptions, f"the exception of {precision} is not needed"
+    assert set(spec.exceptions) <= set(spec.peak_flops)
+
+
+def test_peaks_are_dense() -> None:
+    """Traps of public catalogues: sparse figures, wrong units, wrong rates (research notes, 'Traps')."""
+    peak = {device_id: device.peaks for device_id, device in DEVICES.items()}
+    assert peak["h100_sxm"]["matrix", "fp16"] == pytest.approx(989.4e12, rel=0.01)
+    assert peak["h200_sxm"]["matrix", "fp8"] == pytest.approx(1978.9e12, rel=0.01)
+    assert peak["b200"]["matrix", "fp16"] == pytest.approx(2250e12, rel=0.01)
+    assert peak["v100_sxm2_16gb"]["vector", "int8"] == pytest.approx(62.7e12, rel=0.01)
+    assert peak["a100_sxm4_80gb"]["vector", "fp32"] == pytest.approx(19.5e12, rel=0.01)
+    assert peak["rtx_3090"]["matrix", "fp16"] == pytest.approx(71e12, rel=0.01)
+    assert peak["rtx_4090"]["matrix", "int8"] == pytest.approx(660.6e12, rel=0.01)
+    assert peak["jetson_agx_orin"]["matrix", "int8"] == pytest.approx(85e12, rel=0.01)
+    assert peak["jetson_thor"]["matrix", "fp16"] == pytest.approx(258.5e12, rel=0.01)
+    assert peak["tpu_v4"]["matrix", "bf16"] == pytest.approx(275e12, rel=0.01)
+    assert DEVICES["tpu_v3"].tdp_w == 450  # 220 W is its measured mean
+    assert DEVICES["h100_pcie"].units == 114
+    assert DEVICES["l4"].units == 58
+    assert not any("matrix" in DEVICES[name].file.fma_per_clock for name in ("i7_13700k", "jetson_nano"))
+
+
+@EACH
+def test_matrix_units_are_not_slower_in_narrower_formats(device: Device) -> None:
+    order = ("fp32", "tf32", "fp16", "fp8")
+    rates = [fact.value for name in order if (fact := device.file.fma_per_clock.get("matrix", {}).get(name))]
+    assert rates == sorted(rates)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_physics_of_every_power_mode(name: str) -> None:
+    device = load(name)
+    value = {key: fact.value for key, fact in device.facts.items()}
+    assert 0 < value["idle_w"] < value["power_limit_w"]
+    assert value["idle_w"] < value["tdp_w"]
+    assert value["active_w"] < value["tdp_w"]
+    assert 1e8 <= value["clock_hz"] <= 6.5e9
+    if "memory_bus_bits" in value and "memory_transfer_rate" in value:
+        bandwidth = value["memory_bus_bits"] / 8 * value["memory_transfer_rate"]
+        assert bandwidth == pytest.approx(value["memory_bandwidth"], rel=TOLERANCE)
+    assert value["memory_bytes"] >= device.last_level_bytes
+    caches = value.get("l2_bytes", 0) + value.get("l3_bytes", 0) + value.get("scratchpad_bytes", 0)
+    assert value["memory_bytes"] >= caches
+    for low, high in ((fact.low, fact.high) for fact in device.facts.values()):
+        assert low is None or high is None or low <= high
+
+
+@EACH
+def test_power_modes_only_restrict(device: Device) -> None:
+    """No mode is faster than the device's own peaks, except those that a vendor sells as an overdrive."""
+    overdrive = {"jetson_orin_nano:25w", "jetson_orin_nano:maxn", "jetson_xavier_nx:15w"}
+    overdrive |= {f"kpu_t{n}:{w}" for n, w in ((64, "10w"), (256, "50w"), (768, "100w"))}
+    for mode in device.file.power_modes:
+        assert re.fullmatch(r"maxn|[0-9]+w", mode)
+        throttled = load(f"{device.id}:{mode}")
+        assert throttled.key == f"{device.id}:{mode}"
+        if throttled.key not in overdrive:
+            assert throttled.clock_hz <= device.clock_hz
+            assert throttled.units <= device.units
+            assert throttled.memory_bandwidth <= device.memory_bandwidth
+
+
+def test_jetsons_have_power_modes() -> None:
+    jetsons = [d for d in DEVICES.values() if d.id.startswith("jetson_") and d.architecture == "gpu"]
+    assert len(jetsons) >= 8
+    assert all("maxn" in d.file.power_modes or d.id == "jetson_xavier_nx" for d in jetsons)
+    assert {"15w", "30w", "50w", "maxn"} <= set(DEVICES["jetson_agx_orin"].file.power_modes)
+    assert all({"15w", "30w", "50w"} <= set(DEVICES[k].file.power_modes) for k in ("kpu_t100", "kpu_t256"))
+
+
+def test_names_and_aliases_mean_one_device() -> None:
+    """Ids, names and aliases, whatever their case, name one device each."""
+    owner: dict[str, str] = {}
+    for device in DEVICES.values():
+        names = {name.casefold() for name in (device.id, device.name, *device.file.aliases)}
+        assert len({alias.casefold() for alias in device.file.aliases}) == len(device.file.aliases)
+        for name in names:
+            assert owner.setdefault(name, device.id) == device.id, f"{name!r} names two devices"
+            assert name not in CLASSES
+            assert ":" not in name or name.startswith("cpu: "), "a colon separates the power mode"
+
+
+@pytest.mark.parametrize(("measured", "device_id"), MEASURED.items())
+def test_measured_names_find_their_device(measured: str, device_id: str) -> None:
+    owners = [d.id for d in DEVICES.values() if measured.casefold() in (a.casefold() for a in d.file.aliases)]
+    assert owners == [device_id]
+
+
+@pytest.mark.parametrize("measured", UNMAPPED)
+def test_several_devices_are_not_one(measured: str) -> None:
+    assert not [d.id for d in DEVICES.values() if measured in d.file.aliases]
+
+
+def test_shipped_measurements_are_mapped() -> None:
+    """Of the measured rows that name one device of a kind that is catalogued, nearly all find it."""
+    packages = [CATALOG.parents[1] / name for name in ("hardware", "analysis", "hwexplorer")]
+    found = [path for package in packages for path in package.rglob("latency.csv*")]
+    if not found:
+        pytest.skip("no measured data beside the code")
+    raw = found[0].read_bytes()
+    text = (gzip.decompress(raw) if found[0].suffix == ".gz" else raw).decode("utf-8")
+    rows = Counter(row["device"] for row in csv.DictReader(text.splitlines()))
+    aliases = {a.casefold() for d in DEVICES.values() for a in (*d.file.aliases, d.name)}
+    mapped = sum(n for name, n in rows.items() if name.casefold() in aliases)
+    assert mapped >= 0.95 * sum(rows.values())
+
+
+@EACH
+def test_every_precision_has_a_plan_and_prices(device: Device) -> None:
+    """A precision the device lacks is run as another, with a mark; every event of it has a price."""
+    supported = {name for rates in device.file.fma_per_clock.values() for name in rates}
+    for precision in PRECISIONS:
+        chosen = plan(device, precision)
+        assert ("matrix" in device.file.fma_per_clock) or chosen.convolution[0] == "vector"
+        for unit, format_ in (chosen.convolution, chosen.contraction):
+            assert format_ in device.file.fma_per_clock[unit]
+        assert chosen.vector in device.file.fma_per_clock["vector"]
+        if precision not in supported and precision != "tf32":
+            assert chosen.marks
+        prices = coefficients(device, chosen)
+        assert (prices.value > 0).all()
+        assert (prices.low <= prices.value).all()
+        assert (prices.value <= prices.high).all()
+
+
+@EACH
+def test_customary_formats(device: Device) -> None:
+    """fp32 means what the customary software does: TF32 convolutions on NVIDIA since Ampere, bf16 under XLA."""
+    fp32 = plan(device, "fp32")
+    if device.vendor == "NVIDIA" and device.architecture == "gpu":
+        recent = "tf32" in device.file.fma_per_clock.get("matrix", {})
+        assert fp32.convolution == (("matrix", "tf32") if recent else ("vector", "fp32"))
+        assert fp32.contraction == ("vector", "fp32")
+    if device.architecture == "tpu":
+        assert fp32.contraction[1] in ("bf16", "int8")
+        assert fp32.marks
+
+
+@EACH
+def test_sheet_is_plain_and_complete(device: Device) -> None:
+    page = sheet(device)
+    assert page["id"] == device.id
+    assert page["power_modes"] == list(device.file.power_modes)
+    assert set(page["facts"]) >= {n for n, f in FIELDS.items() if f.required and device.architecture in f.architectures}
+
+
+def test_derived_facts_say_so() -> None:
+    """What a file leaves empty is derived by the stated rule and marked; it is never mistaken for a figure."""
+    fact = DEVICES["b200"].facts["idle_w"]
+    assert "idle_w" not in DEVICES["b200"].file.facts
+    assert fact.quality == "derived"
+    assert fact.source.startswith("rule: ")
+    assert fact.value == pytest.approx(0.12 * DEVICES["b200"].tdp_w)
+
+
+# --- Files that are wrong -------------------------------------------------------------------------------------------
+
+GOOD = (CATALOG / "t4.toml").read_text(encoding="utf-8").replace('id = "t4"', 'id = "mine"')
+
+
+def _edit(pattern: str, replacement: str) -> str:
+    text, count = re.subn(pattern, replacement, GOOD, count=1, flags=re.MULTILINE)
+    assert count == 1, pattern
+    return text
+
+
+BAD = {
+    "missing field": (_edit(r"^tdp_w = .*\n", ""), "facts.tdp_w is missing"),
+    "missing table": (_edit(r"^\[facts\]", "[power_modes.maxn.facts]"), "facts"),
+    "missing identity": (_edit(r"^vendor = .*\n", ""), "vendor"),
+    "wrong unit": (_edit(r'^(tdp_w = .*unit = )"W"', r'\1"kW"'), "facts.tdp_w: unit is 'kW', expected 'W'"),
+    "negative": (_edit(r"^(tdp_w = \{ value = )70", r"\g<1>-70"), "facts.tdp_w: value -70"),
+    "zero": (_edit(r"^(units = \{ value = )40", r"\g<1>0"), "facts.units: must be greater than 0"),
+    "not finite": (_edit(r"^(tdp_w = \{ value = )70", r"\g<1>inf"), "facts.tdp_w: value inf"),
+    "not a number": (_edit(r"^(tdp_w = \{ value = )70", r'\g<1>"seventy"'), "facts"),
+    "idle over limit": (_edit(r"^(idle_w = \{ value = )10(.*), low = .*, high = \d+", r"\g<1>90\2"), "facts.idle_w"),
+    "bus and rate": (_edit(r"^(memory_bus_bits = \{ value = )256", r"\g<1>128"), "facts.memory_bandwidth"),
+    "unknown field": (_edit(r"^tdp_w", "tpd_w"), "tpd_w"),
+    "unknown key": (_edit(r"^vendor = ", "vender = "), "vender"),
+    "unknown architecture": (_edit(r'^architecture = "gpu"', 'architecture = "npu"'), "architecture"),
+    "unknown precision": (_edit(r"^int4 = ", "fp17 = "), "fp17"),
+    "unknown quality": (_edit(r'^(units = .*quality = )"[a-z ]*"', r'\1"rumour"'), "facts.units: quality is 'rumour'"),
+    "wrong id": (GOOD.replace('id = "mine"', 'id = "yours"'), "id"),
+    "not TOML": ("id = [unclosed", "is not valid TOML"),
+    "empty": ("", "id"),
+}
+
+
+def _refused(folder: Path, name: str = "mine") -> str:
+    """The one line that a bad file gives on loading it; every other device is unharmed."""
+    with pytest.raises(RequestError) as error:
+        load(name, (folder,))
+    message = str(error.value)
+    assert "\n" not in message
+    assert load("t4", (folder,)).units == 40
+    assert load("NVIDIA T4", (folder,)).id == "t4"
+    devices, errors = load_all((folder,))
+    assert len(devices) == len(DEVICES)
+    assert errors == [message]
+    return message
+
+
+def test_a_users_device_is_found(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(GOOD.replace("NVIDIA T4", "Mine").replace("Tesla T4", "My own"), "utf-8")
+    assert load("mine", (tmp_path,)).units == 40
+    assert load("my own", (tmp_path,)).id == "mine"
+    assert "mine" in files((tmp_path,))
+    assert len(load_all((tmp_path,))[0]) == len(DEVICES) + 1
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_file_is_one_line_naming_file_and_field(case: str, tmp_path: Path) -> None:
+    text, expected = BAD[case]
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    message = _refused(tmp_path)
+    assert message.startswith("device file mine.toml: ")
+    assert expected in message
+
+
+def test_file_that_is_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b'id = "\xff\xfe"')
+    assert _refused(tmp_path).startswith("device file mine.toml: cannot be read")
+
+
+def test_folder_with_a_devices_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").mkdir()
+    assert _refused(tmp_path).startswith("device file mine.toml: cannot be read")
+
+
+def test_link_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").symlink_to(tmp_path / "gone")
+    assert _refused(tmp_path).startswith("device file mine.toml: cannot be read")
+
+
+def test_duplicate_id(tmp_path: Path) -> None:
+    (tmp_path / "t4.toml").write_text((CATALOG / "t4.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(RequestError, match=r"^device file t4\.toml: id: 't4' is already defined by catalog/$"):
+        load("t4", (tmp_path,))
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="is not a folder"):
+        files((tmp_path / "none",))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rtx_309", r"unknown device 'rtx_309': did you mean .*rtx_3090"),
+        ("jetson_agx_orin:16w", r"unknown power mode of jetson_agx_orin '16w'"),
+        ("t4:maxn", r"device t4 has no power modes"),
+        ("", r"unknown device ''"),
+    ],
+)
+def test_wrong_requests(name: str, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        load(name)
