@@ -18,6 +18,8 @@ from hwexplorer.state import State
 
 # Folders of the user's own device files, set once at start (`--devices-dir`).
 _folders: list[Path] = []
+# What this process captured, by model and image size: it stays usable where the cache cannot be written.
+_captured: dict[tuple[str, int | None], Workload] = {}
 
 
 def use_folders(folders: list[Path]) -> None:
@@ -40,6 +42,8 @@ def device(name: str) -> Device:
 
 @lru_cache(maxsize=8)
 def _workload(model: str, image_size: int | None) -> Workload:
+    if (model, image_size) in _captured:
+        return _captured[model, image_size]
     try:
         found = store.ready(model, image_size)
     except ModelError as error:
@@ -56,6 +60,8 @@ def workload(state: State) -> Workload:
 
 def is_ready(state: State) -> bool:
     """False: the model must be captured first, which takes seconds and torch."""
+    if (state.model, state.image_size) in _captured:
+        return True
     try:
         return store.is_ready(state.model, state.image_size)
     except ModelError as error:
@@ -79,13 +85,18 @@ def result(state: State, device_name: str = "") -> Estimate:
 def capture(state: State, progress: store.ProgressCallback | None = None) -> None:
     """Capture the model of a state and keep it, waiting for it. Raises RequestError with what went wrong."""
     try:
-        store.load(state.model, state.image_size, progress=progress)
+        keep(state, store.load(state.model, state.image_size, progress=progress))
     except ModelError as error:
         raise RequestError(str(error)) from None
 
 
+def keep(state: State, captured: Workload) -> None:
+    """Use this workload for the model of a state from now on."""
+    _captured[state.model, state.image_size] = captured
+
+
 def capture_job(state: State) -> CaptureJob:
-    """A capture to start, watch and cancel; when it ends well, `is_ready` is true."""
+    """A capture to start, watch and cancel; `keep` its result and `is_ready` is true."""
     try:
         return store.capture_job(state.model, state.image_size)
     except ModelError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.workload.errors import ModelError
 from analysis.workload.job import CaptureJob
 from hwexplorer import engine
 from hwexplorer.state import State, replace
@@ -12,22 +13,23 @@ from hwexplorer.views.plain import Plot, Table, Text
 
 
 class Job:
-    """A capture as the screen watches it; `poll` never blocks."""
+    """A capture as the screen watches it; `poll` never blocks. It has finished once `poll` has seen its end."""
 
-    def __init__(self, job: CaptureJob) -> None:
-        self._job = job
+    def __init__(self, job: CaptureJob, state: State) -> None:
+        self._job, self._state = job, state
+        self.finished = False
         self.error = ""
-
-    @property
-    def finished(self) -> bool:
-        return self._job.done
 
     def start(self) -> None:
         self._job.start()
 
     def poll(self) -> tuple[str, float]:
-        if self._job.done and not self.error:
-            self.error = str(self._job.error or "")
+        if self._job.done and not self.finished:
+            try:
+                engine.keep(self._state, self._job.result())
+            except ModelError as error:
+                self.error = str(error)
+            self.finished = True
         return self._job.progress
 
     def cancel(self) -> None:
@@ -64,7 +66,7 @@ class Engine:
         return engine.is_ready(state)
 
     def capture(self, state: State) -> Job:
-        return Job(engine.capture_job(state))
+        return Job(engine.capture_job(state), state)
 
     def export(self, state: State, view: str, path: Path, overwrite: bool) -> str:
         from hwexplorer.export import files
