@@ -9,12 +9,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
+from hwexplorer.commands.common import OutputError
 
 # Verb -> help line. Each is a module of hwexplorer.commands.
 VERBS: dict[str, str] = {
@@ -62,8 +64,11 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 
 def _check_typo(words: list[str]) -> None:
-    """`compre resnet50` is a misspelt verb, not a model called compre."""
-    if words and not words[0].startswith("-") and get_close_matches(words[0], VERBS, cutoff=0.75):
+    """`compre resnet50` is a misspelt verb, not a model called compre; nor is `foo` in `foo resnet50`."""
+    if not words or words[0].startswith("-"):
+        return
+    followed = len(words) > 1 and not words[1].startswith("-")
+    if followed or get_close_matches(words[0], VERBS, cutoff=0.75):
         from analysis.workload import zoo
 
         if words[0] not in zoo.names() and words[0] not in zoo.BLOCKS:
@@ -99,9 +104,11 @@ def main(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
     except BrokenPipeError:
-        # The reader went away; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # the reader went away, as `head` does
         return 0
+    except OutputError as error:
+        _discard_output()
+        return _complain(str(error), 1)
     except Exception as error:
         if os.environ.get("HWEXPLORER_DEBUG"):
             raise
@@ -109,7 +116,18 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _discard_output() -> None:
+    """Python flushes standard output at exit and would complain a second time about what it cannot write."""
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _complain(message: str, code: int) -> int:
-    line = " ".join(message.split())
-    print(f"hwexplorer: {line}", file=sys.stderr)
+    """One line that cannot steer the terminal; where even that cannot be written, the exit code tells."""
+    from hwexplorer.format import safe
+
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(f"hwexplorer: {safe(' '.join(message.split()))}", file=sys.stderr, flush=True)
     return code

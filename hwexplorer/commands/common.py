@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hardware.errors import RequestError
+from hwexplorer.format import to_ascii
 from hwexplorer.state import (
     BATCH_MAX,
     EXECUTIONS,
@@ -25,23 +27,26 @@ from hwexplorer.state import (
 FORMATS = ("text", "json", "csv", "md")
 
 
+class OutputError(Exception):
+    """What was asked for is made, but standard output does not take it. The message is one line."""
+
+
 def whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
     """A converter for argparse. It must not raise a ValueError: argparse would hide the message."""
 
     def convert(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number") from None
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{value} is out of range (allowed: {least} to {most})")
-        return value
+        # int() would also take 1_0, Arabic digits and line breaks, and refuse the longest numbers as no numbers.
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number (allowed: {least} to {most})")
+        if len(text) > 12 or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text[:40]} is out of range (allowed: {least} to {most})")
+        return int(text)
 
     return convert
 
 
 def scenario_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--batch", type=whole(1, BATCH_MAX), help="inputs at once, 1-4096 (default 1)")
+    parser.add_argument("--batch", type=whole(1, BATCH_MAX), metavar="N", help="inputs at once, 1-4096 (default 1)")
     parser.add_argument("--precision", choices=PRECISIONS, metavar="P", help=f"{', '.join(PRECISIONS)} (default fp32)")
     parser.add_argument("--execution", choices=EXECUTIONS, metavar="X", help="auto, eager or fused (default auto)")
     parser.add_argument("--layout", choices=LAYOUTS, metavar="L", help="nchw or channels_last (default nchw)")
@@ -60,67 +65,104 @@ def model_options(parser: argparse.ArgumentParser, devices: str, default: str = 
 
 def output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default text)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write here; the suffix picks the format")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write here; the suffix picks the format")
 
 
 def state(arguments: argparse.Namespace) -> State:
     """The state that the model argument (or state string) and the flags describe."""
+    if not arguments.model.strip():
+        raise RequestError("the model is an empty word (hwexplorer models lists them)")
     state = parse(arguments.model)
     changes: dict[str, Any] = {
         name: getattr(arguments, name)
         for name in ("batch", "precision", "execution", "layout", "image_size")
         if getattr(arguments, name) is not None
     }
-    if arguments.on:
+    if arguments.on is not None:
         named = tuple(part.strip() for part in arguments.on.split(",") if part.strip())
         if arguments.several:
             changes["devices"] = named
         elif len(named) != 1:
             raise RequestError(f"{arguments.verb} takes one device after --on, not {len(named)}")
         else:
-            changes["devices"] = tuple(dict.fromkeys((*state.devices, *named)))
-            changes["on"] = named[0]
-    if arguments.baseline:
+            changes["devices"], changes["on"] = _including(named[0], state.devices)
+    if arguments.baseline is not None:
         devices = changes.get("devices", state.devices)
-        changes["devices"] = devices if arguments.baseline in devices else (*devices, arguments.baseline)
-        changes["baseline"] = arguments.baseline
+        changes["devices"], changes["baseline"] = _including(arguments.baseline, devices)
     if arguments.node:
         changes["at"] = arguments.node
     state = replace(state, **changes)
     return state if state.on in state.devices else replace(state, on=preferred(state.devices))
 
 
+def _including(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The devices with this one among them, and how it is spelt there: `gpu` and `h100_sxm` are one."""
+    from hwexplorer import engine
+
+    key = engine.device(name).key
+    spelt = next((other for other in devices if engine.device(other).key == key), None)
+    return (devices, spelt) if spelt is not None else ((*devices, name), name)
+
+
 def prepare(state: State) -> None:
     """Check devices, and capture the model if it must be, with progress on a terminal."""
     from hwexplorer import engine
 
+    spelt: dict[str, str] = {}
     for name in state.devices:
-        engine.device(name)
-    if not engine.is_ready(state):
-        engine.capture(state, _progress if sys.stderr.isatty() else None)
+        other = spelt.setdefault(engine.device(name).key, name)
+        if other != name:
+            raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
+    if engine.is_ready(state):
+        return
+    if sys.stderr is None or not sys.stderr.isatty():
+        engine.capture(state)
+        return
+    try:
+        engine.capture(state, _progress)
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # what follows starts on a line of its own
 
 
 def _progress(phase: str, fraction: float) -> None:
     done = f"{fraction:4.0%}" if fraction >= 0 else ""
-    end = "\n" if fraction >= 1 else ""
-    print(f"\r\x1b[Kcapturing: {phase} {done}", end=end, file=sys.stderr, flush=True)
+    print(f"\r\x1b[Kcapturing: {phase} {done}", end="", file=sys.stderr, flush=True)
 
 
 def emit(arguments: argparse.Namespace, make: Callable[[str], str]) -> None:
     """Make the output in the format asked for and put it where it was asked for."""
     from hwexplorer.export import files
 
-    form = arguments.format or (files.format_of(arguments.output) if arguments.output else "text")
-    if arguments.output and not arguments.output.parent.is_dir():
-        raise RequestError(f"folder {arguments.output.parent} does not exist")
-    text = make(form)
-    if arguments.output:
-        files.write(arguments.output, text, overwrite=True)
+    target = Path(arguments.output) if arguments.output is not None else None
+    if target is not None:
+        files.check(target, overwrite=True)  # said before the work, not after
+    text = make(arguments.format or (files.format_of(target) if target is not None else "text"))
+    if target is not None:
+        files.write(target, text, overwrite=True)
     else:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        put(text)
+
+
+def put(text: str) -> None:
+    """Write to standard output, in ASCII where its encoding lacks a character. Raises OutputError."""
+    out = sys.stdout
+    if out is None:
+        raise OutputError("standard output is closed")
+    try:
+        text.encode(out.encoding or "utf-8", out.errors or "strict")
+    except UnicodeEncodeError:
+        text = to_ascii(text)
+    try:
+        out.write(text)
+        out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write to standard output: {error.strerror or error}") from None
 
 
 def width() -> int:
     """Columns of the terminal; 0 (no limit) when the output is not one."""
-    return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
+    if sys.stdout is None or not sys.stdout.isatty():
+        return 0
+    return os.get_terminal_size(sys.stdout.fileno()).columns

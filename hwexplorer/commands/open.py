@@ -1,4 +1,4 @@
-"""`hwexplorer MODEL`: the screen; without a terminal, the comparison as text."""
+"""`hwexplorer MODEL`: the screen; without a terminal, or with a format or file named, the comparison."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     common.model_options(parser, devices="DEV,..", default="resnet50")
     parser.add_argument("--baseline", metavar="DEV", help="the device others are compared with (default: the GPU)")
     parser.add_argument("--ascii", action="store_true", help="plain characters only")
+    common.output_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     state = common.state(arguments)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    asked = arguments.format is not None or arguments.output is not None
+    if asked or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         from hwexplorer.export.render import render
 
         common.prepare(state)
-        sys.stdout.write(render(state, "compare", "text"))
+        common.emit(arguments, lambda form: render(state, "compare", form, common.width()))
         return
     from hwexplorer import engine
 

@@ -14,19 +14,28 @@ FORMATS = tuple(SUFFIXES.values())
 
 def format_of(path: Path) -> str:
     """The format that a file's suffix names."""
+    if not path.suffix:
+        raise RequestError(f"{path} has no suffix that tells the format (allowed: {', '.join(SUFFIXES)})")
     if path.suffix.lower() not in SUFFIXES:
         raise unknown("file suffix", path.suffix, SUFFIXES)
     return SUFFIXES[path.suffix.lower()]
 
 
-def write(path: Path, text: str, overwrite: bool) -> None:
-    """Write atomically. Raises RequestError where the folder is missing or not writable, or the file exists."""
+def check(path: Path, overwrite: bool) -> None:
+    """Raises RequestError where a file of this path cannot be."""
+    if "\0" in str(path):
+        raise RequestError("a file name cannot contain a NUL character")
     if path.is_dir():
         raise RequestError(f"{path} is a folder")
     if path.exists() and not overwrite:
         raise RequestError(f"{path} exists")
     if not path.parent.is_dir():
         raise RequestError(f"folder {path.parent} does not exist")
+
+
+def write(path: Path, text: str, overwrite: bool) -> None:
+    """Write atomically. Raises RequestError where the folder is missing or not writable, or the file exists."""
+    check(path, overwrite)
     temporary = ""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
