@@ -200,7 +200,10 @@ class HwExplorer(App[None]):
             return
         hide = () if state.diff and state.pin else ("delta",)
         self.models.mark, self.compare.mark = state.model, state.on
+        started = bool(self.models.key)
         self.models.update(views.models, only=state.filter)
+        if not started:
+            self.models.go(state.model)
         self.compare.update(views.compare, hide=hide)
         self.compare.go(state.on)
         self.outline.find = state.find

@@ -130,7 +130,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.on == "tpu_v4"
     assert "TPU v4" in app.panes["tree"].heading
     await pilot.press("1", "j", "4", "j", "5", "j")
-    assert app.models.cursor == 1
+    assert app.models.key == "vit_b_16"
     assert app.events.cursor == 1
     await pilot.press("6", "j")
     assert app.state.at == "layer1.0.conv1/conv"
@@ -270,7 +270,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 
 @case("choose", "resnet50?pane=models&at=fc&open=conv1")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("enter")
+    await pilot.press("g", "enter")
     assert (app.state.model, app.state.at, app.state.open) == ("alexnet", "", ())
 
 

@@ -11,7 +11,7 @@ from hwexplorer.tui.text import width_of
 from hwexplorer.views.plain import Column, Table
 
 GAP = 1
-BAR_MIN, BAR_MAX = 5, 18
+BAR_MIN, BAR_MAX = 6, 24
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
 TEXT_MAX = 28
@@ -28,16 +28,19 @@ class Measure(msgspec.Struct, frozen=True):
     most: int
 
 
-def measure(table: Table, names: int) -> list[Measure]:
-    """`names`: cells that the first column needs, tree guides included."""
-    return [_measure(table, index, names) for index in range(len(table.columns))]
+def measure(table: Table, names: int, total: int) -> list[Measure]:
+    """What the columns need in `total` cells; `names`: what the first needs, tree guides included."""
+    good = min(names, max(NAME_GOOD, total * 36 // 100))
+    return [_measure(table, index, names, good) for index in range(len(table.columns))]
 
 
-def _measure(table: Table, index: int, names: int) -> Measure:
+def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     column = table.columns[index]
     values = [row.cells[index] for row in table.rows]
     if index == 0:
-        return Measure(column, Scale(), column.title, min(names, NAME_GOOD), max(names, width_of(column.title)))
+        return Measure(
+            column, Scale(), column.title, max(good, width_of(column.title)), max(names, width_of(column.title))
+        )
     if column.role in ("text", "flag"):
         need = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(need, TEXT_MAX), width_of(column.title))
@@ -49,7 +52,7 @@ def _measure(table: Table, index: int, names: int) -> Measure:
         return Measure(column, Scale(), column.title, need, need)
     if column.role == "bar":
         header = _header(column.title, "%")
-        least = max(PERCENT, width_of(header))
+        least = max(PERCENT + 1 + BAR_MIN, width_of(header))
         return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
     if column.role == "delta":
         need = max((len(delta(v)) for v in (max(numbers), min(numbers))), default=0) if numbers else 0
@@ -73,8 +76,7 @@ def _ends(numbers: Sequence[float]) -> tuple[float, ...]:
 def fit(measures: Sequence[Measure], total: int) -> tuple[list[int], int]:
     """A width for each column, 0 for those dropped, and the gap between them: wide when nothing drops for it."""
     widths = _fit(measures, total, GAP + 1)
-    bars = all(w > PERCENT + BAR_MIN for m, w in zip(measures, widths, strict=True) if m.column.role == "bar")
-    wide = all(widths) and bars and widths[0] >= min(NAME_GOOD, measures[0].most)
+    wide = all(widths) and widths[0] >= measures[0].least
     return (widths, GAP + 1) if wide else (_fit(measures, total, GAP), GAP)
 
 
@@ -93,15 +95,16 @@ def _fit(measures: Sequence[Measure], total: int, gap: int) -> list[int]:
         kept.remove(max(i for i in droppable if measures[i].column.keep == worst))
     widths = [measures[i].least if i in kept else 0 for i in range(len(measures))]
     spare = total - least()
-    if spare < 0:  # not even the columns that stay have room: the name gives way
-        widths[0] = max(4, widths[0] + spare)
-        return widths
-    # A name is worth more than a long bar, but a short bar more than the end of a long name.
     bars = [i for i in kept if measures[i].column.role == "bar"]
-    spare = _grow(widths, [0], [min(NAME_GOOD, measures[0].most)], spare)
-    spare = _grow(widths, bars, [PERCENT + 1 + BAR_MIN] * len(bars), spare)
+    if spare < 0:  # not even the columns that stay have room: bars become numbers, then the name gives way
+        for index in bars:
+            spare += widths[index] - PERCENT
+            widths[index] = PERCENT
+        widths[0] = max(4, widths[0] + min(0, spare))
+        spare = max(0, spare)
+    # A name is worth more than a long bar.
     spare = _grow(widths, [0], [measures[0].most], spare)
-    spare = _grow(widths, bars, [measures[i].most for i in bars], spare)
+    _grow(widths, bars, [measures[i].most for i in bars], spare)
     return widths
 
 

@@ -135,18 +135,20 @@ def _draw(canvas: Braille, series: Series, x: Axis, y: Axis, owner: int) -> None
 
 def _cursor(
     points: Sequence[Series], x: Axis, y: Axis, columns: int, rows: int, key: str
-) -> tuple[int, int, str] | None:
-    """(column, row, label) of the point under the cursor."""
+) -> list[tuple[int, int, str]]:
+    """(column, row, label) of the point under the cursor, or of all the points of a branch, its first one named."""
+    found: list[tuple[int, int, str]] = []
     for series in points:
-        if key and key in series.keys:
-            index = series.keys.index(key)
+        for index, other in enumerate(series.keys):
+            if not key or (other != key and not other.startswith(key + "/")):
+                continue
             place_x, place_y = x.place(series.x[index]), y.place(series.y[index])
             if place_x is None or place_y is None:
-                return None
-            label = series.labels[index] if index < len(series.labels) else key
+                continue
+            label = series.labels[index] if index < len(series.labels) and other == key else key
             column = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
-            return column, _row(y, series.y[index], rows), safe(label)
-    return None
+            found.append((column, _row(y, series.y[index], rows), "" if found else safe(label)))
+    return found
 
 
 def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
@@ -181,7 +183,7 @@ def _say(text: str, palette: Palette) -> str:
 
 
 def _body(
-    canvas: Braille, row: int, label: str, left: int, found: tuple[int, int, str] | None, palette: Palette
+    canvas: Braille, row: int, label: str, left: int, found: list[tuple[int, int, str]], palette: Palette
 ) -> list[Segment]:
     segments = [
         Segment(_say(label.rjust(left), palette), palette.get("dim")),
@@ -191,8 +193,9 @@ def _body(
     for column in range(canvas.width):
         character, owner = canvas.cell(column, row, palette.ascii)
         text.append((character, SERIES[owner % len(SERIES)] if owner >= 0 else "text"))
-    if found is not None and found[1] == row:
-        _mark(text, found[0], found[2], palette)
+    for column, at, label in reversed(found):
+        if at == row:
+            _mark(text, column, label, palette)
     return segments + _runs(text, palette)
 
 

@@ -39,6 +39,7 @@ class TreeTable:
         self._measures: list[Measure] = []
         self._widths: list[int] = []
         self._gap = GAP
+        self._names = 0
         self._bar_full = 1.0
         self._cache: dict[tuple[int, int], list[Segment]] = {}
         self._source: tuple[Table, Collection[str]] = (EMPTY, ())
@@ -52,8 +53,8 @@ class TreeTable:
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
             self.table = _without(table, hide)
-            names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
-            self._measures = measure(self.table, names)
+            self._names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
+            self._measures = []
             self._bar_full = self._fullest_bar()
         self._open = opened
         self.visible = self._in_sight(only.casefold())
@@ -178,6 +179,8 @@ class TreeTable:
 
     def resize(self, width: int, height: int) -> None:
         if (width, height) != (self.width, self.height):
+            if not self.height:
+                self.top = 0  # what was moved before there was a window did not scroll it
             self.width, self.height = width, height
             self._widths = []
             self._cache.clear()
@@ -185,12 +188,15 @@ class TreeTable:
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         if not self._widths:
+            self._measures = measure(self.table, self._names, self.width)
             self._widths, self._gap = fit(self._measures, self.width) if self._measures else ([], GAP)
         if y == 0 and self.height > 1:
             return self._header(palette)
         footer = self._footer()
         if y >= self.height - footer:
-            return self._remark(self.table.footer[y - (self.height - footer)], palette, "strong")
+            return self._remark(
+                self.table.footer[y - (self.height - footer)], palette, "strong" if self.tree else "text"
+            )
         position = self.top + y - (1 if self.height > 1 else 0)
         if position < len(self.visible):
             ground = PLAIN if position != self.cursor else CURSOR if focused else BLURRED
@@ -246,7 +252,8 @@ class TreeTable:
         if palette.ascii:
             guides = guides.translate(_ASCII_GUIDES)
             name = to_ascii(name)
-        role = "dim" if row.dim else "strong" if row.depth == 0 or row.key == self.mark else "text"
+        strong = row.key == self.mark or (self.tree and row.depth == 0)
+        role = "dim" if row.dim else "strong" if strong else "text"
         segments = [Segment(guides, palette.get("guide", ground))] if guides else []
         segments += _highlight(name, self.find, palette, role, ground)
         rest = width - len(guides) - width_of(name)

@@ -1,0 +1,66 @@
+"""Pictures of the screen from state strings: `python -m hwexplorer.tui.screenshots FOLDER`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from hwexplorer.state import parse
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.provider import Provider
+
+GRID, SMALL = (120, 40), (80, 24)
+DEEP = "resnet50@b8,fp16?at=layer3.0.conv2&open=layer3.0.conv2"
+
+
+class Shot(msgspec.Struct, frozen=True):
+    """One picture: a name, a state, the keys that follow."""
+
+    name: str
+    state: str
+    size: tuple[int, int] = GRID
+    keys: tuple[str, ...] = ()
+    theme: str = "dark"
+    ascii: bool = False
+
+
+SHOTS = (
+    Shot("explorer", DEEP),
+    Shot("diff", "resnet50@b8,fp16?at=layer3.0.conv2&pin=tpu_v4@b8,fp16"),
+    Shot("light", DEEP, theme="light"),
+    Shot("ascii", DEEP, ascii=True),
+    Shot("models", "resnet50?pane=models&filter=net", SMALL),
+    Shot("compare", "mobilenet_v2@b64,int8?pane=compare", SMALL),
+    Shot("tree", "resnet50@b8?sort=share", SMALL, keys=("full_stop",)),
+    Shot("events", f"{DEEP}&pane=events", SMALL),
+    Shot("why", f"{DEEP}&pane=why", SMALL),
+    Shot("plot", "vit_b_16@b8,bf16?pane=plot", SMALL, keys=("full_stop",)),
+    Shot("help", "resnet50", SMALL, keys=("question_mark",)),
+    Shot("wide", "vit_b_16@b64,bf16?sort=share", (200, 60), keys=("full_stop",)),
+)
+
+
+async def take(shot: Shot, provider: Provider) -> str:
+    """The screen as SVG."""
+    app = HwExplorer(parse(shot.state), provider, ascii=shot.ascii, theme=shot.theme)
+    async with app.run_test(size=shot.size) as pilot:
+        await pilot.press(*shot.keys)
+        await pilot.pause()
+        return app.export_screenshot(title=f"hwexplorer '{shot.state}'", simplify=True)
+
+
+def main(folder: Path, provider: Provider) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for shot in SHOTS:
+        path = folder / f"{shot.name}.svg"
+        path.write_text(asyncio.run(take(shot, provider)), encoding="utf-8")
+        print(path)
+
+
+if __name__ == "__main__":
+    from hwexplorer.provider import Engine
+
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"), Engine())

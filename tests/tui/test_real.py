@@ -1,0 +1,65 @@
+"""The screen on the real engine: numbers appear, add up, and random keys find no hole."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from hwexplorer.provider import Engine
+from hwexplorer.state import PRECISIONS, State, parse
+from hwexplorer.tui import clipboard
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.screenshots import SHOTS, take
+from tests.tui.test_app import screen_text
+from tests.tui.test_fuzz import KEYS, SIZES
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(clipboard, "program", lambda: None)
+    monkeypatch.chdir(tmp_path)
+
+
+async def test_the_main_job() -> None:
+    """A model by typing, a device by moving, the heaviest operator, a batch, a pin, a file read back."""
+    app = HwExplorer(State(), Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("1", "/", *"resnet18", "enter")
+        assert app.state.model == "resnet18"
+        await pilot.press("2", "j", "enter", ".")
+        assert app.state.on == "tpu_v4"
+        assert app.state.at in app.index.place
+        assert re.search(r"sum of \d+ events = ", screen_text(app))
+        await pilot.press("p", "]", "]", "}")
+        assert (app.state.batch, app.state.precision) == (4, PRECISIONS[1])
+        assert any(column.role == "delta" for column in app.outline.table.columns)
+        await pilot.press("e", "enter")
+        assert app.said is not None
+        written = Path("resnet18_tree.txt").read_text()
+        assert "resnet18" in written
+    assert app.failures == []
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+async def test_random_keys_on_real_numbers(seed: int) -> None:
+    random_ = random.Random(seed)
+    app = HwExplorer(parse("mobilenet_v2@b8"), Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        for step in range(250):
+            key = random_.choice(KEYS)
+            app.press_key(key, key if len(key) == 1 else None)
+            if step % 10 == 9:
+                await pilot.pause()
+            if step % 50 == 49:
+                await pilot.resize_terminal(*random_.choice(SIZES))
+    assert app.failures == []
+
+
+@pytest.mark.parametrize("shot", SHOTS, ids=lambda shot: shot.name)
+async def test_every_picture_can_be_taken(shot: object) -> None:
+    svg = await take(shot, Engine())  # type: ignore[arg-type]
+    assert svg.startswith("<svg")
+    assert "internal error" not in svg
