@@ -1,0 +1,176 @@
+"""What the tests of the estimate share: models, devices, scenarios, altered devices, toys, figures per kernel."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.estimate import Estimate, estimate
+from analysis.scenario import Scenario
+from analysis.workload import store
+from analysis.workload.workload import Workload
+from hardware.device import CATALOG, CLASSES, Device, load, load_all
+from hardware.events import EVENTS
+from hardware.plan import plan
+from hardware.precision import PRECISIONS
+
+Floats = NDArray[np.float64]
+
+EXACT = 1e-9  # relative: sums of the same figures in another order
+
+BLOCKS = (
+    "mlp", "conv2d", "resnet_block", "attention_head", "depthwise_separable", "pooling", "layer_norm",
+    "transformer_block", "gemm",
+)  # fmt: skip
+MODELS = (
+    "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
+    "squeezenet1_1", "convnext_tiny",
+)  # fmt: skip
+DEFAULTS = tuple(CLASSES.values())
+BATCHES = (1, 8, 64, 512)
+MODES = ("eager", "fused")
+
+
+@cache
+def workload(name: str) -> Workload:
+    return store.load(name)
+
+
+@cache
+def catalogue(modes: bool = True) -> tuple[Device, ...]:
+    """Every device, with its power modes or without."""
+    devices, errors = load_all()
+    assert not errors, errors
+    if not modes:
+        return tuple(devices)
+    return tuple(m for d in devices for m in (d, *(load(f"{d.id}:{mode}") for mode in d.file.power_modes)))
+
+
+def representatives() -> list[str]:
+    """Of each architecture: the default, the one with the least and the one with the most bandwidth per FLOP."""
+    devices = catalogue(modes=False)
+    chosen = list(DEFAULTS)
+    for architecture in EVENTS:
+        mine = [d for d in devices if d.architecture == architecture]
+        mine.sort(key=lambda d: (d.memory_bandwidth / max(d.peaks.values()), d.id))
+        chosen += [d.id for d in (mine[0], mine[-1]) if d.id not in chosen]
+    return chosen
+
+
+@cache
+def device(name: str) -> Device:
+    return load(name)
+
+
+def run(
+    model: str | Workload, on: str | Device, batch: int = 1, precision: str = "fp32", mode: str = "auto"
+) -> Estimate:
+    target = workload(model) if isinstance(model, str) else model
+    return estimate(target, device(on) if isinstance(on, str) else on, Scenario(batch, precision, mode))
+
+
+def distinct_precisions(on: Device) -> list[str]:
+    """One precision of each group that a device runs in the same way."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for precision in PRECISIONS:
+        p = plan(on, precision)
+        key = (p.stored, p.element_bytes, p.convolution, p.contraction, p.matrix, p.vector_mac, p.vector)
+        seen.setdefault(key, precision)
+    return list(seen.values())
+
+
+def event_rows(on: Device, *endings: str) -> list[int]:
+    """Rows of the events with one of these names (`dram_read`) or whose count is in that unit (`MAC`)."""
+    return [i for i, e in enumerate(EVENTS[on.architecture]) if e.name in endings or e.count in endings]
+
+
+def counted(result: Estimate, *endings: str) -> Floats:
+    """Counts per operator, summed over the events with these names or units."""
+    total: Floats = result.run.counts[event_rows(result.device, *endings)].sum(axis=0)
+    return total
+
+
+def per_kernel(result: Estimate, values: Floats) -> Floats:
+    return np.bincount(result.demand.kernel, values, minlength=result.demand.n_kernels)
+
+
+def dram_bytes(result: Estimate) -> Floats:
+    return counted(result, "dram_read", "dram_write")
+
+
+def is_timed(name: str) -> bool:
+    """Events that count cycles or seconds; all others count work."""
+    return name in ("unit_cycles", "leakage_and_idle", "memory_background")
+
+
+def untimed(result: Estimate) -> Floats:
+    """The counts of all events that follow from graph and mapping alone."""
+    keep = [not is_timed(event.name) for event in result.events]
+    counts: Floats = result.run.counts[keep]
+    return counts
+
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def altered(folder: Path, original: str, change: Change, name: str = "altered") -> Device:
+    """A catalogue device with changed facts, written as a device file and loaded from `folder`."""
+    data = tomllib.loads((CATALOG / f"{original}.toml").read_text(encoding="utf-8"))
+    data["id"], data["name"], data["aliases"] = name, name, []
+    for fact in ("memory_bus_bits", "memory_transfer_rate"):  # no longer agree with a changed bandwidth
+        data["facts"].pop(fact, None)
+    data.pop("peak_flops", None)
+    change(data)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(f"{_toml(key)} = {_toml(value)}" for key, value in data.items())
+    (folder / f"{name}.toml").write_text(text + "\n", encoding="utf-8")
+    return load(name, folders=(folder,))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def scaled(fact: dict[str, Any], factor: float) -> dict[str, Any]:
+    """A fact of a device file times a factor, its ends with it."""
+    return {key: item * factor if key in ("value", "low", "high") else item for key, item in fact.items()}
+
+
+def faster(facts: tuple[str, ...] = (), units: tuple[str, ...] = (), factor: float = 1.5) -> Change:
+    """Multiplies facts, and the FMA per clock of units ('matrix', 'vector')."""
+
+    def change(data: dict[str, Any]) -> None:
+        for name in facts:
+            if name in data["facts"]:
+                data["facts"][name] = scaled(data["facts"][name], factor)
+        for unit in units:
+            for precision, fact in data["fma_per_clock"].get(unit, {}).items():
+                data["fma_per_clock"][unit][precision] = scaled(fact, factor)
+
+    return change
+
+
+def batch_scan() -> Iterator[int]:
+    yield from range(1, 131)
+    yield from (2**k for k in range(8, 13))
+
+
+def toy_gemm(m: int, n: int, k: int) -> Workload:
+    return store.load(f"gemm:M={m},N={n},K={k}")
+
+
+def renamed(source: Workload, name: str) -> Workload:
+    """A copy that shares no cache with the original."""
+    return msgspec.structs.replace(source, name=name)

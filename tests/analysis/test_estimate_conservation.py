@@ -1,0 +1,125 @@
+"""Energy and latency add up exactly: events = operator, operators = subgraph, subgraphs = model."""
+
+from __future__ import annotations
+
+import grid
+import numpy as np
+import pytest
+from grid import EXACT
+
+from analysis.estimate import COMPONENTS, Estimate
+from analysis.events import report
+from analysis.tree import Node, node, tree
+
+
+def _close(actual: float, expected: float, what: str) -> None:
+    assert actual == pytest.approx(expected, rel=EXACT, abs=0.0), what
+
+
+def check_sums(result: Estimate) -> None:
+    """The columns of the tree against each other, recomputed from the members of each subgraph."""
+    run, figures = result.run, tree(result)
+    operators, subgraphs = figures.operators, figures.subgraphs
+    np.testing.assert_allclose((run.counts * run.prices.value[:, None]).sum(axis=0), run.energy_j, rtol=EXACT, atol=0)
+    np.testing.assert_allclose(result.component_energy_j.sum(axis=0), operators.energy_j, rtol=EXACT, atol=0)
+    members = result.partition.members
+    assert sorted(i for group in members for i in group) == list(range(result.workload.n_operators))
+    for field in ("energy_j", "latency_s", "share", "macs", "flops", "bytes", "dram_bytes", "transfers"):
+        low, high = getattr(operators, field), getattr(subgraphs, field)
+        np.testing.assert_allclose([low[list(group)].sum() for group in members], high, rtol=EXACT, atol=1e-300)
+    for component in range(len(COMPONENTS)):
+        row = operators.component_j[component]
+        sums = [row[list(group)].sum() for group in members]
+        np.testing.assert_allclose(sums, subgraphs.component_j[component], rtol=EXACT, atol=1e-300)
+    for level in (operators, subgraphs):
+        _close(level.energy_j.sum(), result.energy_j, "energy of a level")
+        _close(level.latency_s.sum(), result.latency_s, "latency of a level")
+        _close(level.share.sum(), 1.0, "shares of a level")
+        _close(level.component_j.sum(), result.energy_j, "components of a level")
+        _close(level.cumulative.max(), 1.0, "cumulative share of the last node")
+        for column in (level.energy_j, level.latency_s, level.share, level.dram_bytes, level.component_j):
+            assert np.isfinite(column).all()
+            assert (column >= 0).all()
+    kernel_s = grid.per_kernel(result, run.latency_s)
+    np.testing.assert_allclose(kernel_s, run.kernel_s, rtol=EXACT, err_msg="operator times of a kernel")
+    for values in (operators.energy_j, operators.latency_s):
+        assert values.sum() > 0
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
+def test_sums_add_up(model: str, name: str) -> None:
+    for precision in grid.PRECISIONS:
+        for batch in grid.BATCHES:
+            for mode in grid.MODES:
+                check_sums(grid.run(model, name, batch, precision, mode))
+
+
+@pytest.mark.parametrize("model", ["mobilenet_v2", "transformer_block"])
+def test_sums_add_up_on_every_device(model: str) -> None:
+    for device in grid.catalogue():
+        for mode in grid.MODES:
+            check_sums(grid.run(model, device, 8, "int8", mode))
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_auto_is_eager_on_cpu_and_gpu_and_fused_on_tpu_and_kpu(name: str) -> None:
+    expected = {"cpu": "eager", "gpu": "eager", "tpu": "fused", "kpu": "fused"}[grid.device(name).architecture]
+    auto, same = grid.run("resnet50", name, 8), grid.run("resnet50", name, 8, "fp32", expected)
+    assert auto.execution == expected
+    assert (auto.latency_s, auto.energy_j) == (same.latency_s, same.energy_j)
+
+
+def _walk(root: Node) -> None:
+    """The exported tree: every level against its parent."""
+    if not root.children:
+        return
+    for field in ("energy_j", "latency_s", "macs", "flops", "edp_js", "compute_j", "memory_j", "static_j", "share"):
+        total = sum(getattr(child, field) for child in root.children)
+        assert total == pytest.approx(getattr(root, field), rel=EXACT, abs=1e-300), (root.id, field)
+    _close(sum(child.share_of_parent for child in root.children), 1.0, f"shares of the parent below {root.id!r}")
+    _close(root.compute_j + root.memory_j + root.static_j, root.energy_j, "components of a node")
+    _close(root.own_edp_js, root.energy_j * root.latency_s, "a node's own EDP")
+    for child in root.children:
+        _walk(child)
+
+
+@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", ["resnet18", "mobilenet_v2", "swin_t", "inception_v3", "transformer_block"])
+def test_exported_tree_adds_up(model: str, name: str, mode: str) -> None:
+    result = grid.run(model, name, 8, "fp16", mode)
+    root = node(result, with_reasons=False)
+    _close(root.energy_j, result.energy_j, "energy of the root")
+    _close(root.edp_js, result.energy_j / 8 * result.latency_s, "EDP per inference")
+    ids = [child.id for child in root.children] + [leaf.id for child in root.children for leaf in child.children]
+    assert len(set(ids)) == len(ids), "paths name one node each"
+    _walk(root)
+
+
+@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_event_report_adds_up_at_every_node(name: str, mode: str) -> None:
+    result = grid.run("resnet18", name, 8, "fp16", mode)
+    root = node(result, with_reasons=False)
+    subgraph = root.children[3]
+    for each in (root, subgraph, *subgraph.children):
+        events = report(result, each.id)
+        _close(events.total_j, each.energy_j, each.id)
+        _close(sum(row.energy_j for row in events.events), each.energy_j, each.id)
+        _close(sum(row.fraction for row in events.events), 1.0, each.id)
+        _close(sum(row.energy_j for row in events.events if row.component == "static"), each.static_j, each.id)
+        for row in events.events:
+            assert row.energy_j == pytest.approx(row.count * row.coefficient_j, rel=EXACT)
+            assert row.energy_low_j <= row.energy_j <= row.energy_high_j
+        assert 0.0 <= events.overhead_j <= events.total_j
+        assert all(0.0 <= rate <= 1.0 for rate in events.rates.values()), events.rates
+
+
+def test_power_time_and_energy_agree() -> None:
+    result = grid.run("resnet50", "h100_sxm", 64, "bf16")
+    _close(result.average_power_w * result.latency_s, result.energy_j, "power x time")
+    _close(result.throughput_per_s * result.latency_s, 64.0, "throughput x time")
+    _close(result.edp_js, result.energy_j / 64 * result.latency_s, "EDP")
+    static = float(result.component_energy_j[2].sum())
+    _close(static / result.latency_s, result.device.idle_w, "static power is the idle power")

@@ -1,0 +1,189 @@
+"""Event counts come from the graph and the mapping: MACs, bytes, and what batch, width, price and clock do to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import grid
+import numpy as np
+import pytest
+
+from analysis.estimate import Estimate
+from analysis.kernels import structure
+from analysis.partition import op_classes
+from analysis.workload.workload import INPUT, Bools, Workload
+from hardware.demand import READ_WEIGHT, OpClass
+from hardware.events import INDEX
+
+KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size
+    "resnet18": 1.814, "resnet50": 4.089, "mobilenet_v2": 0.301, "vit_b_16": 17.564, "densenet121": 2.834,
+    "efficientnet_b0": 0.386, "squeezenet1_1": 0.349, "convnext_tiny": 4.456, "swin_t": 4.491, "inception_v3": 5.713,
+}  # fmt: skip
+
+
+def macs_from_tensors(workload: Workload, batch: int) -> dict[int, float]:
+    """MACs of convolutions and dense products from the sizes of their operands, not from the counted columns."""
+    ops, tensors = workload.operators, workload.tensors
+    point = workload.at(batch=batch)
+    classes = op_classes(workload)
+    found = {}
+    for i in range(workload.n_operators):
+        edges = range(ops.in_ptr[i], ops.in_ptr[i + 1])
+        reads = [float(ops.in_numel[e] @ point) for e in edges]
+        out = float(tensors.numel[ops.out_tensor[ops.out_ptr[i]]] @ point)
+        g, _, n, _ = ops.gemm[i] @ point
+        if classes[i] in (OpClass.CONV, OpClass.DEPTHWISE):
+            found[i] = out * reads[1] / (g * n)  # each result sums over one filter
+        elif classes[i] == OpClass.GEMM and len(reads) == 2:
+            found[i] = float((reads[0] * reads[1] * out / g) ** 0.5)  # (GMK x GKN x GMN / G) = (GMNK)^2
+    return found
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
+def test_mac_events_are_the_macs_of_the_graph(model: str, name: str) -> None:
+    work = grid.workload(model)
+    for batch in (1, 8):
+        point = work.at(batch=batch)
+        for precision in grid.PRECISIONS:
+            for mode in grid.MODES:
+                result = grid.run(model, name, batch, precision, mode)
+                counted = grid.counted(result, "MAC")
+                np.testing.assert_array_equal(counted, work.operators.macs @ point)
+                for i, macs in macs_from_tensors(work, batch).items():
+                    assert counted[i] == pytest.approx(macs, rel=1e-12), work.operators.path[i]
+                flops = grid.counted(result, "FLOP") + 2.0 * counted
+                np.testing.assert_allclose(flops, work.operators.flops @ point, rtol=1e-12)
+                np.testing.assert_array_equal(grid.counted(result, "evaluation"), work.operators.special @ point)
+
+
+@pytest.mark.parametrize(("model", "gmacs"), KNOWN_GMACS.items())
+def test_published_macs(model: str, gmacs: float) -> None:
+    for name in grid.DEFAULTS:
+        assert grid.counted(grid.run(model, name), "MAC").sum() / 1e9 == pytest.approx(gmacs, abs=2e-3, rel=5e-3)
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_bytes_that_cost_energy_are_those_that_cost_time(name: str) -> None:
+    for model in ("resnet50", "swin_t", "transformer_block"):
+        for batch in grid.BATCHES:
+            for mode in grid.MODES:
+                result = grid.run(model, name, batch, "int8", mode)
+                flow = result.run.mapping.traffic
+                np.testing.assert_array_equal(grid.counted(result, "dram_read"), flow.dram_read)
+                np.testing.assert_array_equal(grid.counted(result, "dram_write"), flow.dram_write)
+                # A kernel bound by DRAM takes exactly its bytes over the efficient bandwidth, plus its overhead.
+                moved = grid.per_kernel(result, flow.dram_read + flow.dram_write)
+                bandwidth = result.device.memory_bandwidth
+                by_dram = (result.run.resource == 2) & (result.run.bound == 1)
+                busy = result.run.busy_s[by_dram]
+                assert (busy >= moved[by_dram] / bandwidth).all()
+                assert (busy <= moved[by_dram] / bandwidth / 0.2).all(), "no bandwidth efficiency is below 20 %"
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_no_traffic_is_counted_that_no_operator_asks_for(name: str) -> None:
+    """DRAM carries at most the transfers plus operands read again; at least what enters and leaves the model."""
+    for model in ("resnet18", "mobilenet_v2", "vit_b_16"):
+        work = grid.workload(model)
+        for batch in (1, 64):
+            for mode in grid.MODES:
+                result = grid.run(work, name, batch, "fp16", mode)
+                width = result.plan.element_bytes
+                point = work.at(batch=batch)
+                enters = float((work.tensors.numel @ point)[work.tensors.role == 1].sum()) * width
+                leaves = float((work.tensors.numel @ point)[work.tensors.is_output].sum()) * width
+                flow = result.run.mapping.traffic
+                assert flow.dram_read.sum() >= enters
+                assert flow.dram_write.sum() >= leaves
+                assert (flow.dram_read <= flow.chip_read * (1 + 1e-12)).all()
+                assert (flow.dram_write <= flow.chip_write).all()
+                np.testing.assert_allclose(
+                    flow.chip_write.sum(), result.demand.transfer_bytes[result.demand.transfer_role == 2].sum()
+                )
+
+
+def _from_weights_alone(result: Estimate) -> Bools:
+    """Transfers of values that no input reaches (Swin's position bias is gathered from a table, once a run)."""
+    work = result.workload
+    ops, tensors = work.operators, work.tensors
+    reached = tensors.role == INPUT
+    for i in range(work.n_operators):
+        if reached[ops.in_tensor[ops.in_ptr[i] : ops.in_ptr[i + 1]]].any():
+            reached[ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]] = True
+    alone: Bools = ~reached[structure(work, result.execution).tensor]
+    return alone
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
+def test_twice_the_batch_is_twice_the_arithmetic(model: str, name: str) -> None:
+    for mode in grid.MODES:
+        for batch in (1, 32):
+            one, two = (grid.run(model, name, b, "bf16", mode) for b in (batch, 2 * batch))
+            for unit in ("MAC", "FLOP", "evaluation"):
+                # `counted` sums over units: a larger batch may move an operator between matrix and vector unit.
+                np.testing.assert_array_equal(grid.counted(two, unit), 2.0 * grid.counted(one, unit))
+            constant = (one.demand.transfer_role == READ_WEIGHT) | _from_weights_alone(one)
+            moved, more = one.demand.transfer_bytes, two.demand.transfer_bytes
+            np.testing.assert_array_equal(more, np.where(constant, moved, 2 * moved))
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("mode", grid.MODES)
+def test_int8_moves_a_quarter_of_fp32(name: str, mode: str) -> None:
+    """On devices that read both formats: at the kernel boundaries, and from DRAM where nothing stays on chip."""
+    for model in ("resnet50", "mobilenet_v2", "vit_b_16"):
+        wide, narrow = (grid.run(model, name, 4096, p, mode) for p in ("fp32", "int8"))
+        assert (wide.plan.stored, narrow.plan.stored) == ("fp32", "int8")
+        np.testing.assert_array_equal(narrow.demand.transfer_bytes, wide.demand.transfer_bytes / 4.0)
+        np.testing.assert_array_equal(narrow.demand.local_bytes, wide.demand.local_bytes / 4.0)
+    # Pooling reads nothing twice and at batch 4096 leaves nothing on chip that matters.
+    wide, narrow = (grid.run("pooling", name, 4096, p, mode) for p in ("fp32", "int8"))
+    cached = 3 * wide.device.last_level_bytes
+    assert grid.dram_bytes(narrow).sum() * 4 == pytest.approx(grid.dram_bytes(wide).sum(), abs=4 * cached)
+    assert grid.dram_bytes(wide).sum() > 10 * cached
+
+
+def _cheaper(data: dict[str, Any]) -> None:
+    """Every price of the memory and all logic, static and clock prices by way of idle and active power."""
+    data["memory_technology"] = "HBM4"
+    data["facts"]["process_nm"]["value"] = 2
+    data["facts"].pop("active_w", None)
+    for name in ("tdp_w", "power_limit_w"):  # no throttling in either
+        data["facts"][name] = {"value": 1e6, "unit": "W", "source": "test", "quality": "assumed"}
+    data["facts"]["idle_w"] = {"value": 1.0, "unit": "W", "source": "test", "quality": "assumed"}
+
+
+@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_counts_do_not_depend_on_prices(name: str, mode: str, tmp_path: Path) -> None:
+    cheap = grid.altered(tmp_path, name, _cheaper)
+    for model in ("resnet18", "transformer_block", "mobilenet_v2"):
+        for precision in ("fp32", "int8"):
+            original, other = (grid.run(model, d, 8, precision, mode) for d in (grid.device(name), cheap))
+            np.testing.assert_array_equal(grid.untimed(original), grid.untimed(other))
+            assert not np.allclose(original.run.prices.value, other.run.prices.value)
+            # Clock cycles are those of the work, not of the time spent waiting for power.
+            np.testing.assert_array_equal(*(r.run.counts[INDEX[r.device.architecture]["clock.unit_cycles"]]
+                                            for r in (original, other)))  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_counts_do_not_depend_on_the_clock(name: str, mode: str, tmp_path: Path) -> None:
+    """Only cycles and seconds do: work is not latency times a rate."""
+    quick = grid.altered(tmp_path, name, grid.faster(("clock_hz", "vector_clock_hz"), factor=2.0))
+    for model in ("resnet18", "transformer_block", "mobilenet_v2"):
+        for precision in ("fp32", "int8"):
+            original, other = (grid.run(model, d, 8, precision, mode) for d in (grid.device(name), quick))
+            np.testing.assert_allclose(grid.untimed(original), grid.untimed(other), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_static_energy_is_idle_power_times_time(name: str) -> None:
+    result = grid.run("resnet18", name, 8, "fp16")
+    for event in grid.event_rows(result.device, "s"):
+        np.testing.assert_array_equal(result.run.counts[event], result.run.latency_s)
+    assert result.component_energy_j[2].sum() == pytest.approx(result.device.idle_w * result.latency_s, rel=1e-12)

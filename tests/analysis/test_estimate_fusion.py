@@ -1,0 +1,130 @@
+"""Fused or separate: Conv-BN-ReLU, base EDP, the architectural modifier, and what fusing is worth."""
+
+from __future__ import annotations
+
+import grid
+import numpy as np
+import pytest
+from grid import EXACT
+
+from analysis.estimate import Estimate
+from analysis.tree import node, tree
+from hardware.device import Device
+from hardware.plan import plan
+
+BATCHES = (1, 64, 512)
+
+
+@pytest.mark.parametrize("name", grid.representatives())
+def test_two_transfers_fused_six_separate(name: str) -> None:
+    for mode, transfers in (("fused", 2), ("eager", 6)):
+        for batch in BATCHES:
+            root = node(grid.run("conv2d", name, batch, "fp32", mode), with_reasons=False)
+            assert root.boundary_transfers == transfers
+            assert root.children[0].boundary_transfers == transfers
+            assert [c.type for c in root.children[0].children] == ["conv", "batch_norm", "relu"]
+            assert all(c.is_fused == (mode == "fused") for c in root.children[0].children)
+
+
+def relu_figures(result: Estimate) -> tuple[float, float, float]:
+    """Architectural modifier, attributed EDP and fusion benefit of the ReLU of `conv2d`."""
+    level = tree(result).operators
+    i = result.workload.operators.kind.index("relu")
+    return float(level.modifier[i]), float(level.share[i]) * result.edp_js, float(level.fusion_benefit_js[i])
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_relu_pays_when_separate_and_hides_when_fused(batch: int) -> None:
+    """Above 1 wherever arithmetic is cheaper than bytes. A small Arm CPU beside a GPU's memory is no such place:
+    with more than a byte per 50 FLOP the convolution is the dear part, fused or not."""
+    strict = 0
+    for on in grid.catalogue(modes=False):
+        for precision in grid.distinct_precisions(on):
+            eager, fused = (relu_figures(grid.run("conv2d", on, batch, precision, mode)) for mode in grid.MODES)
+            what = (on.key, precision)
+            assert fused[0] < 1.0, what
+            assert eager[0] > fused[0], what
+            assert eager[1] > fused[1], what
+            assert eager[2] == pytest.approx(eager[1] - fused[1], rel=1e-6), what
+            if on.memory_bandwidth / on.peaks[conv_unit(on, precision)] < 0.02 or on.id in grid.DEFAULTS:
+                strict += 1
+                assert eager[0] > 1.0, what
+    assert strict >= 10
+
+
+def conv_unit(on: Device, precision: str) -> tuple[str, str]:
+    """Unit and format of convolutions."""
+    return plan(on, precision).convolution
+
+
+@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", ["conv2d", "resnet18", "mobilenet_v2", "transformer_block", "swin_t"])
+def test_base_edp_of_operators_sums_to_what_their_subgraph_is_given(model: str, name: str, mode: str) -> None:
+    for batch in (1, 64):
+        result = grid.run(model, name, batch, "bf16", mode)
+        figures = tree(result)
+        given = figures.subgraphs.share * result.edp_js
+        for s, members in enumerate(result.partition.members):
+            base = figures.operators.base_edp_js[list(members)]
+            assert base.sum() == pytest.approx(given[s], rel=EXACT, abs=0)
+            weighted = base * figures.operators.modifier[list(members)]
+            assert weighted.sum() == pytest.approx(given[s], rel=EXACT, abs=0), "modifiers average to one"
+        assert figures.subgraphs.base_edp_js.sum() == pytest.approx(result.edp_js, rel=EXACT)
+
+
+def test_base_share_is_the_same_on_every_device_and_in_every_mode() -> None:
+    """A property of the model: each operator's part of its subgraph's work."""
+    reference = None
+    for name in grid.DEFAULTS:
+        for mode in grid.MODES:
+            result = grid.run("resnet18", name, 8, "bf16", mode)
+            figures = tree(result)
+            subgraph = result.partition.subgraph
+            given = figures.subgraphs.share * result.edp_js
+            share = figures.operators.base_edp_js / given[subgraph]
+            reference = share if reference is None else reference
+            np.testing.assert_allclose(share, reference, rtol=EXACT)
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", ["conv2d", "resnet18", "mobilenet_v2", "attention_head"])
+def test_fusion_benefit_is_the_difference_of_both_modes(model: str, name: str) -> None:
+    def attributed(result: Estimate) -> grid.Floats:
+        energy = result.run.energy_j / result.energy_j
+        time = result.run.latency_s / result.latency_s
+        return (energy + time) / 2 * (result.energy_j / result.scenario.batch) * result.latency_s
+
+    for batch in (1, 64):
+        eager, fused = (grid.run(model, name, batch, "fp16", mode) for mode in grid.MODES)
+        expected = attributed(eager) - attributed(fused)
+        for result in (eager, fused):
+            figures = tree(result)
+            scale = eager.edp_js
+            np.testing.assert_allclose(figures.operators.fusion_benefit_js, expected, rtol=0, atol=EXACT * scale)
+            assert figures.fusion_benefit_js == pytest.approx(eager.edp_js - fused.edp_js, abs=EXACT * scale)
+            for s, members in enumerate(result.partition.members):
+                total = figures.operators.fusion_benefit_js[list(members)].sum()
+                assert figures.subgraphs.fusion_benefit_js[s] == pytest.approx(total, abs=EXACT * scale)
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_partition_does_not_depend_on_device_or_mode(name: str) -> None:
+    work = grid.workload("inception_v3")
+    ids = {grid.run(work, name, batch, "fp16", mode).partition.id for batch in (1, 8) for mode in grid.MODES}
+    assert ids == {grid.run(work, "h100_sxm").partition.id}
+
+
+@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
+def test_kernels_run_in_an_order_that_exists(model: str, mode: str) -> None:
+    """A kernel reads only what earlier kernels wrote: fusion never makes a cycle."""
+    result = grid.run(model, "h100_sxm", 1, "fp16", mode)
+    ops, tensors, kernel = result.workload.operators, result.workload.tensors, result.demand.kernel
+    for i in range(result.workload.n_operators):
+        for t in ops.in_tensor[ops.in_ptr[i] : ops.in_ptr[i + 1]]:
+            producer = int(tensors.producer[t])
+            assert producer < 0 or kernel[producer] <= kernel[i]
+            assert producer < i
+    heads = np.bincount(kernel, result.demand.head, minlength=result.demand.n_kernels)
+    assert (heads == 1).all(), "one head per kernel"

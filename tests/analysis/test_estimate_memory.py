@@ -1,0 +1,99 @@
+"""Peak memory against bounds that hold for any allocator, and against liveness recomputed step by step."""
+
+from __future__ import annotations
+
+import grid
+import numpy as np
+import pytest
+
+from analysis.memory import memory
+from analysis.workload.workload import BUFFER, WEIGHT, Workload
+
+ALL = (*grid.MODELS, *grid.BLOCKS)
+
+
+def sizes(work: Workload, batch: int, width: float) -> grid.Floats:
+    """Bytes of every tensor."""
+    tensors = work.tensors
+    counted: grid.Floats = (tensors.numel @ work.at(batch=batch)) * np.where(
+        tensors.fixed_bytes > 0, tensors.fixed_bytes, width
+    )
+    return counted
+
+
+def operand_peak(work: Workload, batch: int, width: float) -> float:
+    """The most that one operator's activations, inputs and results, take at once; in place counts once."""
+    size, ops, tensors = sizes(work, batch, width), work.operators, work.tensors
+    constant = np.isin(tensors.role, (WEIGHT, BUFFER))
+    most = 0.0
+    for i in range(work.n_operators):
+        touched = {
+            *ops.in_tensor[ops.in_ptr[i] : ops.in_ptr[i + 1]],
+            *ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]],
+        }
+        storages: dict[int, float] = {}
+        for t in touched:
+            if not constant[t]:
+                base = int(tensors.storage[t])
+                storages[base] = max(storages.get(base, 0.0), size[t])
+        if not (work.operators.kind[i] == "bias" or _feeds_bias(work, i)):
+            most = max(most, sum(storages.values()))
+    return most
+
+
+def _feeds_bias(work: Workload, i: int) -> bool:
+    """Products whose bias is added in the same kernel: the value between never exists in memory."""
+    return i + 1 < work.n_operators and work.operators.kind[i + 1] == "bias"
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_bounds(model: str) -> None:
+    work = grid.workload(model)
+    for width in (4.0, 1.0):
+        before = dict.fromkeys(grid.MODES, 0.0)
+        for batch in (1, 2, 8, 64, 512):
+            size = sizes(work, batch, width)
+            constant = np.isin(work.tensors.role, (WEIGHT, BUFFER))
+            eager, fused = (memory(work, batch, width, mode) for mode in grid.MODES)
+            for mode, held in zip(grid.MODES, (eager, fused), strict=True):
+                assert held.weight_bytes == pytest.approx(size[constant].sum())
+                assert held.peak_bytes == held.weight_bytes + held.activation_peak_bytes
+                assert held.peak_bytes <= size.sum() * (1 + 1e-12)
+                assert (held.timeline >= 0).all()
+                assert held.activation_peak_bytes == held.timeline.max()
+                assert held.peak_bytes >= before[mode], "a larger batch never needs less"
+                before[mode] = held.peak_bytes
+            assert fused.peak_bytes <= eager.peak_bytes * (1 + 1e-12)
+            assert eager.activation_peak_bytes >= operand_peak(work, batch, width) * (1 - 1e-12)
+            inputs = size[work.tensors.role == 1].sum()
+            outputs = size[work.tensors.is_output].sum()
+            assert fused.activation_peak_bytes >= max(inputs, outputs) * (1 - 1e-12)
+
+
+def test_toy_by_hand() -> None:
+    """conv2d: at most two of the three values are alive (the ReLU works on a copy); fused: input and output."""
+    tensor = 64 * 56 * 56 * 4.0
+    work = grid.workload("conv2d")
+    for batch in (1, 16):
+        eager, fused = (memory(work, batch, 4.0, mode) for mode in grid.MODES)
+        assert fused.activation_peak_bytes == 2 * tensor * batch
+        # Three where the caller's input must be kept beside a result and its successor.
+        assert eager.activation_peak_bytes in (2 * tensor * batch, 3 * tensor * batch)
+        assert eager.weight_bytes == fused.weight_bytes == (64 * 64 * 9 + 4 * 64) * 4.0
+
+
+@pytest.mark.parametrize(("model", "megabytes"), [("resnet50", 102.5), ("vgg16", 553.4), ("mobilenet_v2", 14.0)])
+def test_weights_of_known_models(model: str, megabytes: float) -> None:
+    """fp32 parameters times four: 25.6, 138.4 and 3.5 million (torchvision), buffers of the normalisation beside."""
+    held = memory(grid.workload(model), 1, 4.0, "eager").weight_bytes / 1e6
+    assert held == pytest.approx(megabytes, rel=0.015)
+
+
+def test_what_does_not_fit_says_so() -> None:
+    small = grid.run("vit_b_16", "tpu_v4", 4096, "fp32", "eager")
+    assert small.memory.peak_bytes > 0
+    huge = grid.run("densenet121", "tpu_v4", 4096, "fp32", "eager")
+    assert huge.fits == (huge.memory.peak_bytes <= huge.device.memory_bytes)
+    for result in (small, huge):
+        assert result.fits != any("does not fit" in mark for mark in result.marks)
+    assert not grid.run("convnext_tiny", "tpu_v4", 4096, "fp32", "eager").fits, "19 GB per residual at batch 4096"

@@ -1,0 +1,198 @@
+"""Trends that hold on any machine: more work is never quicker, better hardware never slower, cheaper never dearer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grid
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analysis.workload import store
+from analysis.workload.workload import Workload
+from hardware.device import Device
+from hardware.plan import plan
+
+ROUNDING = 1 + 1e-12
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+sizes = st.one_of(st.integers(1, 300), st.sampled_from([511, 512, 768, 1000, 1023, 2048, 4095, 8192]))
+names = st.sampled_from(grid.DEFAULTS)
+modes = st.sampled_from(grid.MODES)
+precisions = st.sampled_from(grid.PRECISIONS)
+
+
+def latency(work: str | Workload, on: Device, batch: int, precision: str, mode: str) -> float:
+    return grid.run(work, on, batch, precision, mode).latency_s
+
+
+def scan(model: str, on: Device, precision: str, mode: str) -> list[str]:
+    """Batches at which the total latency falls."""
+    found, before = [], 0.0
+    for batch in grid.batch_scan():
+        now = latency(model, on, batch, precision, mode)
+        if now < before / ROUNDING:
+            found.append(f"{model} {on.key} {precision} {mode} batch {batch}: {before:.6g} s -> {now:.6g} s")
+        before = now
+    return found
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", ["conv2d", "attention_head", "mlp", "depthwise_separable", "layer_norm"])
+def test_a_larger_batch_is_never_quicker(model: str, name: str) -> None:
+    on = grid.device(name)
+    assert not [f for p in grid.distinct_precisions(on) for mode in grid.MODES for f in scan(model, on, p, mode)]
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", ["resnet18", "mobilenet_v2", "transformer_block"])
+def test_a_larger_batch_is_never_quicker_on_whole_models(model: str, name: str) -> None:
+    on = grid.device(name)
+    assert not [f for p in ("fp32", "int8") for mode in grid.MODES for f in scan(model, on, p, mode)]
+
+
+@pytest.mark.parametrize("name", grid.representatives())
+def test_a_larger_batch_is_never_quicker_across_the_catalogue(name: str) -> None:
+    on = grid.device(name)
+    assert not [f for model in ("conv2d", "attention_head") for f in scan(model, on, "fp16", "auto")]
+
+
+@given(m=sizes, n=sizes, k=sizes, grow=st.sampled_from("MNK"), name=names, mode=modes, precision=precisions)
+@settings(QUICK, max_examples=400)
+def test_a_larger_product_is_never_quicker(
+    m: int, n: int, k: int, grow: str, name: str, mode: str, precision: str
+) -> None:
+    larger = {"M": m, "N": n, "K": k}
+    larger[grow] += 1
+    on = grid.device(name)
+    before = latency(grid.toy_gemm(m, n, k), on, 1, precision, mode)
+    after = latency(grid.toy_gemm(larger["M"], larger["N"], larger["K"]), on, 1, precision, mode)
+    assert after >= before / ROUNDING
+
+
+@given(m=sizes, n=sizes, k=sizes, batch=st.integers(1, 64), name=names, precision=precisions)
+@settings(QUICK, max_examples=200)
+def test_a_product_knows_no_difference_between_batch_and_rows(
+    m: int, n: int, k: int, batch: int, name: str, precision: str
+) -> None:
+    rows, batched = grid.toy_gemm(m * batch, n, k), grid.toy_gemm(m, n, k)
+    assert latency(rows, grid.device(name), 1, precision, "eager") == pytest.approx(
+        latency(batched, grid.device(name), batch, precision, "eager"), rel=1e-12
+    )
+
+
+BETTER = {
+    "bandwidth": grid.faster(("memory_bandwidth",)),
+    "clock": grid.faster(("clock_hz", "vector_clock_hz")),
+    "matrix": grid.faster(units=("matrix",)),
+    "vector": grid.faster(units=("vector",)),
+    "power limit": grid.faster(("tdp_w", "power_limit_w")),
+}
+
+
+@pytest.mark.parametrize("what", [w for w in BETTER if w != "power limit"])
+@pytest.mark.parametrize("name", grid.representatives())
+def test_better_hardware_is_never_slower(name: str, what: str, tmp_path: Path) -> None:
+    """In time per kernel, hence in total."""
+    original = grid.device(name)
+    better = grid.altered(tmp_path, name, BETTER[what])
+    worse = []
+    for model in ("resnet18", "mobilenet_v2", "vit_b_16", "attention_head", "vgg16"):
+        for precision in grid.distinct_precisions(original):
+            for batch in (1, 64):
+                for mode in grid.MODES:
+                    a, b = (grid.run(model, d, batch, precision, mode) for d in (original, better))
+                    slower = np.flatnonzero(b.run.kernel_s > a.run.kernel_s * ROUNDING)
+                    if len(slower):
+                        ratio = float((b.run.kernel_s / a.run.kernel_s).max())
+                        worse.append((model, precision, batch, mode, len(slower), f"up to x {ratio:.4f}"))
+    assert not worse
+
+
+@given(m=sizes, n=sizes, k=sizes, name=names, what=st.sampled_from(sorted(BETTER)), precision=precisions)
+@settings(QUICK, max_examples=150)
+def test_better_hardware_is_never_slower_on_products(
+    m: int, n: int, k: int, name: str, what: str, precision: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    original = grid.device(name)
+    better = _better(name, what, tmp_path_factory)
+    work = grid.toy_gemm(m, n, k)
+    for mode in grid.MODES:
+        assert latency(work, better, 8, precision, mode) <= latency(work, original, 8, precision, mode) * ROUNDING
+
+
+_BETTER: dict[tuple[str, str], Device] = {}
+
+
+def _better(name: str, what: str, factory: pytest.TempPathFactory) -> Device:
+    if (name, what) not in _BETTER:
+        _BETTER[name, what] = grid.altered(factory.mktemp("better"), name, BETTER[what])
+    return _BETTER[name, what]
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_a_memory_bound_kernel_does_not_change_with_the_peak(name: str, tmp_path: Path) -> None:
+    quick = grid.altered(tmp_path, name, grid.faster(units=("matrix", "vector"), factor=2.0))
+    seen = 0
+    for model in ("resnet50", "mobilenet_v2", "vit_b_16", "vgg16"):
+        for precision in ("fp32", "fp16", "int8"):
+            for mode in grid.MODES:
+                a, b = (grid.run(model, d, 64, precision, mode) for d in (grid.device(name), quick))
+                bound = a.run.bound == 1
+                seen += int(bound.sum())
+                np.testing.assert_allclose(b.run.kernel_s[bound], a.run.kernel_s[bound], rtol=1e-12)
+    assert seen > 20
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_energy_falls_with_every_price(name: str, tmp_path: Path) -> None:
+    """Halving any one coefficient never raises energy or time of any kernel, and lowers the energy of some."""
+    original = grid.device(name)
+    rows = grid.run("transformer_block", original, 8, "fp32").run.prices.rows
+    for index, row in enumerate(rows):
+        label = f"{row.category}.{row.event}"
+        lowered = 0.0
+        for precision in ("fp32", "int8"):
+            runs = plan(original, precision)
+            price = grid.run("transformer_block", original, 8, precision).run.prices.rows[index]
+
+            def change(data: dict[str, object], label: str = label, price: float = price.value_j) -> None:
+                stated = data.setdefault("coefficients", {})
+                assert isinstance(stated, dict)
+                for key in [k for k in stated if k.partition(":")[0] == label]:
+                    del stated[key]
+                stated[label] = {"value": price / 2, "unit": "J", "source": "test", "quality": "assumed"}
+
+            cheap = grid.altered(tmp_path, name, change, f"cheap_{index}_{precision}")
+            assert plan(cheap, precision).matrix == runs.matrix
+            for model in ("depthwise_separable", "transformer_block", "conv2d"):
+                for mode in grid.MODES:
+                    a, b = (grid.run(model, d, 8, precision, mode) for d in (original, cheap))
+                    energies = [grid.per_kernel(r, r.run.energy_j) for r in (a, b)]
+                    assert (energies[1] <= energies[0] * ROUNDING).all(), label
+                    assert (b.run.kernel_s <= a.run.kernel_s * ROUNDING).all(), label
+                    lowered = max(lowered, 1 - b.energy_j / a.energy_j)
+        if row.event not in ("host_dispatch",):
+            assert lowered > 0.0, f"{label} costs nothing anywhere"
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_narrower_numbers_never_cost_more_time(name: str) -> None:
+    """int8 against the 16-bit format of the device against fp32, where the device runs each itself."""
+    for model in grid.MODELS:
+        for batch in (1, 64):
+            for mode in grid.MODES:
+                wide, half, narrow = (
+                    latency(model, grid.device(name), batch, p, mode) for p in ("fp32", "bf16", "int8")
+                )
+                assert narrow <= half * ROUNDING
+                assert half <= wide * ROUNDING
+
+
+def test_scan_covers_what_users_ask() -> None:
+    batches = list(grid.batch_scan())
+    assert batches[:130] == list(range(1, 131))
+    assert batches[-1] == 4096
+    assert store.ready("attention_head") is not None

@@ -1,0 +1,104 @@
+"""Never outside physics, per kernel and for the model, recomputed from the workload and the device's facts."""
+
+from __future__ import annotations
+
+import grid
+import numpy as np
+import pytest
+
+from analysis.estimate import Estimate
+from hardware.demand import OpClass
+
+ROUNDING = 1 + 1e-9
+
+
+def check_physics(result: Estimate) -> None:
+    run, device = result.run, result.device
+    assert result.latency_s > 0
+    assert result.energy_j > 0
+    # Power: the model, and every kernel.
+    assert result.average_power_w <= device.power_limit_w * ROUNDING
+    energy = grid.per_kernel(result, run.energy_j)
+    assert (energy <= device.power_limit_w * run.kernel_s * ROUNDING).all(), "a kernel exceeds the power limit"
+    assert (energy >= device.idle_w * run.kernel_s / ROUNDING).all(), "a kernel draws less than the idle device"
+    # Utilisation: the model, every kernel and node.
+    assert 0.0 <= result.utilization <= ROUNDING
+    assert (run.utilization <= ROUNDING).all()
+    # Compute roofline of each kernel: its work on each unit at that unit's full dense peak.
+    for least in _least_seconds(result):
+        assert (grid.per_kernel(result, least) <= run.kernel_s * ROUNDING).all(), "faster than the peak"
+    # Memory roofline: the DRAM bytes that cost energy, at the full bandwidth.
+    moved = grid.per_kernel(result, grid.dram_bytes(result))
+    assert (moved <= device.memory_bandwidth * run.kernel_s * ROUNDING).all(), "more than the memory bandwidth"
+    # The throttle only ever slows, and says so.
+    assert (run.kernel_s >= run.unthrottled_s / ROUNDING).all()
+    assert ((run.kernel_s > run.unthrottled_s * (1 + 1e-9)) == (run.bound == 3)).all()
+
+
+def _least_seconds(result: Estimate) -> list[grid.Floats]:
+    """Seconds per operator on the matrix and on the vector unit, at peak, of the work the workload states."""
+    device, plan, operators = result.device, result.plan, result.workload.operators
+    point = result.workload.at(batch=result.scenario.batch)
+    macs = operators.macs @ point
+    flops = operators.flops @ point
+    is_conv = np.isin(result.demand.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
+    formats = np.where(is_conv, plan.convolution[1], plan.contraction[1])
+    matrix_peak = np.array([device.peaks.get(("matrix", f), np.inf) for f in formats])
+    vector_peak = device.peaks.get(("vector", plan.vector), device.peaks["vector", "fp32"])
+    vector_mac_peak = device.peaks.get(("vector", plan.vector_mac), vector_peak)
+    on_matrix = result.run.mapping.on_matrix
+    on_vector = np.where(on_matrix, 0.0, 2.0 * macs / vector_mac_peak)
+    return [np.where(on_matrix, 2.0 * macs / matrix_peak, 0.0), on_vector + (flops - 2.0 * macs) / vector_peak]
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
+def test_default_devices(model: str, name: str) -> None:
+    for precision in grid.PRECISIONS:
+        for batch in grid.BATCHES:
+            for mode in grid.MODES:
+                check_physics(grid.run(model, name, batch, precision, mode))
+
+
+@pytest.mark.parametrize("model", ["resnet50", "vit_b_16", "mobilenet_v2"])
+def test_every_device_and_power_mode(model: str) -> None:
+    for device in grid.catalogue():
+        for precision in grid.distinct_precisions(device):
+            for batch in (1, 64):
+                check_physics(grid.run(model, device, batch, precision))
+
+
+def test_published_peaks_are_never_exceeded() -> None:
+    """Not even those of the data sheet, where it states one: the fastest kernels run at what it promises."""
+    work = grid.toy_gemm(8192, 8192, 8192)
+    for device in grid.catalogue():
+        for precision in grid.distinct_precisions(device):
+            result = grid.run(work, device, 1, precision)
+            stated = device.file.peak_flops.get(result.plan.contraction[1])
+            if stated and not device.power_mode and result.plan.contraction[0] == "matrix":
+                rate = 2.0 * 8192.0**3 / result.latency_s
+                assert rate <= stated.value, (device.key, precision)
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_a_throttled_kernel_runs_at_the_limit(name: str) -> None:
+    """Exactly the limit: neither above it nor slower than it asks."""
+    seen = 0
+    for precision in grid.PRECISIONS:
+        result = grid.run("vit_b_16", name, 64, precision, "fused")
+        throttled = result.run.bound == 3
+        power = grid.per_kernel(result, result.run.energy_j) / result.run.kernel_s
+        np.testing.assert_allclose(power[throttled], result.device.power_limit_w, rtol=1e-9)
+        seen += int(throttled.sum())
+    assert seen or name != "kpu_t256", "the 30 W of the KPU-T256 limit a transformer"
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_fusing_never_adds_bytes(name: str) -> None:
+    for model in grid.MODELS:
+        for batch in grid.BATCHES:
+            eager, fused = (grid.run(model, name, batch, "fp16", mode) for mode in ("eager", "fused"))
+            assert fused.demand.transfer_bytes.sum() <= eager.demand.transfer_bytes.sum()
+            assert fused.demand.n_kernels <= eager.demand.n_kernels
+            assert grid.dram_bytes(fused).sum() <= grid.dram_bytes(eager).sum() * ROUNDING, (model, batch)
+            assert fused.latency_s <= eager.latency_s * ROUNDING, (model, batch)

@@ -1,0 +1,110 @@
+"""DRAM bytes of toys by hand from shapes: what enters, what leaves, and what the last on-chip level keeps."""
+
+from __future__ import annotations
+
+import grid
+import numpy as np
+import pytest
+
+from analysis.estimate import Estimate
+from hardware.demand import READ_WEIGHT
+from hardware.efficiency import usable_cache
+
+# conv2d: x (64, 56, 56) -> conv -> bn -> relu, all of one size; 36,864 weights, 4 x 64 of the normalisation.
+ACTIVATION, FILTER, NORM = 64 * 56 * 56, 64 * 64 * 9, 4 * 64
+
+
+def capacity(result: Estimate) -> float:
+    return result.device.last_level_bytes * usable_cache()
+
+
+def boundary_transfers(result: Estimate) -> int:
+    return int((result.demand.transfer_role != READ_WEIGHT).sum())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_conv_bn_relu_fused(name: str, precision: str) -> None:
+    """One kernel: the input is read, the output written, nothing else leaves the chip."""
+    width = {"fp32": 4, "int8": 1}[precision]
+    for batch in (1, 64, 512, 4096):
+        result = grid.run("conv2d", name, batch, precision, "fused")
+        tensor = batch * ACTIVATION * width
+        assert result.demand.n_kernels == 1
+        assert boundary_transfers(result) == 2
+        assert grid.counted(result, "dram_write").sum() == tensor
+        reads = grid.counted(result, "dram_read").sum()
+        weights = (FILTER + NORM) * width
+        # Between two inferences only this kernel runs, so the weights may stay on chip.
+        assert tensor <= reads <= tensor + weights
+        assert reads == tensor + max(weights - capacity(result), 0.0)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_conv_bn_relu_eager(name: str, precision: str) -> None:
+    """Three kernels, six transfers of one tensor; what exceeds the last level goes to DRAM."""
+    width = {"fp32": 4, "int8": 1}[precision]
+    for batch in (1, 64, 512, 4096):
+        result = grid.run("conv2d", name, batch, precision, "eager")
+        tensor = batch * ACTIVATION * width
+        assert result.demand.n_kernels == 3
+        assert boundary_transfers(result) == 6
+        # The input comes from memory and the output goes there; the two values between are written and read,
+        # and each passes through the chip as far as it fits.
+        beyond = max(tensor - capacity(result), 0.0)
+        assert grid.counted(result, "dram_write").sum() == pytest.approx(tensor + 2 * beyond, rel=1e-12)
+        reads = grid.counted(result, "dram_read").sum()
+        weights = (FILTER + NORM) * width
+        assert tensor + 2 * beyond <= reads * (1 + 1e-12)
+        assert reads <= (tensor + 2 * beyond + weights) * (1 + 1e-12)
+        if tensor > 20 * capacity(result):  # from DRAM once the tensors exceed the last cache
+            assert grid.dram_bytes(result).sum() > 0.9 * 6 * tensor
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_small_product_moves_each_operand_once(name: str) -> None:
+    m, n, k = 256, 512, 128
+    for precision in ("fp32", "int8"):
+        result = grid.run(grid.toy_gemm(m, n, k), name, 1, precision)
+        width = result.plan.element_bytes
+        assert grid.counted(result, "dram_write").sum() == m * n * width
+        assert grid.counted(result, "dram_read").sum() == m * k * width, "the weights stayed since the last inference"
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_product_larger_than_the_chip(name: str) -> None:
+    """At least every operand once; at most what blocking for the last level must read."""
+    m = n = k = 16384
+    result = grid.run(grid.toy_gemm(m, n, k), name, 1, "fp32")
+    size = m * n * 4.0
+    reads = grid.counted(result, "dram_read").sum()
+    assert grid.counted(result, "dram_write").sum() == size
+    assert reads >= 2 * size - capacity(result)
+    # The known lower bound of any schedule (Hong and Kung): 2 M N K / sqrt(capacity in elements) words.
+    words = 2.0 * m * n * k / np.sqrt(result.device.last_level_bytes / 4.0)
+    assert reads >= 0.3 * min(words * 4.0, 2 * size)
+    assert reads <= 2 * size * (1 + 2 * size / capacity(result))
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_weight_heavy_layer_at_batch_1_is_bound_by_its_weights(name: str) -> None:
+    """VGG-16's first linear layer: 411 MB of fp32 weights for one row, more than any cache here."""
+    result = grid.run("vgg16", name, 1, "fp32")
+    work = result.workload
+    layer = work.operators.path.index("classifier.0")
+    weights = 25088 * 4096 * 4.0
+    moved = grid.dram_bytes(result)[layer]
+    assert weights <= moved <= weights * 1.01
+    kernel = int(result.demand.kernel[layer])
+    if name != "kpu_t256":  # 9 TFLOP/s of fp32 on 256 GB/s still balance at 36 FLOP per byte
+        assert result.run.bound[kernel] == 1
+    assert result.run.kernel_s[kernel] >= weights / result.device.memory_bandwidth
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_weights_amortise_over_the_batch(name: str) -> None:
+    """DRAM bytes per inference fall with the batch while the weights dominate."""
+    per_inference = [grid.dram_bytes(grid.run("vgg16", name, b, "fp32", "fused")).sum() / b for b in (1, 2, 4, 8)]
+    assert per_inference == sorted(per_inference, reverse=True)
+    assert per_inference[-1] < per_inference[0] / 3
