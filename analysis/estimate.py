@@ -124,11 +124,18 @@ def _is_convolution(asked: Demand) -> np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 def _precision_run(runs: Plan, asked: Demand) -> str:
     """The format that most multiply-accumulates run in."""
+    mostly = mostly_convolution(asked)
+    if mostly is None:
+        return runs.stored
+    return runs.convolution[1] if mostly else runs.contraction[1]
+
+
+def mostly_convolution(asked: Demand) -> bool | None:
+    """Whether convolutions do most multiply-accumulates; None where there are none."""
     total = asked.macs.sum()
     if not total:
-        return runs.stored
-    conv = asked.macs[_is_convolution(asked)].sum()
-    return runs.convolution[1] if conv * 2 > total else runs.contraction[1]
+        return None
+    return bool(asked.macs[_is_convolution(asked)].sum() * 2 > total)
 
 
 def _relevant_marks(runs: Plan, asked: Demand) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def tile(
     tiles: Floats,
     splits: tuple[int, ...],
     units: float,
-    macs_per_s: Floats | float,
+    macs_per_s: float,
     k_step: float,
     fill_s: float = 0.0,
 ) -> Tiling:
@@ -141,6 +141,13 @@ def tile(
     tile is paid once to fill and drain a spatial pipeline. All terms are ceilings of the sizes, so the minimum
     over candidates never falls when a size grows.
     """
+    empty = gemm[0] == 0
+    if np.count_nonzero(empty) > 1:  # most operators are no contraction: one of them stands for all
+        taken = np.flatnonzero(~empty)
+        place = np.full(len(empty), len(taken))
+        place[taken] = np.arange(len(taken))
+        found = tile(gemm[:, [*taken, empty.argmax()]], tiles, splits, units, macs_per_s, k_step, fill_s)
+        return Tiling(*(getattr(found, name)[place] for name in Tiling.__struct_fields__))
     g, m, n, k = gemm
     tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
     split = np.array(splits, dtype=np.float64)[None, :, None]
