@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+import unicodedata
 from collections.abc import Iterable
 
 from hwexplorer.format import delta, quantity, safe, scale_for
@@ -14,27 +16,48 @@ def render(view: View, width: int = 0) -> str:
     """A view as text; `width` 0 drops no column."""
     if isinstance(view, Table):
         return table(view, width)
-    return prose(view) if isinstance(view, Text) else points(view)
+    return prose(view, width) if isinstance(view, Text) else points(view, width)
 
 
 def table(view: Table, width: int = 0) -> str:
     """Title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep`."""
     cells = [_column(column, index, view.rows) for index, column in enumerate(view.columns)]
-    widths = [max(map(len, column)) for column in cells]
+    widths = [max(map(_cells, column)) for column in cells]
     kept = _fit(view.columns, widths, width)
-    lines = [safe(view.title), ""] if view.title else []
+    lines = [*_wrap(safe(view.title), width), ""] if view.title else []
     for r in range(len(view.rows) + 1):
         parts = []
         for c in kept:
             text = cells[c][r]
             left = view.columns[c].role in ("text", "bar", "flag")
-            parts.append(text.ljust(widths[c]) if left else text.rjust(widths[c]))
+            space = " " * (widths[c] - _cells(text))
+            parts.append(text + space if left else space + text)
         lines.append("  ".join(parts).rstrip())
-    if view.footer or view.notes:
+    letters = [view.columns[c] for c in kept if view.columns[c].role == "flag" and view.columns[c].help]
+    below = [f"{column.title}: {column.help}" for column in letters]
+    below += [safe(line) for line in view.footer]
+    below += [f"! {safe(note)}" for note in view.notes]
+    if below:
         lines.append("")
-    lines.extend(safe(line) for line in view.footer)
-    lines.extend(f"! {safe(note)}" for note in view.notes)
-    return "\n".join(lines) + "\n"
+    for line in below:
+        lines.extend(_wrap(line, width))
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _cells(text: str) -> int:
+    """Columns that a terminal gives the text: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in ("W", "F")) for c in text)
+
+
+def _wrap(line: str, width: int, indent: str = "") -> list[str]:
+    """The line in pieces that fit, what follows the first indented by two more; in one piece where width is 0."""
+    if not width or len(indent + line) <= width:
+        return [indent + line]
+    return textwrap.wrap(
+        line, max(width, 20), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
+    )
 
 
 def _fit(columns: tuple[Column, ...], widths: list[int], width: int) -> list[int]:
@@ -61,8 +84,14 @@ def _column(column: Column, index: int, rows: tuple[Row, ...]) -> list[str]:
     if column.role == "quantity":
         return [column.title, *(quantity(value, column.unit) for value in numbers)]
     scale = scale_for(numbers, column.unit)
-    label = scale.label if scale.label not in ("", column.title) else ""
-    return [f"{column.title} {label}".strip(), *(scale.cell(value) for value in numbers)]
+    return [_header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
+
+
+def _header(title: str, label: str) -> str:
+    """Title and unit, each once: `Cum %` has its unit, `MMAC` its title, and a ratio needs none."""
+    if label == "x" or title.endswith(label):
+        return title
+    return label if label.endswith(title) else f"{title} {label}"
 
 
 def bar(fraction: float | None) -> str:
@@ -74,16 +103,18 @@ def _plain(value: Cell) -> str:
     return "" if value is None else str(value)
 
 
-def prose(view: Text) -> str:
-    lines = [safe(view.title), ""]
+def prose(view: Text, width: int = 0) -> str:
+    """Title and headed paragraphs."""
+    lines = [*_wrap(safe(view.title), width), ""]
     for heading, paragraph in view.sections:
-        lines.append(heading)
-        lines.extend(f"  {safe(line)}" for line in paragraph)
+        lines.append(safe(heading))
+        for line in paragraph:
+            lines.extend(_wrap(safe(line), width, "  "))
         lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
-def points(view: Plot) -> str:
+def points(view: Plot, width: int = 0) -> str:
     """A plot as the table of its points."""
     rows = tuple(_points(view))
     columns = (
@@ -92,7 +123,7 @@ def points(view: Plot) -> str:
         Column("x", view.x_title, view.x_unit, keep=0),
         Column("y", view.y_title, view.y_unit, keep=0),
     )
-    return table(Table(view.name, view.title, columns, rows, view.notes))
+    return table(Table(view.name, view.title, columns, rows, notes=view.notes), width)
 
 
 def _points(view: Plot) -> Iterable[Row]:

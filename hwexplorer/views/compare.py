@@ -5,7 +5,9 @@ from __future__ import annotations
 from analysis.compare import Comparison
 from analysis.compare import compare as compare_devices
 from analysis.compare import insights as find_insights
+from analysis.compare import recommendations as find_recommendations
 from analysis.estimate import Estimate
+from hardware.device import Device
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.format import delta
@@ -18,11 +20,13 @@ SUMMARY = (
     Column("energy", "Energy", "J", keep=1, help="of the whole batch"),
     Column("edp", "EDP", "Js", keep=2, help="energy per inference x latency"),
     Column("ratio", "EDP ratio", "x", keep=3, help="to the baseline"),
-    Column("throughput", "Inf/s", "1/s", keep=3),
+    Column("throughput", "Throughput", "1/s", keep=3, help="inferences per second"),
     Column("power", "Power", "W", keep=4, help="average over the inference"),
     Column("utilization", "Util", "%", keep=4, help="of the peak of the format that runs"),
     Column("memory", "Memory", "byte", keep=5, help="peak: weights and live activations"),
-    Column("bound", "Bound", role="flag", keep=2, help="compute, memory, launch or power bound, most of the time"),
+    Column(
+        "bound", "Bound", role="flag", keep=2, help="C compute, M memory, L launch, P power bound, most of the time"
+    ),
     Column("precision", "Runs", role="text", keep=5, help="the format most multiply-accumulates run in"),
     Column("band", "Latency band", role="text", keep=6),
     Column("energy_band", "Energy band", role="text", keep=6),
@@ -57,8 +61,34 @@ def compare(state: State, level: str = "summary") -> Table:
         Row(name, _cells(result, reference, level, against), kind=result.device.architecture, dim=not result.fits)
         for name, result in zip(state.devices, results, strict=True)
     )
-    marks = tuple(f"{result.device.name}: {mark}" for result in results for mark in result.marks)
-    return Table("compare", title(state), columns, rows, find_insights(results, reference), marks)
+    footer = (*_best(results), *find_insights(results, reference))
+    return Table("compare", title(state), columns, rows, footer, _marks(results))
+
+
+def _best(results: list[Estimate]) -> tuple[str, ...]:
+    """`best for energy, latency, throughput, balance: Google TPU v4; memory: ...`; nothing to say of one device."""
+    names = {result.device.key: label(result.device) for result in results}
+    aims: dict[str, list[str]] = {}
+    for aim, key in find_recommendations(results).items():
+        if key:
+            aims.setdefault(names[key], []).append(aim)
+    if len(results) < 2 or not aims:
+        return ()
+    return ("best for " + "; ".join(f"{', '.join(those)}: {name}" for name, those in aims.items()),)
+
+
+def _marks(results: list[Estimate]) -> tuple[str, ...]:
+    """What deviates from the request, each remark once with the devices it is true of."""
+    names: dict[str, list[str]] = {}
+    for result in results:
+        for mark in result.marks:
+            names.setdefault(mark, []).append(label(result.device))
+    return tuple(f"{', '.join(those)}: {mark}" for mark, those in names.items())
+
+
+def label(device: Device) -> str:
+    """Name of a device with its power mode."""
+    return f"{device.name} {device.power_mode}".rstrip()
 
 
 def title(state: State) -> str:
@@ -66,10 +96,20 @@ def title(state: State) -> str:
     model = engine.workload(state)
     macs = float((model.operators.macs @ model.at(batch=1)).sum())
     size = f", {state.image_size} px" if state.image_size else ""
-    return (
-        f"{model.name}{size}: {quantity(macs, 'MAC')}, {model.parameters / 1e6:.1f} M parameters; "
-        f"batch {state.batch}, {state.precision}, {state.execution}"
-    )
+    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {quantity(model.parameters, 'SI')} parameters; {words(state)}"
+
+
+def words(state: State) -> str:
+    """The scenario in words: `batch 8, fp16, auto`."""
+    layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
+    return f"batch {state.batch}, {state.precision}, {state.execution}{layout}"
+
+
+def place(state: State) -> str:
+    """What a node's figures are about: `layer1.0.conv1 of resnet18, batch 8, fp16, auto on Google TPU v4`."""
+    model = engine.workload(state).name
+    node = f"{state.at} of {model}" if state.at not in ("", "/", model) else model
+    return f"{node}, {words(state)} on {label(engine.device(state.on))}"
 
 
 def _pinned_edp(state: State) -> float:
@@ -79,7 +119,7 @@ def _pinned_edp(state: State) -> float:
 
 def _cells(result: Estimate, reference: Estimate, level: str, against: float) -> tuple[str | float | None, ...]:
     summary: tuple[str | float | None, ...] = (
-        result.device.name if not result.device.power_mode else f"{result.device.name} {result.device.power_mode}",
+        label(result.device),
         result.latency_s,
         result.energy_j,
         result.edp_js,
@@ -121,7 +161,7 @@ def verdict(state: State) -> str:
         return ""
     here, there = engine.result(state), engine.result(other)
     return (
-        f"{here.device.name} b{state.batch} vs {there.device.name} b{other.batch}: "
+        f"{label(here.device)} b{state.batch} vs {label(there.device)} b{other.batch}: "
         f"EDP {delta(here.edp_js / there.edp_js - 1)}, latency {delta(here.latency_s / there.latency_s - 1)}, "
         f"energy {delta(here.energy_j / there.energy_j - 1)}"
     )

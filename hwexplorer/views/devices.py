@@ -13,11 +13,12 @@ COLUMNS = (
     Column("name", "Name", role="text", keep=3),
     Column("architecture", "Arch", role="text", keep=1),
     Column("peak", "Peak", "FLOP/s", keep=1, help="dense peak of the fastest 16-bit or wider format"),
+    Column("peak_int8", "Int8", "FLOP/s", keep=3, help="dense peak in int8, a multiply-add being two operations"),
     Column("bandwidth", "Bandwidth", "byte/s", keep=2),
     Column("memory", "Memory", "byte", keep=3),
     Column("limit", "Limit", "W", keep=2, help="sustained power limit of the default mode"),
     Column("idle", "Idle", "W", keep=4),
-    Column("process", "nm", keep=5, role="number"),
+    Column("process", "nm", "count", keep=5),
     Column("modes", "Power modes", role="text", keep=5),
 )
 
@@ -42,6 +43,7 @@ def _row(device: Device) -> Row:
         device.name + ("" if device.file.is_silicon else " (design target)"),
         device.architecture.upper(),
         widest_peak(device),
+        max((value for (_, name), value in device.peaks.items() if name == "int8"), default=None),
         device.memory_bandwidth,
         device.memory_bytes,
         device.power_limit_w,

@@ -7,6 +7,7 @@ from analysis.events import report as event_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State
+from hwexplorer.views.compare import place
 from hwexplorer.views.plain import Column, Row, Table
 
 COLUMNS = (
@@ -40,8 +41,7 @@ def events(state: State) -> Table:
         f" = node ({quantity(sum(row.energy_j for row in found.events), 'J', 4)})",
         f"overhead {found.overhead_j / found.total_j if found.total_j else 0:.0%}; {rates}",
     )
-    node = state.at or engine.workload(state).name
-    return Table("events", f"{node} on {engine.device(state.on).name}", COLUMNS, tuple(rows), footer)
+    return Table("events", place(state), COLUMNS, tuple(rows), footer)
 
 
 def _category(name: str, members: list[EventRow], total: float) -> Row:

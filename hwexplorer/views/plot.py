@@ -8,6 +8,7 @@ from analysis.estimate import Estimate
 from analysis.tree import operators_of
 from hwexplorer import engine
 from hwexplorer.state import State
+from hwexplorer.views.compare import label
 from hwexplorer.views.plain import Plot, Series
 
 
@@ -34,7 +35,7 @@ def roofline(state: State) -> Plot:
     note = f"ridge {ridge:.0f} FLOP/byte; {_left(intensity, ridge)} of {len(shown)} kernels lie left of it"
     return Plot(
         "plot",
-        f"Roofline of {result.workload.name} on {result.device.name}",
+        f"Roofline of {result.workload.name} on {label(result.device)}",
         "FLOP per DRAM byte",
         "FLOP/s",
         "FLOP/byte",

@@ -10,7 +10,7 @@ from analysis.tree import tree as tree_figures
 from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
-from hwexplorer.views.compare import FLAGS, title
+from hwexplorer.views.compare import FLAGS, label, title
 from hwexplorer.views.plain import Cell, Column, Row, Table
 
 COLUMNS = (
@@ -62,10 +62,11 @@ def tree(state: State) -> Table:
         msgspec.structs.replace(column, title=METRIC_TITLE[state.metric]) if column.key == "bar" else column
         for column in COLUMNS
     )
-    footer = f"{len(parts.id)} subgraphs, {len(ops.path)} operators, {result.demand.n_kernels} kernels"
+    counts = ((len(parts.id), "subgraph"), (len(ops.path), "operator"), (result.demand.n_kernels, "kernel"))
+    footer = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
     return Table(
         "tree",
-        f"{title(state)} on {result.device.name}",
+        f"{title(state)} on {label(result.device)}",
         columns if deltas is None else (*columns, DELTA),
         tuple(rows),
         (footer, _pareto(figures.subgraphs.share)),
@@ -86,7 +87,7 @@ def subtree(state: State) -> Table:
     depth = whole.rows[first].depth
     end = next((i for i in range(first + 1, len(keys)) if whole.rows[i].depth <= depth), len(keys))
     rows = tuple(msgspec.structs.replace(row, depth=row.depth - depth) for row in whole.rows[first:end])
-    return msgspec.structs.replace(whole, rows=rows)
+    return msgspec.structs.replace(whole, rows=rows, footer=("shares and running shares are of the whole model",))
 
 
 def _name(subgraph: str, members: int) -> str:
@@ -102,7 +103,10 @@ def _leaf(key: str, kind: str) -> str:
 def _pareto(share: Floats) -> str:
     ordered = np.cumsum(np.sort(share)[::-1])
     half, most = (int(np.searchsorted(ordered, part - 1e-12)) + 1 for part in (0.5, 0.8))
-    return f"{half} of {len(share)} subgraphs make 50 % of the EDP, {most} make 80 %"
+    if len(share) == 1:
+        return "one subgraph makes all of the EDP"
+    verb = "makes" if half == 1 else "make"
+    return f"{half} of {len(share)} subgraphs {verb} 50 % of the EDP, {most} make 80 %"
 
 
 def _shares(figures: Tree, metric: str) -> tuple[Floats, Floats]:

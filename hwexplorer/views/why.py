@@ -13,7 +13,7 @@ from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State
-from hwexplorer.views.compare import band, verdict
+from hwexplorer.views.compare import band, place, verdict
 from hwexplorer.views.plain import Text
 
 TOP = 6
@@ -36,7 +36,7 @@ def why(state: State) -> Text:
     if result.marks:
         sections.append(("Marks", result.marks))
     sections.append(("Largest events, with their sources", _sources(result, state.at)))
-    return Text("why", f"{state.at or result.workload.name} on {result.device.name}", tuple(sections))
+    return Text("why", place(state), tuple(sections))
 
 
 def _reason(figures: Tree, kind: str, index: int) -> str:
@@ -150,7 +150,7 @@ def _edp(figures: Tree, i: int) -> tuple[str, ...]:
 def _sources(result: Estimate, path: str) -> tuple[str, ...]:
     rows = sorted(event_report(result, path).events, key=lambda row: -row.energy_j)[:TOP]
     return tuple(
-        f"{row.fraction:4.0%} {row.category}.{row.event}: {_count(row.count)} {row.unit} x "
+        f"{row.fraction:4.0%} {row.category}.{row.event}: {_count(row.count, row.unit)} x "
         f"{quantity(row.coefficient_j, 'J')} "
         f"({row.coefficient_low_j / row.coefficient_j:.2g}-{row.coefficient_high_j / row.coefficient_j:.2g}x) "
         f"[{row.quality}: {row.source}]"
@@ -159,8 +159,8 @@ def _sources(result: Estimate, path: str) -> tuple[str, ...]:
     )
 
 
-def _count(value: float) -> str:
-    return f"{value:.3g}" if value >= 1e6 else f"{value:,.4g}"
+def _count(value: float, unit: str) -> str:
+    return _s(value) if unit == "s" else f"{quantity(value, 'SI')} {unit}"
 
 
 def _s(value: float) -> str:
