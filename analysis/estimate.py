@@ -10,6 +10,7 @@ from analysis.memory import Memory, memory
 from analysis.partition import Partition, partition
 from analysis.scenario import Scenario
 from analysis.workload.workload import Floats, Workload
+from analysis.workspace import applies as workspace_applies
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
 from hardware.events import EVENTS, Event
@@ -90,7 +91,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     run = execute(asked, device, runs, execution, scenario.layout)
     latency = float(run.kernel_s.sum())
     energy = float(run.energy_j.sum())
-    held = memory(workload, scenario.batch, runs.element_bytes, execution)
+    with_workspace = workspace_applies(device.architecture, execution)
+    held = memory(workload, scenario.batch, runs.element_bytes, execution, with_workspace)
     marks = _relevant_marks(runs, asked)
     if held.peak_bytes > device.memory_bytes:
         marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")

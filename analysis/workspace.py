@@ -1,0 +1,78 @@
+"""Scratch memory that libraries take beside the tensors of the graph.
+
+Known for one library: PyTorch eager on CPU, fp32. Its convolutions run in oneDNN, which reorders its operands into
+blocked layouts of its own and the result back; max pooling keeps the positions of its maxima (int64) even where
+nobody asks for them. The rule was read off the profiler's allocator events of 17 torchvision models at batch 4
+(torch 2.13, CPU) and is held against others by tests/analysis_reports/test_memory_measured.py. Where no rule is
+known (GPU libraries choose theirs at run time, compiled programs plan theirs) none is counted, and reports say so.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.workload.workload import INPUT, WEIGHT, Floats, Workload
+
+SOURCE = (
+    "oneDNN reorders: max(input in blocked layout unless it is an image of up to 3 channels, plus weights; output); "
+    "max pooling: int64 positions; read off PyTorch's allocator events on CPU"
+)
+_INDEX_BYTES = 8  # int64, whatever the precision
+_PLAIN_CHANNELS = 3  # oneDNN reads an image of so few channels as it is
+_REORDERED = ("conv", "depthwise_conv", "conv_transpose")
+
+
+class _Sizes(msgspec.Struct, frozen=True):
+    """Elements as coefficients, each (n, m); zero where an operator takes none."""
+
+    reordered: Floats
+    weights: Floats
+    output: Floats
+    positions: Floats
+
+
+def applies(architecture: str, execution: str) -> bool:
+    """Whether the rule holds: eager execution on a CPU."""
+    return architecture == "cpu" and execution == "eager"
+
+
+def workspace(workload: Workload, batch: int, element_bytes: float) -> Floats:
+    """Scratch bytes of each operator while it runs, shape (n,), under PyTorch eager on a CPU."""
+    sizes, point = _sizes(workload), workload.at(batch=batch)
+    operands = (sizes.reordered + sizes.weights) @ point
+    scratch: Floats = np.maximum(operands, sizes.output @ point) * element_bytes
+    scratch += sizes.positions @ point * _INDEX_BYTES
+    return scratch
+
+
+def _sizes(workload: Workload) -> _Sizes:
+    cached: _Sizes | None = workload.__dict__.get("_workspace")
+    if cached is None:
+        cached = _collect(workload)
+        workload.__dict__["_workspace"] = cached
+    return cached
+
+
+def _collect(workload: Workload) -> _Sizes:
+    ops, tensors = workload.operators, workload.tensors
+    reordered, weights, output, positions = (np.zeros((workload.n_operators, len(workload.monomials))) for _ in "iwop")
+    is_image = all(len(spec.shape) == 4 and _channels(spec.shape[1]) <= _PLAIN_CHANNELS for spec in workload.inputs)
+    for i, kind in enumerate(ops.kind):
+        result = tensors.numel[ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]].sum(axis=0)
+        if kind == "max_pool":
+            positions[i] = result
+        if kind not in _REORDERED:
+            continue
+        output[i] = result
+        for e in range(ops.in_ptr[i], ops.in_ptr[i + 1]):
+            t = ops.in_tensor[e]
+            if tensors.role[t] == WEIGHT:
+                weights[i] += ops.in_numel[e]
+            elif not (is_image and tensors.role[t] == INPUT):
+                reordered[i] += ops.in_numel[e]
+    return _Sizes(reordered, weights, output, positions)
+
+
+def _channels(size: int | str) -> float:
+    return size if isinstance(size, int) else np.inf
