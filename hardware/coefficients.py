@@ -110,14 +110,14 @@ def _macro_bytes(device: Device, name: str) -> float:
     """Capacity of the macro an access touches: a bank or slice, not the sum over the die."""
     rules = {
         "l1_bytes_per_unit": lambda: device.l1_bytes_per_unit,
-        "l2_bytes_each": lambda: device.l2_bytes / device.units,
+        "l2_bytes_each": lambda: device.l2_bytes / device.file.facts["units"].value,
         "shared_bank": lambda: device.l1_bytes_per_unit / 32,
         "last_level": lambda: device.last_level_bytes / 32,
         "fifo": lambda: device.array_rows * device.array_columns * 4,
         "accumulator": lambda: device.array_columns * 4096 * 4,
         "vector_memory": lambda: device.vector_memory_bytes_per_unit / 16,
         "tile_memory": lambda: device.tile_memory_bytes,
-        "memory_tile": lambda: device.scratchpad_bytes / device.units,
+        "memory_tile": lambda: device.scratchpad_bytes / device.file.facts["units"].value,
     }
     return rules[name]()
 
@@ -176,8 +176,9 @@ def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 def _clock(device: Device, _event: Event) -> tuple[Triple, str, str]:
     fact = device.facts["active_w"]
-    # Energy per cycle belongs to the device, not to the clock of a power mode.
-    per_cycle = fact.value / (device.units * device.file.facts["clock_hz"].value)
+    # Energy per cycle belongs to the device, not to the clock and the units of a power mode.
+    whole = device.file.facts
+    per_cycle = fact.value / (whole["units"].value * whole["clock_hz"].value)
     low = (fact.low or fact.value * 0.6) / fact.value
     high = (fact.high or fact.value * 1.5) / fact.value
     source = f"active_w {fact.value:g} W over units x clock; {fact.source}"
