@@ -1,0 +1,145 @@
+"""The taxonomies: complete, unique, priced everywhere, and never an event that is always zero."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from analysis.estimate import Estimate, estimate
+from analysis.scenario import Scenario
+from analysis.workload import store
+from hardware.coefficients import coefficients
+from hardware.device import CLASSES, load, load_all
+from hardware.events import EVENTS, INDEX
+from hardware.plan import plan
+from hardware.precision import PRECISIONS
+
+# Design, section 5: events and categories at least.
+MINIMA = {"cpu": (20, 5), "gpu": (30, 7), "tpu": (20, 6), "kpu": (25, 8)}
+DEVICES = [device.id for device in load_all()[0]]
+
+
+@pytest.mark.parametrize("architecture", MINIMA)
+def test_taxonomy_is_complete(architecture: str) -> None:
+    table = EVENTS[architecture]
+    events, categories = MINIMA[architecture]
+    assert len(table) >= events
+    assert len({event.category for event in table}) >= categories
+    labels = [f"{event.category}.{event.name}" for event in table]
+    assert len(set(labels)) == len(labels)
+    assert INDEX[architecture] == {label: i for i, label in enumerate(labels)}
+    assert {event.component for event in table} == {"compute", "memory", "static"}
+    assert any(event.is_overhead for event in table)
+    names = {event.name for event in table}
+    assert {"dram_read", "dram_write"} <= names, "reads and writes apart"
+    assert [event.component for event in table[-2:]] == ["static", "static"]
+    assert all(event.component != "static" for event in table[:-2])
+
+
+def test_reads_and_writes_are_apart() -> None:
+    for table in EVENTS.values():
+        for event in (event for event in table if event.component == "memory"):
+            for one, other in (("read", "write"), ("load", "store")):
+                if event.name.endswith(f"_{one}") or event.name == one:
+                    twin = event.name.removesuffix(one) + other
+                    assert any(e.name == twin and e.category == event.category for e in table), event
+
+
+def cases(architecture: str) -> list[Estimate]:
+    device = load(CLASSES[architecture])
+    return [
+        estimate(store.load(model), device, Scenario(8, precision, mode))
+        for model in ("mobilenet_v2", "transformer_block")
+        for precision in PRECISIONS
+        for mode in ("eager", "fused")
+    ]
+
+
+@pytest.mark.parametrize("architecture", MINIMA)
+def test_no_event_is_always_zero(architecture: str) -> None:
+    counts = np.stack([result.run.counts.sum(axis=1) for result in cases(architecture)])
+    assert (counts >= 0).all()
+    assert np.isfinite(counts).all()
+    never = [label for label, row in INDEX[architecture].items() if counts[:, row].max() == 0]
+    assert not never
+
+
+@pytest.mark.parametrize("architecture", MINIMA)
+def test_no_event_is_paid_twice(architecture: str) -> None:
+    """No two events of one category have the same counts and price source in every case; except that every
+    token that enters the network of a KPU leaves it."""
+    results = cases(architecture)[::4] + cases(architecture)[1::4]
+    counts = np.concatenate([result.run.counts for result in results], axis=1)
+    rows = results[0].run.prices.rows
+    table = EVENTS[architecture]
+    twins = {("token_injection", "token_extraction")}
+    for i in range(len(table) - 2):
+        for j in range(i + 1, len(table) - 2):
+            pair = (rows[i].event, rows[j].event)
+            same = np.array_equal(counts[i], counts[j]) and table[i].category == table[j].category
+            priced = (table[i].family, table[i].argument) == (table[j].family, table[j].argument)
+            assert not (same and priced) or pair in twins, pair
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_every_event_of_every_device_has_a_sourced_price(name: str) -> None:
+    device = load(name)
+    for precision in PRECISIONS:
+        prices = coefficients(device, plan(device, precision))
+        assert len(prices.rows) == len(EVENTS[device.architecture])
+        assert (prices.low <= prices.value).all(), precision
+        assert (prices.value <= prices.high).all(), precision
+        assert (prices.low >= 0).all()
+        assert (prices.value > 0).all()
+        for row, event in zip(prices.rows, EVENTS[device.architecture], strict=True):
+            assert row.source, row
+            assert row.quality in ("data sheet", "published", "fitted", "assumed", "derived", "design target"), row
+            assert row.unit == event.count
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_prices_are_ordered_as_physics_orders_them(name: str) -> None:
+    """A byte of DRAM costs more than a byte of any on-chip memory; wider products cost more than narrower."""
+    device = load(name)
+    prices = coefficients(device, plan(device, "fp32"))
+    table = EVENTS[device.architecture]
+    dram = max(v for v, e in zip(prices.value, table, strict=True) if e.family == "dram")
+    for value, event in zip(prices.value, table, strict=True):
+        if "sram" in event.family and device.memory_technology != "none":
+            assert value < dram, f"{event.name} {value:.3g} J/byte, DRAM {dram:.3g}"
+    macs = [
+        coefficients(device, plan(device, precision)).value[
+            [i for i, e in enumerate(table) if e.family in ("mac", "tensor_mac") and e.argument == "matrix"]
+        ]
+        for precision in ("fp32", "bf16", "int8")
+    ]
+    for wide, narrow in pairwise(macs):
+        assert (narrow <= wide * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
+    device = load(name)
+    prices = coefficients(device, plan(device, "fp32"))
+    assert prices.value[-2:].sum() == pytest.approx(device.idle_w)
+    cycle = INDEX[device.architecture]["clock.unit_cycles"]
+    stated = device.file.facts
+    full = prices.value[cycle] * stated["units"].value * stated["clock_hz"].value
+    assert full == pytest.approx(device.active_w)
+    assert device.idle_w + device.active_w < device.power_limit_w, "idling at full clock leaves nothing for work"
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_slower_power_mode_never_makes_an_event_dearer(name: str) -> None:
+    """Fewer units and lower clocks: an event costs as much as before, or less where the voltage falls too."""
+    device = load(name)
+    table = EVENTS[device.architecture]
+    fixed = [i for i, event in enumerate(table) if event.component != "static"]
+    base = coefficients(device, plan(device, "fp16")).value[fixed]
+    for mode in device.file.power_modes:
+        here = load(f"{name}:{mode}")
+        if here.clock_hz <= device.clock_hz:
+            moved = coefficients(here, plan(here, "fp16")).value[fixed]
+            assert (moved <= base * (1 + 1e-9)).all(), [table[i].name for i in np.flatnonzero(moved > base)]

@@ -1,0 +1,110 @@
+"""Precision plans: every request resolves on every device, and what deviates from it is marked."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardware.coefficients import coefficients
+from hardware.device import load, load_all
+from hardware.errors import RequestError
+from hardware.plan import Plan, plan
+from hardware.precision import PRECISIONS, STORED_BYTES
+
+DEVICES = [device.id for device in load_all()[0]]
+
+
+def deviates(result: Plan) -> bool:
+    """tf32 is a multiplier format: its tensors are fp32 and that is no deviation."""
+    stored = "fp32" if result.requested == "tf32" else result.requested
+    return (result.stored, result.convolution[1], result.contraction[1]) != (stored, result.requested, result.requested)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_every_precision_resolves_to_something_the_device_has(name: str) -> None:
+    device = load(name)
+    for precision in PRECISIONS:
+        result = plan(device, precision)
+        for unit, format_ in (result.convolution, result.contraction):
+            assert (unit, format_) in device.peaks, f"{precision} runs on {unit}:{format_}, which {name} lacks"
+        assert ("vector", result.vector) in device.peaks
+        assert result.element_bytes == STORED_BYTES[result.stored]
+        assert result.stored != "tf32", "a multiplier format is no storage format"
+        assert result.requested == precision
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
+    device = load(name)
+    for precision in PRECISIONS:
+        result = plan(device, precision)
+        assert bool(result.marks) == deviates(result), (precision, result)
+        text = " ".join(result.marks)
+        assert "\n" not in text
+        for format_ in {result.convolution[1], result.contraction[1]} - {precision}:
+            assert format_ in text, f"{name} {precision}: the mark does not name {format_}: {text}"
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_matrix_unit_is_priced_in_one_format(name: str) -> None:
+    """The plan prices all matrix work in one format, so convolutions and products must agree where both use it."""
+    device = load(name)
+    for precision in PRECISIONS:
+        result = plan(device, precision)
+        formats = {f for unit, f in (result.convolution, result.contraction) if unit == "matrix"}
+        assert formats <= {result.matrix}, (precision, formats)
+        assert (coefficients(device, result).value > 0).all(), precision
+
+
+def test_pytorch_defaults_on_h100() -> None:
+    result = plan(load("h100_sxm"), "fp32")
+    assert result.convolution == ("matrix", "tf32")
+    assert result.contraction == ("vector", "fp32")
+    assert result.stored == "fp32"
+    assert result.marks == (
+        "fp32: convolutions run as tf32, matrix products as fp32 (PyTorch's default on Ampere and newer: "
+        "convolutions in TF32, matrix products in FP32)",
+    )
+    assert plan(load("h100_sxm"), "tf32").marks == ()
+    assert plan(load("h100_sxm"), "tf32").contraction == ("matrix", "tf32")
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "stored", "contraction"),
+    [
+        ("xeon_8490h", "bf16", "bf16", ("matrix", "bf16")),  # AMX
+        ("xeon_8490h", "fp16", "fp16", ("vector", "fp16")),  # AVX512-FP16; AMX-FP16 came later
+        ("xeon_8490h", "fp8", "bf16", ("matrix", "bf16")),
+        ("xeon_8490h", "int4", "int8", ("matrix", "int8")),
+        ("h100_sxm", "fp8", "fp8", ("matrix", "fp8")),
+        ("h100_sxm", "int4", "int8", ("matrix", "int8")),  # Hopper dropped int4
+        ("tpu_v4", "fp32", "fp32", ("matrix", "bf16")),  # XLA's default
+        ("tpu_v4", "fp16", "bf16", ("matrix", "bf16")),
+        ("tpu_v4", "fp8", "bf16", ("matrix", "bf16")),
+        ("kpu_t256", "int4", "int4", ("matrix", "int4")),
+        ("kpu_t256", "fp16", "bf16", ("matrix", "bf16")),
+    ],
+)
+def test_known_plans(name: str, precision: str, stored: str, contraction: tuple[str, str]) -> None:
+    result = plan(load(name), precision)
+    assert (result.stored, result.contraction) == (stored, contraction)
+
+
+@pytest.mark.parametrize(("wrong", "near"), [("fp61", "fp16"), ("int88", "int8"), ("bf-16", "bf16"), ("FP3", "fp32")])
+def test_unknown_precision_names_the_nearest(wrong: str, near: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        plan(load("h100_sxm"), wrong)
+    message = str(raised.value)
+    assert "\n" not in message
+    assert near in message
+    assert all(precision in message for precision in PRECISIONS)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_the_plan_takes_the_faster_unit(name: str) -> None:
+    """A format that both units have runs on the matrix unit; nowhere is that the slower one."""
+    device = load(name)
+    for precision in PRECISIONS:
+        stated = device.file.runs.get(precision, {})
+        unit, format_ = plan(device, precision).contraction
+        if "contraction" not in stated and unit == "matrix":
+            assert device.peaks[unit, format_] >= device.peaks.get(("vector", format_), 0.0), precision
