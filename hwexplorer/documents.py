@@ -20,6 +20,7 @@ from hwexplorer.state import format as format_state
 from hwexplorer.views import compare as compare_view
 from hwexplorer.views import events as events_view
 from hwexplorer.views import plot as plot_view
+from hwexplorer.views import reports
 from hwexplorer.views import why as why_view
 
 
@@ -117,4 +118,5 @@ DOCUMENTS: dict[str, Callable[[State], Any]] = {
     "events": events,
     "why": lambda state: view(state, "why"),
     "plot": lambda state: view(state, "plot"),
+    **reports.documents(),
 }

@@ -7,13 +7,15 @@ import io
 
 from hwexplorer.export.text import _column
 from hwexplorer.format import safe
-from hwexplorer.views.plain import Cell, Plot, Table, Text, View
+from hwexplorer.views.plain import Cell, Plot, Report, Table, Text, View
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def as_csv(view: View) -> str:
-    """One header line, one line per row (point, paragraph), numbers in SI units."""
+def as_csv(view: View | Report) -> str:
+    """One header line, one line per row (point, paragraph), numbers in SI units; of a report its main table."""
+    if isinstance(view, Report):
+        return as_csv(view.parts[view.main])
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if isinstance(view, Table):
@@ -43,8 +45,12 @@ def inert(value: Cell) -> Cell:
     return value
 
 
-def as_markdown(view: View) -> str:
-    """A Markdown table, or headed lists."""
+def as_markdown(view: View | Report) -> str:
+    """A Markdown table, or headed lists; the parts of a report a level below its title."""
+    if isinstance(view, Report):
+        parts = ["\n".join("#" + line if line.startswith("#") else line for line in as_markdown(part).split("\n"))
+                 for part in view.parts]  # fmt: skip
+        return "\n".join([f"# {_md(view.title)}\n", *parts])
     if isinstance(view, Text):
         parts = [f"# {_md(view.title)}"]
         for heading, lines in view.sections:

@@ -12,10 +12,10 @@ from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.text import render as as_text
 from hwexplorer.state import State
-from hwexplorer.views import compare, devices, events, models, plot, tree, why
-from hwexplorer.views.plain import View
+from hwexplorer.views import compare, devices, events, models, plot, reports, tree, why
+from hwexplorer.views.plain import Report, View
 
-VIEWS: dict[str, Callable[[State], View]] = {
+VIEWS: dict[str, Callable[[State], View | Report]] = {
     "models": models.models,
     "devices": lambda _state: devices.devices(),
     "compare": compare.compare,
@@ -23,6 +23,7 @@ VIEWS: dict[str, Callable[[State], View]] = {
     "events": events.events,
     "why": why.why,
     "plot": plot.plot,
+    **reports.views(),
 }
 
 
@@ -35,7 +36,7 @@ def render(state: State, view: str, form: str, width: int = 0) -> str:
     return plain(VIEWS[view](state), form, width)
 
 
-def plain(built: View, form: str, width: int = 0) -> str:
+def plain(built: View | Report, form: str, width: int = 0) -> str:
     """A built view in one of the formats for people and spreadsheets."""
     if form == "csv":
         return as_csv(built)

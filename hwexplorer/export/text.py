@@ -7,13 +7,17 @@ import unicodedata
 from collections.abc import Iterable
 
 from hwexplorer.format import delta, quantity, safe, scale_for
-from hwexplorer.views.plain import Cell, Column, Plot, Row, Table, Text, View
+from hwexplorer.views.plain import Cell, Column, Plot, Report, Row, Table, Text, View
 
 BAR = 12
 
 
-def render(view: View, width: int = 0) -> str:
+def render(view: View | Report, width: int = 0) -> str:
     """A view as text; `width` 0 drops no column."""
+    if isinstance(view, Report):
+        return "\n".join(
+            ["\n".join(_wrap(safe(view.title), width)) + "\n", *(render(part, width) for part in view.parts)]
+        )
     if isinstance(view, Table):
         return table(view, width)
     return prose(view, width) if isinstance(view, Text) else points(view, width)

@@ -89,3 +89,13 @@ class Plot(msgspec.Struct, frozen=True):
 
 
 View = Table | Text | Plot
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Several views under one title, read from top to bottom. `main` is the one that a format of a single table
+    (CSV) carries: the detailed rows."""
+
+    name: str
+    title: str
+    parts: tuple[View, ...]
+    main: int = -1
