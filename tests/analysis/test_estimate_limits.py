@@ -1,0 +1,104 @@
+"""The peak that a large product reaches, the bands, and a few wide envelopes from published figures."""
+
+from __future__ import annotations
+
+import grid
+import pytest
+
+from analysis.reason import operator_reason
+from analysis.tree import tree
+from hardware.demand import OpClass
+from hardware.device import Device
+from hardware.plan import plan
+
+
+def fastest_native(on: Device) -> str:
+    """The precision whose products run at the highest peak, as asked."""
+    native = [p for p in grid.PRECISIONS if plan(on, p).contraction[1] == p]
+    return max(native, key=lambda p: on.peaks[plan(on, p).contraction])
+
+
+@pytest.mark.parametrize("on", grid.catalogue(), ids=lambda on: on.key)
+def test_large_product_reaches_half_the_peak_or_says_why_not(on: Device) -> None:
+    precision = fastest_native(on)
+    peak = on.peaks[plan(on, precision).contraction]
+    result = grid.run(grid.toy_gemm(8192, 8192, 8192), on, 1, precision)
+    reached = 2.0 * 8192.0**3 / result.latency_s / peak
+    assert reached <= 1.0
+    assert result.utilization == pytest.approx(reached, rel=1e-6)
+    reason = operator_reason(tree(result), 0)
+    if reached < 0.5:
+        assert result.bound in ("power", "memory"), reason
+        assert f"{result.bound} bound" in reason
+        if result.bound == "power":
+            assert "throttled" in reason
+            assert result.average_power_w == pytest.approx(on.power_limit_w, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_default_devices_reach_half_their_peak_unless_power_limits(name: str) -> None:
+    result = grid.run(grid.toy_gemm(8192, 8192, 8192), name, 1, fastest_native(grid.device(name)))
+    assert result.bound == "power" or 0.5 <= result.utilization <= 1.0
+
+
+@pytest.mark.parametrize("name", grid.representatives())
+def test_bands_contain_the_nominal(name: str) -> None:
+    for model in ("resnet50", "vit_b_16", "mobilenet_v2", "conv2d"):
+        for precision in grid.distinct_precisions(grid.device(name)):
+            for batch in (1, 64):
+                for mode in grid.MODES:
+                    result = grid.run(model, name, batch, precision, mode)
+                    low, high = result.latency_band_s
+                    assert 0 < low <= result.latency_s * (1 + 1e-12)
+                    assert result.latency_s <= high * (1 + 1e-12)
+                    below, above = result.energy_band_j
+                    assert 0 < below < result.energy_j < above
+                    ends = result.run.kernel_ends_s
+                    assert (ends[0] <= result.run.kernel_s * (1 + 1e-12)).all(), "fast end of a kernel"
+                    assert (result.run.kernel_s <= ends[1] * (1 + 1e-12)).all(), "slow end of a kernel"
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_the_fast_end_of_the_band_is_inside_physics_too(name: str) -> None:
+    for model in ("resnet50", "vit_b_16"):
+        for precision in ("fp32", "bf16", "int8"):
+            result = grid.run(model, name, 64, precision, "fused")
+            moved = grid.per_kernel(result, grid.dram_bytes(result))
+            fast = result.run.kernel_ends_s[0]
+            assert (moved <= result.device.memory_bandwidth * fast * (1 + 1e-9)).all()
+            macs = grid.per_kernel(result, result.demand.macs * result.run.mapping.on_matrix)
+            peak = max(result.device.peaks.values())
+            assert (2.0 * macs <= peak * fast * (1 + 1e-9)).all()
+
+
+# Measured or published; [least, most] a factor of about three around it, so that a wrong unit, peak or
+# precision fails and a refit does not. Milliseconds, or inferences per second.
+ENVELOPES = [
+    # NVIDIA DeepLearningExamples, A100: ResNet-50 fp16 inference about 2,900 images/s in PyTorch, batch 256.
+    ("resnet50", "a100_sxm4_80gb", 256, "fp16", "eager", "throughput", 1_000, 12_000),
+    # MLPerf Inference closed, datacentre offline: 88,000 (H100 SXM) and 38,000 (A100) images/s of ResNet-50 in int8.
+    ("resnet50", "h100_sxm", 256, "int8", "fused", "throughput", 30_000, 150_000),
+    # PyTorch eager on H100: about 60 kernels of ResNet-18 at 6 to 25 us of dispatch each.
+    ("resnet18", "h100_sxm", 1, "fp32", "eager", "latency", 0.4e-3, 2.5e-3),
+    # 60 cores, 11 TFLOP/s of fp32: ResNet-50 at batch 1 takes 3 to 12 ms in PyTorch.
+    ("resnet50", "xeon_8490h", 1, "fp32", "eager", "latency", 1.5e-3, 15e-3),
+    # TPU v4, about 275 TFLOP/s of bf16 and 4.1 GMAC an image: between 10 and 60 % of peak in MLPerf.
+    ("resnet50", "tpu_v4", 256, "bf16", "fused", "throughput", 3_000, 25_000),
+]
+
+
+@pytest.mark.parametrize(("model", "name", "batch", "precision", "mode", "what", "least", "most"), ENVELOPES)
+def test_envelopes(
+    model: str, name: str, batch: int, precision: str, mode: str, what: str, least: float, most: float
+) -> None:
+    result = grid.run(model, name, batch, precision, mode)
+    value = result.latency_s if what == "latency" else result.throughput_per_s
+    assert least <= value <= most
+
+
+def test_depthwise_never_runs_on_tensor_cores() -> None:
+    result = grid.run("mobilenet_v2", "h100_sxm", 64, "fp16")
+    depthwise = result.demand.op_class == OpClass.DEPTHWISE
+    assert depthwise.sum() == 17
+    assert not result.run.mapping.on_matrix[depthwise].any()
+    assert result.run.utilization[result.demand.kernel[depthwise]].max() < 0.5

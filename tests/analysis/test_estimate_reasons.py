@@ -1,0 +1,156 @@
+"""Reasons: one line each, with the numbers of the figures beside them; and nodes found by name."""
+
+from __future__ import annotations
+
+import re
+
+import grid
+import pytest
+
+from analysis.estimate import Estimate
+from analysis.reason import kernel_reason, model_reason, operator_reason, subgraph_reason
+from analysis.tree import find, node, operators_of, tree
+from hardware.errors import RequestError
+from hardware.execute import BOUNDS
+from hardware.quantity import quantity
+
+MODELS = ("resnet18", "mobilenet_v2", "swin_t", "convnext_tiny", "inception_v3", *grid.BLOCKS)
+
+
+@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("name", grid.representatives())
+def test_every_node_has_a_one_line_reason(name: str, mode: str) -> None:
+    for model in MODELS:
+        result = grid.run(model, name, 8, "int8", mode)
+        figures = tree(result)
+        reasons = [operator_reason(figures, i) for i in range(result.workload.n_operators)]
+        reasons += [subgraph_reason(figures, s) for s in range(len(result.partition.id))]
+        reasons.append(model_reason(result))
+        for reason in reasons:
+            assert reason.strip() == reason
+            assert reason
+            assert "\n" not in reason
+            assert not re.search(r"\b(nan|inf|None|True|False)\b", reason), reason
+            assert "{" not in reason
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_numbers_in_a_kernel_reason_are_those_of_the_kernel(name: str) -> None:
+    seen = set()
+    for model, batch, precision in (("resnet18", 1, "fp32"), ("vit_b_16", 64, "bf16"), ("mobilenet_v2", 512, "int8")):
+        for mode in grid.MODES:
+            result = grid.run(model, name, batch, precision, mode)
+            run = result.run
+            for k in range(result.demand.n_kernels):
+                reason, bound = kernel_reason(result, k), BOUNDS[run.bound[k]]
+                seen.add(bound)
+                assert reason.startswith(f"{bound} bound")
+                if bound == "power":
+                    assert quantity(result.device.power_limit_w, "W") in reason
+                    assert quantity(run.kernel_s[k], "s") in reason
+                    assert run.kernel_s[k] > run.unthrottled_s[k]
+                elif bound == "launch":
+                    assert quantity(run.busy_s[k], "s") in reason
+                    assert run.overhead_s[k] >= max(run.kernel_compute_s[k], run.kernel_memory_s[k])
+                else:
+                    assert quantity(run.kernel_compute_s[k], "s") in reason
+                    assert quantity(run.kernel_memory_s[k], "s") in reason
+                    larger = run.kernel_compute_s[k] > run.kernel_memory_s[k]
+                    assert larger == (bound == "compute"), "the larger term is named as the bound"
+                    assert f"{run.utilization[k]:.0%}" in reason
+    assert len(seen) >= 3, seen
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_mapping_sentences_count_what_ran(name: str) -> None:
+    result = grid.run("resnet50", name, 8, "fp16")
+    figures = tree(result)
+    for i, kind in enumerate(result.workload.operators.kind):
+        sentence = operator_reason(figures, i)
+        if kind == "conv":
+            g, m, n, k = (round(float(x)) for x in result.demand.gemm[:, i])
+            assert g == 1
+            assert f"{m:,} x {n:,} x {k:,} product" in sentence
+        if result.demand.macs[i] > 0:
+            tiling = result.run.mapping.tiling
+            assert f"{tiling.blocks[i]:,.0f} " in sentence
+            assert result.plan.matrix in sentence or result.plan.vector_mac in sentence
+            assert 1 <= tiling.units[i] <= total_units(result)
+            assert tiling.waves[i] * total_units(result) >= tiling.blocks[i]
+
+
+def total_units(result: Estimate) -> float:
+    device = result.device
+    return device.units * (device.arrays_per_unit if device.architecture == "tpu" else 1.0)
+
+
+def test_separate_and_fused_are_told_apart() -> None:
+    eager, fused = (tree(grid.run("conv2d", "h100_sxm", 512, "fp32", mode)) for mode in grid.MODES)
+    assert "a kernel of its own" in operator_reason(eager, 2)
+    assert "fused with conv" in operator_reason(fused, 2)
+    tensor = 512 * 64 * 56 * 56 * 4.0
+    assert f"{quantity(2 * tensor, 'byte')} in and out" in operator_reason(eager, 2)
+    assert "3 kernels, 6 activation transfers" in subgraph_reason(eager, 0)
+    assert "3 operators fused in one kernel" in subgraph_reason(fused, 0)
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_model_reason_adds_up(name: str) -> None:
+    result = grid.run("resnet50", name, 8, "fp16")
+    reason = model_reason(result)
+    assert reason.startswith(f"{result.demand.n_kernels} kernels ({result.execution})")
+    part = result.run.kernel_s[[BOUNDS[b] == result.bound for b in result.run.bound]].sum() / result.latency_s
+    assert f"{part:.0%} of the time {result.bound} bound" in reason
+    assert f"{result.average_power_w:.0f} W of {result.device.power_limit_w:.0f} W" in reason
+
+
+@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("model", ["resnet18", "swin_t", "inception_v3", "attention_head", "densenet121"])
+def test_every_node_is_found_by_its_id(model: str, mode: str) -> None:
+    result = grid.run(model, "h100_sxm", 1, "fp16", mode)
+    root = node(result, with_reasons=False)
+    assert find(result, "") == ("model", 0)
+    assert find(result, result.workload.name) == ("model", 0)
+    assert len(operators_of(result, "")) == result.workload.n_operators
+    for s, subgraph in enumerate(root.children):
+        assert find(result, subgraph.id) == ("subgraph", s)
+        assert operators_of(result, subgraph.id).tolist() == list(result.partition.members[s])
+        for i, operator in zip(result.partition.members[s], subgraph.children, strict=True):
+            if operator.id not in result.partition.id:
+                assert find(result, operator.id) == ("operator", i)
+                assert operators_of(result, operator.id).tolist() == [i]
+
+
+def test_nodes_are_found_by_module_path_and_unique_ending() -> None:
+    result = grid.run("resnet18", "h100_sxm")
+    path = result.workload.operators.path
+    assert find(result, "layer3.1.bn2") == ("operator", path.index("layer3.1.bn2"))
+    assert find(result, "layer2.0.downsample.1") == ("operator", path.index("layer2.0.downsample.1"))
+    result = grid.run("vit_b_16", "h100_sxm")
+    path = result.workload.operators.path
+    full = "encoder.layers.encoder_layer_3.mlp.0"
+    assert find(result, "encoder_layer_3.mlp.0") == ("operator", path.index(full))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("layer3.1.conv22", "layer3.1.conv2"),
+        ("layr2.0.conv1", "layer2.0.conv1"),
+        ("fcc", "fc"),
+        ("LAYER4.1.CONV1", "layer4.1.conv1"),
+    ],
+)
+def test_unknown_node_names_the_nearest(wrong: str, near: str) -> None:
+    result = grid.run("resnet18", "h100_sxm")
+    with pytest.raises(RequestError) as raised:
+        find(result, wrong)
+    message = str(raised.value)
+    assert "\n" not in message
+    assert f"unknown node {wrong!r}" in message
+    assert near in message
+
+
+def test_an_ambiguous_ending_is_an_error_not_a_guess() -> None:
+    with pytest.raises(RequestError):
+        find(grid.run("resnet18", "h100_sxm"), "conv2")
