@@ -232,8 +232,8 @@ def find(key: str, pane: str) -> Action | None:
 
 _PAIRS = {"batch_up": "[ ]", "precision_up": "{ }"}
 _ORDER = (
-    *("help", "quit", "to_tree", "choose", "filter", "toggle", "baseline", "batch_up", "precision_up", "execution"),
-    *("metric", "heaviest", "sort", "find", "pin", "why", "zoom", "export"),
+    *("help", "quit", "to_tree", "choose", "filter", "baseline", "toggle", "batch_up", "precision_up", "find", "pin"),
+    *("heaviest", "why", "sort", "execution", "metric", "zoom", "export"),
 )
 
 

@@ -29,7 +29,7 @@ from hwexplorer.tui.palette import COLOURS, THEMES, Palette
 from hwexplorer.tui.prompt import Prompt, typed
 from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.views import Cache, Views
-from hwexplorer.tui.widgets.pane import Line, Pane
+from hwexplorer.tui.widgets.pane import Content, Line, Pane
 from hwexplorer.tui.widgets.plot import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.table import TreeTable
@@ -103,8 +103,8 @@ class HwExplorer(App[None]):
         self.models, self.compare = TreeTable(tree=False), TreeTable(tree=False)
         self.outline, self.events = TreeTable(), TreeTable()
         self.why, self.plot, self.help = Prose(), PlotArea(), Prose()
-        shown_in = (self.models, self.compare, self.outline, self.events, self.why, self.plot)
-        self.contents = dict(zip(PANES, shown_in, strict=True))
+        shown_in: tuple[Content, ...] = (self.models, self.compare, self.outline, self.events, self.why, self.plot)
+        self.contents: dict[str, Content] = dict(zip(PANES, shown_in, strict=True))
         self.panes = {n: Pane(n, i, self.contents[n], self.colours) for i, n in enumerate(PANES, 1)}
         self.panes["help"] = Pane("help", 0, self.help, self.colours)
         self.bars = {name: Line(name, self.colours) for name in ("head", "tabs", "foot")}
@@ -192,11 +192,22 @@ class HwExplorer(App[None]):
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
         for pane in self.panes.values():
-            pane.refresh()
+            pane.refresh_if(self._stamp(pane))
+
+    def _stamp(self, pane: Pane) -> object:
+        """What the drawing of a pane depends on, where that seldom changes; None: draw it anew."""
+        views, state = self.views, self.state
+        if views is None or pane.pane not in ("models", "compare"):
+            return None
+        shared = (pane.active, id(pane.palette))
+        if pane.pane == "models":
+            return (views.models, state.filter, state.model, self.models.cursor, *shared)
+        return (views.compare, state.on, bool(state.diff and state.pin), *shared)
 
     def _fill(self) -> None:
         views, state = self.views, self.state
-        if views is None:
+        if views is None:  # nothing captured yet: the models can be looked at all the same
+            self.models.update(self.cache.view("models", state), only=state.filter)
             return
         hide = () if state.diff and state.pin else ("delta",)
         self.models.mark, self.compare.mark = state.model, state.on

@@ -29,12 +29,9 @@ def move(app: HwExplorer, by: int) -> None:
     """By rows in the focused pane. In Tree, Compare and Plot the one linked cursor moves."""
     pane = app.state.pane
     key = app.contents[pane].move(by)
-    if pane == "tree":
-        app.apply(replace(app.state, at=key))
-        app.show()
-    elif pane == "compare" and key:
-        app.apply(replace(app.state, on=key))
-        app.show()
+    if pane == "tree" or (pane == "compare" and key):
+        if not app.apply(replace(app.state, **{"at" if pane == "tree" else "on": key})):
+            app.show()  # refused, or at the end: the cursor goes back to where the state has it
     elif pane == "plot" and key in app.index.place:
         app.move_to(key)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from textual.theme import BUILTIN_THEMES, Theme
 
 from hwexplorer.tui.palette import COLOURS, THEMES
@@ -14,7 +16,7 @@ def themes() -> list[Theme]:
 def _theme(name: str) -> Theme:
     c = COLOURS[name]
     ansi = c.ground == "default"
-    values = {
+    values: dict[str, Any] = {
         "primary": c.accent,
         "secondary": c.bar,
         "warning": c.warn,
@@ -30,4 +32,5 @@ def _theme(name: str) -> Theme:
         values = {key: "ansi_" + value for key, value in values.items()}
     # Textual's own style sheets name a few more colours when they leave the terminal's alone.
     variables = dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {}
-    return Theme(name=f"hw-{name}", dark=c.dark, ansi=ansi, variables=variables, **values)
+    primary = values.pop("primary")
+    return Theme(f"hw-{name}", primary, **values, dark=c.dark, ansi=ansi, variables=variables)

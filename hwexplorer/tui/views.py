@@ -49,9 +49,9 @@ class Cache:
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
     def views(self, state: State) -> Views:
-        return Views(**{name: self._view(name, state) for name in READS})
+        return Views(**{name: self.view(name, state) for name in READS})
 
-    def _view(self, name: str, state: State) -> Any:
+    def view(self, name: str, state: State) -> Any:
         key = (name, *(getattr(state, field) for field in READS[name]))
         if key in self._kept:
             self._kept.move_to_end(key)

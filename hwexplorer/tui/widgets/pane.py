@@ -45,6 +45,13 @@ class Pane(Widget, can_focus=False):
         self.heading = name.title()
         self.remark = ""
         self.active = False
+        self._stamp: object = None
+
+    def refresh_if(self, stamp: object) -> None:
+        """Draw again unless what it depends on is as before; None always draws."""
+        if stamp is None or stamp != self._stamp:
+            self._stamp = stamp
+            self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return container.height

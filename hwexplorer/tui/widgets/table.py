@@ -12,7 +12,7 @@ from rich.segment import Segment
 
 from hwexplorer.format import delta, quantity, safe, to_ascii
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
-from hwexplorer.tui.text import pad, shorten, width_of
+from hwexplorer.tui.text import pad, shorten, width_of, wrap
 from hwexplorer.tui.widgets.columns import GAP, PERCENT, Measure, fit, measure
 from hwexplorer.views.plain import Cell, Row, Table
 
@@ -42,6 +42,8 @@ class TreeTable:
         self._names = 0
         self._bar_full = 1.0
         self._cache: dict[tuple[int, int], list[Segment]] = {}
+        self._given: tuple[object, ...] = ()
+        self._told: tuple[list[str], list[str]] | None = None
         self._source: tuple[Table, Collection[str]] = (EMPTY, ())
 
     # --- what is shown ------------------------------------------------------------------------------------
@@ -50,6 +52,10 @@ class TreeTable:
         self, table: Table, opened: Collection[str] | None = None, only: str = "", hide: Collection[str] = ()
     ) -> None:
         """New data: the cursor stays on its key, or on the nearest row left. `opened=None` opens all."""
+        given = (opened, only, hide, self.find, self.mark)
+        if table is self._source[0] and given == self._given:
+            return
+        self._given = given
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
             self.table = _without(table, hide)
@@ -59,7 +65,7 @@ class TreeTable:
         self._open = opened
         self.visible = self._in_sight(only.casefold())
         self._last, self._parent = self._relations()
-        self._widths = []
+        self._widths, self._told = [], None
         self._cache.clear()
         self.go(self._key)
 
@@ -146,10 +152,26 @@ class TreeTable:
         return (1 if self.height > 1 else 0) + self._footer()
 
     def _footer(self) -> int:
-        """Footer lines in sight: the first always, the others where the rows leave room."""
-        lines = len(self.table.footer)
-        free = self.height - 1 - len(self.visible)
-        return min(lines, max(free, 1 if self.height > 4 else 0))
+        return len(self._remarks()[0])
+
+    def _remarks(self) -> tuple[list[str], list[str]]:
+        """Footer and note lines in sight: the first line of the footer always, the others where rows leave room.
+
+        They are wrapped when all of them have room like that, and cut when not.
+        """
+        if self._told is None:
+            self._told = self._remarks_in_sight()
+        return self._told
+
+    def _remarks_in_sight(self) -> tuple[list[str], list[str]]:
+        free = max(0, self.height - 1 - len(self.visible))
+        footer, notes = list(self.table.footer), list(self.table.notes)
+        wrapped = [part for line in footer for part in wrap(safe(line), self.width, 2)]
+        if len(wrapped) + len(notes) <= free:
+            told = [part for line in notes for part in wrap(safe(line), self.width, 2)]
+            return wrapped, told if len(wrapped) + len(told) <= free else notes
+        count = min(len(footer), max(free, 1 if self.height > 4 else 0))
+        return footer[:count], notes[: free - count] if free > count else []
 
     def _show_cursor(self) -> None:
         page = self.page()
@@ -182,7 +204,7 @@ class TreeTable:
             if not self.height:
                 self.top = 0  # what was moved before there was a window did not scroll it
             self.width, self.height = width, height
-            self._widths = []
+            self._widths, self._told = [], None
             self._cache.clear()
             self._show_cursor()
 
@@ -192,11 +214,10 @@ class TreeTable:
             self._widths, self._gap = fit(self._measures, self.width) if self._measures else ([], GAP)
         if y == 0 and self.height > 1:
             return self._header(palette)
-        footer = self._footer()
-        if y >= self.height - footer:
-            return self._remark(
-                self.table.footer[y - (self.height - footer)], palette, "strong" if self.tree else "text"
-            )
+        footer, notes = self._remarks()
+        below = self.height - len(footer)
+        if y >= below:
+            return self._remark(footer[y - below], palette, "strong" if self.tree else "text")
         position = self.top + y - (1 if self.height > 1 else 0)
         if position < len(self.visible):
             ground = PLAIN if position != self.cursor else CURSOR if focused else BLURRED
@@ -205,9 +226,7 @@ class TreeTable:
                 cached = self._cache[position, ground] = self._row(position, palette, ground)
             return cached
         note = position - len(self.visible)
-        if note < len(self.table.notes):
-            return self._remark(self.table.notes[note], palette, "dim")
-        return []
+        return self._remark(notes[note], palette, "dim") if note < len(notes) else []
 
     def forget(self) -> None:
         """Colours changed: nothing drawn so far is of use."""
