@@ -1,8 +1,9 @@
 """From operators and a way to group them into kernels, to what the hardware must do: the Demand.
 
-`eager` runs each operator as a kernel (a bias is part of its contraction, as in every framework); `fused` runs
-each subgraph as one. What passes between operators of a kernel stays on chip; everything else is a transfer,
-with the traffic since it was last touched, which decides whether a cache still holds it.
+`eager` runs each operator as a kernel (a bias is part of its contraction, as in every framework); `compiled` runs
+contractions alone and what follows each as one kernel; `fused` runs each subgraph as one. What passes between
+operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last touched,
+which decides whether a cache still holds it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.partition import op_classes, partition
+from analysis.workload.kinds import KINDS
 from analysis.workload.workload import BUFFER, WEIGHT, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 
@@ -59,12 +61,36 @@ def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]
     if execution == "fused":
         heads = set(parts.head.tolist())
         return parts.subgraph.tolist(), [i in heads for i in range(n)]
+    if execution == "compiled":
+        return _compiled(workload)
     kernel: list[int] = []
     head: list[bool] = []
     for i, kind in enumerate(workload.operators.kind):
         joins = kind == "bias" and i > 0
         kernel.append(kernel[-1] if joins else (kernel[-1] + 1 if kernel else 0))
         head.append(not joins)
+    return kernel, head
+
+
+def _compiled(workload: Workload) -> tuple[list[int], list[bool]]:
+    """Contractions (with their bias) call library kernels; what follows them in a subgraph is one kernel."""
+    kinds = workload.operators.kind
+    runs: list[list[int]] = []
+    for members in partition(workload).members:
+        current: list[int] = []
+        for i in members:
+            after_library = bool(current) and KINDS[kinds[current[0]]].fuses == "anchor" and kinds[i] != "bias"
+            if current and (KINDS[kinds[i]].fuses == "anchor" or after_library):
+                runs.append(current)
+                current = []
+            current.append(i)
+        runs.append(current)
+    runs.sort(key=lambda run: run[-1])
+    kernel, head = [0] * len(kinds), [False] * len(kinds)
+    for k, run in enumerate(runs):
+        head[run[0]] = True
+        for i in run:
+            kernel[i] = k
     return kernel, head
 
 

@@ -7,14 +7,18 @@ import msgspec
 from hardware.errors import RequestError, unknown
 from hardware.precision import PRECISIONS
 
-EXECUTIONS = ("auto", "eager", "fused")
+EXECUTIONS = ("auto", "eager", "compiled", "fused")
 LAYOUTS = ("nchw", "channels_last")
 MAX_BATCH = 4096
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """`execution` auto means eager on CPU and GPU (a framework dispatches operators), fused on TPU and KPU
-    (a compiler emits programs). `layout` matters for GPU convolutions. Raises RequestError when invalid."""
+    """How a model is run. Raises RequestError when invalid.
+
+    `execution`: eager (a framework dispatches operators), compiled (chains of element-wise operators become one
+    kernel, contractions call libraries: torch.compile), fused (a subgraph is one kernel: TensorRT, XLA); auto is
+    eager on CPU and GPU, fused on TPU and KPU. `layout` matters for GPU convolutions.
+    """
 
     batch: int = 1
     precision: str = "fp32"
@@ -33,7 +37,7 @@ class Scenario(msgspec.Struct, frozen=True):
                 raise unknown(what, value, allowed)
 
     def execution_on(self, architecture: str) -> str:
-        """'eager' or 'fused': what `auto` means on an architecture."""
+        """'eager', 'compiled' or 'fused': what `auto` means on an architecture."""
         if self.execution != "auto":
             return self.execution
         return "eager" if architecture in ("cpu", "gpu") else "fused"

@@ -186,11 +186,12 @@ def _clock(device: Device, _event: Event) -> tuple[Triple, str, str]:
 
 
 def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
-    fact = device.facts["idle_w"]
+    # A device that runs a program draws its clocked idle power; one that states a higher bare idle, that.
+    fact = max((device.facts[name] for name in ("idle_w", "clocked_idle_w")), key=lambda fact: fact.value)
     memory = table()["static_memory_share"]["value"]
     share = memory if event.argument == "memory" else 1 - memory
     low, high = fact.low or fact.value * 0.75, fact.high or fact.value * 1.35
-    return _scale((fact.value, low, high), share), f"idle_w {fact.value:g} W; {fact.source}", fact.quality
+    return _scale((fact.value, low, high), share), f"clocked idle {fact.value:g} W; {fact.source}", fact.quality
 
 
 def _stated(device: Device, plan: Plan, event: Event) -> Fact | None:

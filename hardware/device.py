@@ -97,6 +97,12 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         """The id as a user writes it: with the power mode where it is not the default."""
         return f"{self.id}:{self.power_mode}" if self.power_mode else self.id
 
+    @property
+    def software_class(self) -> str:
+        """Whose fitted efficiencies apply: the architecture's, or those of GPUs that share the host's LPDDR."""
+        shared = self.architecture == "gpu" and self.memory_technology.startswith("LPDDR")
+        return "gpu_integrated" if shared else self.architecture
+
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:
         """Dense peak FLOP/s by (unit, precision): units x FMA per clock x clock x 2."""
@@ -220,6 +226,8 @@ def _check_physics(path: Path, facts: dict[str, Fact]) -> None:
             path,
             f"facts.idle_w: {value['idle_w']:g} W is not below the limit of {value['power_limit_w']:g} W",
         )
+    if value["clocked_idle_w"] >= value["power_limit_w"]:
+        raise _fail(path, f"facts.clocked_idle_w: {value['clocked_idle_w']:g} W is not below the power limit")
     if value["power_limit_w"] <= 0 or value["tdp_w"] <= 0:
         raise _fail(path, "facts.tdp_w: must be greater than 0")
     bus, rate = value.get("memory_bus_bits"), value.get("memory_transfer_rate")

@@ -50,3 +50,15 @@ def layout_rates() -> tuple[float, float, float]:
     """Rate of NCHW convolutions relative to channels last: nominal, fast end, slow end."""
     nominal, low, high = table()["layout"]["nchw"]
     return nominal, high, low
+
+
+@lru_cache(maxsize=8)
+def overlap(architecture: str) -> float:
+    """Exponent with which compute and memory time combine: high is perfect overlap, 1 is none."""
+    return float(table()[architecture]["overlap"]["value"])
+
+
+@lru_cache(maxsize=8)
+def weight_passes(architecture: str) -> float:
+    """How often a contraction's weights cross the memory interface when nothing keeps them in the kernel's format."""
+    return float(table()[architecture].get("weight_passes", {"value": 1.0})["value"])

@@ -1,8 +1,8 @@
 """Operators joined into kernels: time, power limit, and the share of each operator.
 
-A kernel takes `max(compute, memory) + overhead`; compute is the busier of matrix and vector unit, memory the
-slower of DRAM and the last on-chip level. If its dynamic energy would exceed the power limit in that time it is
-throttled: `t = max(t, E_dynamic / (P_limit - P_static))`.
+A kernel takes `max(compute, memory) + overhead`, the max rounded where the two meet; compute is the busier of
+matrix and vector unit, memory the slower of DRAM and the last on-chip level. If its dynamic energy would exceed
+the power limit in that time it is throttled: `t = max(t, E_dynamic / (P_limit - P_static))`.
 
 The time of a kernel is divided among its operators by their use of the resource that bounds it: an activation
 inside a kernel bound by the matrix unit is hidden and takes none; where the vector unit is the bound, it pays.
@@ -17,9 +17,10 @@ import numpy as np
 from hardware.coefficients import Coefficients, coefficients
 from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
+from hardware.efficiency import overlap
 from hardware.events import EVENTS, INDEX
 from hardware.mapping import cpu, gpu, kpu, tpu
-from hardware.mapping.common import Mapping, assumptions
+from hardware.mapping.common import Mapping, assumed, assumptions
 from hardware.plan import Plan
 
 MAPPINGS = {
@@ -62,11 +63,12 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: str) -> Execution:
-    """Run the demand on the device. `execution` is 'eager' (the host dispatches every kernel) or 'fused'."""
+    """Run the demand on the device. `execution` is 'eager' or 'compiled' (the host
+    dispatches every kernel) or 'fused' (one program)."""
     mapping = MAPPINGS[device.architecture](demand, device, plan, layout)
     prices = coefficients(device, plan)
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
-    busy_ends = resources.max(axis=1)
+    busy_ends = _overlapped(resources, overlap(device.software_class))
     overhead, floor = _overhead(device, execution)
     ends = np.maximum(busy_ends + overhead, floor)
     busy, unthrottled = busy_ends[0], ends[0]
@@ -128,6 +130,18 @@ def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
     return sums.astype(np.float64, copy=False).reshape(3, 4, demand.n_kernels)
 
 
+def _overlapped(resources: Floats, exponent: float) -> Floats:
+    """Seconds of each kernel, (3, k): the busiest compute unit and the slowest memory level, overlapped.
+
+    Overlap is never perfect near the ridge, where both are busy: a norm of the two with a high exponent, which is
+    their maximum far from it and never less.
+    """
+    compute, memory = resources[:, :2].max(axis=1), resources[:, 2:].max(axis=1)
+    larger, smaller = np.maximum(compute, memory), np.minimum(compute, memory)
+    ratio = smaller / np.where(larger > 0, larger, 1.0)
+    return larger * (1.0 + ratio**exponent) ** (1.0 / exponent)
+
+
 def _overhead(device: Device, execution: str) -> tuple[Floats, Floats]:
     """Seconds added to each kernel, and the least a kernel can take: (3, 1) nominal, fast end, slow end.
 
@@ -135,6 +149,8 @@ def _overhead(device: Device, execution: str) -> tuple[Floats, Floats]:
     dispatches on the cores that compute, so it adds.
     """
     launch, dispatch = _ends(device, "launch_s"), _ends(device, "dispatch_s")
+    if execution == "compiled":
+        dispatch = dispatch * assumed("common", "compiled_dispatch")
     if execution == "fused":
         return launch, np.zeros((3, 1))
     if device.architecture == "cpu":
@@ -167,7 +183,7 @@ def _timed_counts(
     # A kernel bound by memory keeps its units spinning on loads: at least the share that issues them.
     cycles = active_s * device.clock_hz * np.minimum(np.maximum(units, 1.0), device.units)
     counts[row["clock.unit_cycles"]] = _share(demand, mapping, resource) * cycles[demand.kernel]
-    if execution == "eager":
+    if execution != "fused":
         label = {"gpu": "launch.host_dispatch", "cpu": "pipeline.operator_dispatch"}.get(device.architecture)
         if label:
             counts[row[label]] = demand.head

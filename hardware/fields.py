@@ -57,10 +57,18 @@ FIELDS: dict[str, Field] = {
             "idle shares of TDP: GPUs 10-18 % measured, TPU v1-v4 and servers higher, KPU as specified",
         ),
         _derive(
+            "clocked_idle_w",
+            "W",
+            "tdp_w",
+            {"cpu": 0.20, "gpu": 0.17, "tpu": 0.45, "kpu": 0.08},
+            "drawn while a program holds the device at working clocks, whatever it computes; at least idle_w: "
+            "an open CUDA context adds 26-66 W to bare idle (arXiv 2605.23918)",
+        ),
+        _derive(
             "active_w",
             "W",
             "tdp_w",
-            {"cpu": 0.40, "gpu": 0.22, "tpu": 0.15, "kpu": 0.12},
+            {"cpu": 0.40, "gpu": 0.45, "tpu": 0.05, "kpu": 0.06},
             "clock tree, schedulers and uncore of a busy device beyond idle: spinning or spin-waiting devices "
             "draw about this share of TDP before any arithmetic",
         ),

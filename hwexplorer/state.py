@@ -19,7 +19,7 @@ import msgspec
 from hardware.errors import RequestError, unknown
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4")
-EXECUTIONS = ("auto", "eager", "fused")
+EXECUTIONS = ("auto", "eager", "compiled", "fused")
 LAYOUTS = ("nchw", "channels_last")
 PANES = ("models", "compare", "tree", "events", "why", "plot")
 METRICS = ("edp", "energy", "latency")

@@ -225,7 +225,7 @@ def vector_work(demand: Demand) -> Floats:
 
 def rates(device: Device, demand: Demand) -> tuple[Floats, Floats]:
     """Compute and bandwidth efficiencies per operator, shape (3, n): nominal, high end, low end."""
-    table = efficiency(device.architecture)
+    table = efficiency(device.software_class)
     order = [0, 2, 1]
     return table.compute[order][:, demand.op_class], table.bandwidth[order][:, demand.op_class]
 
@@ -293,7 +293,7 @@ def assemble(
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
     elementwise_s, vector_units = vector_seconds(demand, device, vector_work(demand), vector_peak)
-    other = efficiency(device.architecture).compute[[0, 2, 1], OpClass.ELEMENTWISE][:, None]
+    other = efficiency(device.software_class).compute[[0, 2, 1], OpClass.ELEMENTWISE][:, None]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)

@@ -6,6 +6,7 @@ import numpy as np
 
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
+from hardware.efficiency import weight_passes
 from hardware.mapping.common import (
     Bools,
     Mapping,
@@ -35,7 +36,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Ma
     else:
         matrix = vector
     on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & (matrix.seconds < vector.seconds)
-    flow = traffic(demand, device)
+    flow = traffic(demand, device, weight_passes(device.software_class))
     return assemble(demand, device, plan, layout, flow, matrix, vector, on_matrix, _counts)
 
 
