@@ -75,8 +75,8 @@ def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3)
     The largest value picks the prefix, the smallest asks for decimals (at most `decimals`), so that decimal
     points stand in line; what is still too small reads `<.001`, never 0.
     """
-    present = [v for v in values if v is not None and math.isfinite(v)]
-    finite = [abs(v) for v in present if v]
+    present = [v for v in values if v is not None and -math.inf < v < math.inf]  # nan is on neither side
+    finite = [v for v in map(abs, present) if v]
     if not finite:
         label = PLAIN[unit] if unit in PLAIN else ("" if unit == "count" else prefix_for(0, unit)[1])
         return Scale(label=label, width=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -49,7 +50,13 @@ async def take(shot: Shot, provider: Provider) -> str:
     async with app.run_test(size=shot.size) as pilot:
         await pilot.press(*shot.keys)
         await pilot.pause()
-        return app.export_screenshot(title=f"hwexplorer '{shot.state}'", simplify=True)
+        return offline(app.export_screenshot(title=f"hwexplorer '{shot.state}'", simplify=True))
+
+
+def offline(svg: str) -> str:
+    """Without the fonts that would be fetched: whatever the reader has that is monospaced will do."""
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
 
 
 def main(folder: Path, provider: Provider) -> None:

@@ -11,6 +11,7 @@ from hwexplorer.tui.text import width_of
 from hwexplorer.views.plain import Column, Table
 
 GAP = 1
+NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
 BAR_MIN, BAR_MAX = 6, 24
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
@@ -45,7 +46,7 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         need = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(need, TEXT_MAX), width_of(column.title))
         return Measure(column, Scale(), column.title, need, need)
-    numbers = [v for v in values if isinstance(v, int | float)]
+    numbers = [v for v in values if isinstance(v, NUMBERS)]
     if column.role == "quantity":
         need = max((len(quantity(v, column.unit)) for v in _ends(numbers)), default=0)
         need = max(need, QUANTITY if numbers else 0, width_of(column.title))

@@ -13,7 +13,7 @@ from rich.segment import Segment
 from hwexplorer.format import delta, quantity, safe, to_ascii
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.text import pad, shorten, width_of, wrap
-from hwexplorer.tui.widgets.columns import GAP, PERCENT, Measure, fit, measure
+from hwexplorer.tui.widgets.columns import GAP, NUMBERS, PERCENT, Measure, fit, measure
 from hwexplorer.views.plain import Cell, Row, Table
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -110,7 +110,7 @@ class TreeTable:
         rows = [r for r in self.table.rows if r.depth] if self.tree else self.table.rows
         rows = rows if rows and self.table.rows[0].key == "" else self.table.rows
         values = [r.cells[i] for i in bars for r in rows]
-        return max((float(v) for v in values if isinstance(v, int | float)), default=1.0) or 1.0
+        return max((v for v in values if isinstance(v, NUMBERS)), default=1.0) or 1.0
 
     # --- the cursor ---------------------------------------------------------------------------------------
 
@@ -313,7 +313,7 @@ class TreeTable:
         return [Segment(pad(text, width, True), palette.get(base, ground))]
 
     def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
-        fraction = float(value) if isinstance(value, int | float) else 0.0
+        fraction = float(value) if isinstance(value, NUMBERS) else 0.0
         text = "" if value is None or isinstance(value, str) else self._percent(fraction)
         number = Segment(pad(text, min(width, PERCENT), True), palette.get(base, ground))
         room = width - PERCENT - 1
