@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardware.errors import RequestError
 from hwexplorer.format import to_ascii
@@ -24,7 +24,10 @@ from hwexplorer.state import (
     replace,
 )
 
-FORMATS = ("text", "json", "csv", "md")
+if TYPE_CHECKING:
+    from hwexplorer.views.plain import View
+
+FORMATS = ("text", "json", "csv", "md", "html")
 
 
 class OutputError(Exception):
@@ -141,6 +144,42 @@ def emit(arguments: argparse.Namespace, make: Callable[[str], str]) -> None:
         files.write(target, text, overwrite=True)
     else:
         put(text)
+
+
+def show(arguments: argparse.Namespace, view: Callable[[], View], document: Callable[[], object]) -> None:
+    """Put out a view in a format for people and spreadsheets, or its document as JSON."""
+    from hwexplorer.export.render import encode, plain
+
+    emit(arguments, lambda form: encode(document()) if form == "json" else plain(view(), form, width()))
+
+
+def listed(text: str, what: str) -> tuple[str, ...]:
+    """The parts of `a,b,c`, each once. Raises RequestError for a list without any."""
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not parts:
+        raise RequestError(f"no {what} in {text[:40]!r}: a list like 1,2,4 is expected")
+    return parts
+
+
+def whole_list(text: str, what: str, most: int) -> tuple[int, ...]:
+    """The whole numbers of `1,2,4`, ascending. Raises RequestError."""
+    convert = whole(1, most)
+    try:
+        return tuple(sorted({convert(part) for part in listed(text, what)}))
+    except argparse.ArgumentTypeError as error:
+        raise RequestError(f"{what} {error}") from None
+
+
+def ticking(what: str) -> Callable[[int, int], None] | None:
+    """Progress on standard error where that is a terminal; the line is cleared at the end."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+
+    def tick(done: int, total: int) -> None:
+        line = f"{what}: {done:,} of {total:,}" if done < total else ""
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    return tick
 
 
 def put(text: str) -> None:

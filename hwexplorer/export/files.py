@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from hardware.errors import RequestError, unknown
 
-SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md"}
+SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html": "html"}
 FORMATS = tuple(SUFFIXES.values())
 
 
@@ -35,17 +36,24 @@ def check(path: Path, overwrite: bool) -> None:
 
 def write(path: Path, text: str, overwrite: bool) -> None:
     """Write atomically. Raises RequestError where the folder is missing or not writable, or the file exists."""
+    write_parts(path, (text,), overwrite)
+
+
+def write_parts(path: Path, parts: Iterable[str], overwrite: bool) -> None:
+    """`write` for text that is made while it is written; nothing is left behind where making it fails."""
     check(path, overwrite)
     temporary = ""
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+            file.writelines(parts)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise RequestError(f"cannot write {path}: {error.strerror or error}") from None
 
 

@@ -44,6 +44,10 @@ def plain(built: View | Report, form: str, width: int = 0) -> str:
         return as_markdown(built)
     if form == "text":
         return as_text(built, width)
+    if form == "html":
+        from hwexplorer.export.html import as_html
+
+        return as_html(built)
     raise unknown("format", form, FORMATS)
 
 

@@ -1,0 +1,66 @@
+"""Amounts as people type them, read in one place: `100mJ`, `50 ms`, `512MB`, `15W`, `10k/s`, `5 %`."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from hardware.errors import RequestError
+
+_PREFIXES = {"": 1.0, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "k": 1e3, "K": 1e3, "M": 1e6,
+             "G": 1e9, "T": 1e12, "P": 1e15}  # fmt: skip
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+# What may follow the prefix, per unit of the result, and examples for the error message. Case matters only where
+# it must: m is milli, M is mega.
+_SYMBOLS = {
+    "J": (("J",), "100mJ, 2.5 J"),
+    "s": (("s",), "50ms, 800 us"),
+    "Js": (("Js", "J*s", "J·s"), "20uJs"),
+    "byte": (("B", "b", "byte", "bytes"), "512MB, 2GiB"),
+    "W": (("W",), "15W"),
+    "1/s": (("/s", ""), "10000, 10k/s"),
+    "USD": (("", "USD", "$"), "250, 0.2"),
+    "fraction": (("",), "0.5, 50%"),
+    "": (("",), "4, 10k"),
+}
+_NUMBER = re.compile(r"[+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+
+
+def parse_amount(text: str, unit: str) -> float:
+    """The SI value of an amount of `unit` (J, s, Js, byte, W, 1/s, USD, fraction, '' a plain number).
+
+    Raises RequestError naming the accepted units. A bare number is taken as SI."""
+    source = text.strip()
+    number = _NUMBER.match(source)
+    if number is None:
+        raise _wrong(text, unit, "does not start with a number")
+    factor = _factor(source[number.end() :].strip(), unit)
+    if factor is None:
+        raise _wrong(text, unit, f"has an unknown unit {source[number.end() :].strip()[:20]!r}")
+    value = float(number[0].replace(",", "").replace("_", "")) * factor
+    if not math.isfinite(value):
+        raise _wrong(text, unit, "is not finite")
+    return value
+
+
+def _factor(suffix: str, unit: str) -> float | None:
+    if suffix == "":
+        return 1.0
+    if suffix == "%":
+        return 0.01 if unit == "fraction" else None
+    if unit == "fraction":
+        return None
+    symbols, _ = _SYMBOLS[unit]
+    for symbol in symbols:
+        prefix = suffix.removesuffix(symbol) if symbol else suffix
+        if symbol and prefix == suffix:
+            continue
+        if prefix in _PREFIXES:
+            return _PREFIXES[prefix]
+        if unit == "byte" and prefix in _BINARY:
+            return _BINARY[prefix]
+    return None
+
+
+def _wrong(text: str, unit: str, why: str) -> RequestError:
+    return RequestError(f"{text.strip()[:40]!r} {why} (accepted: {_SYMBOLS[unit][1]})")

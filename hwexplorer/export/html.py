@@ -1,0 +1,185 @@
+"""Views as one self-contained HTML page: no network, light and dark, tables that sort, plots that tell on hover.
+
+All text is escaped; the only script is the constant below.
+"""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+from hwexplorer.export.text import _column
+from hwexplorer.format import quantity, safe
+from hwexplorer.views.plain import Column, Plot, Report, Row, Series, Table, Text, View
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d}
+@media(prefers-color-scheme:dark){:root{--ink:#e3e6ea;--paper:#15181c;--line:#343a41;--soft:#1f242a;--bar:#4f86c6;
+--dim:#98a1ab}}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:90rem;
+padding:0 1.2rem}
+h1{font-size:1.45rem}h2{font-size:1.15rem;margin-top:2.2rem}h3{font-size:1rem;margin:1rem 0 .2rem}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92em}
+th,td{padding:.22rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
+th{position:sticky;top:0;background:var(--soft)}th button{all:unset;cursor:pointer}
+th button:focus-visible{outline:2px solid var(--bar)}th[aria-sort=ascending] button:after{content:" \\25B2"}
+th[aria-sort=descending] button:after{content:" \\25BC"}
+th.text,td.text{text-align:left;white-space:normal}tr.dim td{color:var(--dim)}tbody tr:hover{background:var(--soft)}
+.bar{display:inline-block;height:.7em;background:var(--bar);min-width:1px}ul.plain{list-style:none;padding-left:0}
+ul.plain li{margin:.15rem 0}.note{color:var(--dim)}svg{max-width:100%;height:auto}
+svg text{fill:var(--ink);font-size:12px}
+svg .grid{stroke:var(--line)}svg .roof{fill:none;stroke:var(--dim);stroke-width:2}svg circle:hover{stroke:var(--ink);
+stroke-width:2}
+"""
+
+_SCRIPT = """
+document.querySelectorAll("table").forEach(function(t){t.querySelectorAll("th button").forEach(function(b,c){
+b.addEventListener("click",function(){var th=b.parentNode,down=th.getAttribute("aria-sort")!=="descending";
+t.querySelectorAll("th").forEach(function(o){o.removeAttribute("aria-sort")});
+th.setAttribute("aria-sort",down?"descending":"ascending");
+var body=t.tBodies[0],rows=Array.prototype.slice.call(body.rows);
+rows.sort(function(x,y){var a=x.cells[c].dataset.v,d=y.cells[c].dataset.v,p=parseFloat(a),q=parseFloat(d);
+var s=isNaN(p)||isNaN(q)?a.localeCompare(d):p-q;return down?-s:s});
+rows.forEach(function(r){body.appendChild(r)})})})});
+"""
+
+
+def as_html(view: View | Report) -> str:
+    """The view as a page of its own."""
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{_text(view.title or view.name)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"{_part(view, 1)}\n<script>{_SCRIPT}</script>\n</body></html>\n"
+    )
+
+
+def _part(view: View | Report, level: int) -> str:
+    title = f"<h{level}>{_text(view.title)}</h{level}>\n" if view.title else ""
+    if isinstance(view, Report):
+        return title + "\n".join(_part(inner, min(level + 1, 3)) for inner in view.parts)
+    if isinstance(view, Table):
+        return title + _table(view)
+    return title + (_prose(view, level) if isinstance(view, Text) else _plot(view))
+
+
+def _text(value: object) -> str:
+    return escape(safe(value))
+
+
+def _lines(lines: tuple[str, ...], kind: str = "plain") -> str:
+    items = "".join(f"<li>{_text(line)}</li>" for line in lines)
+    return f'<ul class="plain {kind}">{items}</ul>' if lines else ""
+
+
+def _prose(view: Text, level: int) -> str:
+    inner = min(level + 1, 4)
+    return "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines)}" for head, lines in view.sections)
+
+
+def _left(column: Column) -> bool:
+    return column.role in ("text", "bar", "flag")
+
+
+def _table(view: Table) -> str:
+    shown = [_column(column, index, view.rows) for index, column in enumerate(view.columns)]
+    heads = "".join(
+        f'<th scope="col"{_class(column)} title="{_text(column.help)}"><button>{_text(cells[0])}</button></th>'
+        for column, cells in zip(view.columns, shown, strict=True)
+    )
+    rows = "".join(_row(view, row, r, shown) for r, row in enumerate(view.rows))
+    return (
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>'
+        f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
+    )
+
+
+def _class(column: Column) -> str:
+    return ' class="text"' if _left(column) else ""
+
+
+def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
+    cells = []
+    for c, column in enumerate(view.columns):
+        value = row.cells[c]
+        text = shown[c][r + 1]
+        if column.role == "bar":
+            wide = min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) else 0.0
+            inside = f'<span class="bar" style="width:{wide * 8:.2f}em"></span>'
+        else:
+            inside = _text(text.strip())
+            if c == 0 and row.depth:
+                inside = f'<span style="padding-left:{row.depth * 1.2:.1f}em">{inside}</span>'
+        key = repr(float(value)) if isinstance(value, int | float) else ("" if value is None else str(value))
+        cells.append(f'<td{_class(column)} data-v="{_text(key)}">{inside}</td>')
+    dim = ' class="dim"' if row.dim else ""
+    return f"<tr{dim}>{''.join(cells)}</tr>\n"
+
+
+# --- plots ------------------------------------------------------------------------------------------------
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 420, 80, 44
+_COLOURS = ("#4c8bd6", "#d9822b", "#3d9970", "#a05cc5", "#c0505a", "#7a7f35")
+
+
+class _Axis:
+    """One axis: values to positions between `a` and `b`, with its ticks."""
+
+    def __init__(self, values: list[float], log: bool, a: float, b: float) -> None:
+        finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)] or [1.0, 10.0]
+        self.log, self.a, self.b = log, a, b
+        low, high = min(finite), max(finite)
+        if log:
+            self.low, self.high = math.floor(math.log10(low)), math.ceil(math.log10(high) + 1e-9)
+        else:
+            self.low, self.high = min(low, 0.0), high
+        if self.high <= self.low:
+            self.high = self.low + 1
+
+    def at(self, value: float) -> float:
+        place = math.log10(value) if self.log and value > 0 else (self.low if self.log else value)
+        return self.a + (place - self.low) / (self.high - self.low) * (self.b - self.a)
+
+    def ticks(self) -> list[float]:
+        if self.log:
+            step = max(1, (int(self.high) - int(self.low)) // 8)
+            return [10.0**e for e in range(int(self.low), int(self.high) + 1, step)]
+        return [self.low + (self.high - self.low) * i / 5 for i in range(6)]
+
+
+def _plot(view: Plot) -> str:
+    x = _Axis([v for s in view.series for v in s.x], view.log_x, _LEFT, _WIDTH - 12)
+    y = _Axis([v for s in view.series for v in s.y], view.log_y, _HEIGHT - _BOTTOM, 12)
+    grid = [
+        f'<line class="grid" x1="{x.at(t):.1f}" x2="{x.at(t):.1f}" y1="12" y2="{_HEIGHT - _BOTTOM}"/>'
+        f'<text x="{x.at(t):.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
+        f"{_text(quantity(t, view.x_unit))}</text>"
+        for t in x.ticks()
+    ]
+    grid += [
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 12}" y1="{y.at(t):.1f}" y2="{y.at(t):.1f}"/>'
+        f'<text x="{_LEFT - 6}" y="{y.at(t) + 4:.1f}" text-anchor="end">{_text(quantity(t, view.y_unit))}</text>'
+        for t in y.ticks()
+    ]
+    marks = [_series(view, series, i, x, y) for i, series in enumerate(view.series)]
+    legend = ", ".join(series.name for series in view.series if not series.line)
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{_text(view.title)}">{"".join(grid)}'
+        f'{"".join(marks)}<text x="{_WIDTH / 2}" y="{_HEIGHT - 8}" text-anchor="middle">{_text(view.x_title)}</text>'
+        f'<text x="{_LEFT + 6}" y="24">{_text(view.y_title)}</text></svg>'
+        f"{_lines((legend, *view.notes) if legend else view.notes, 'note')}"
+    )
+
+
+def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
+    colour = _COLOURS[index % len(_COLOURS)]
+    points = [(a, b) for a, b in zip(series.x, series.y, strict=True) if math.isfinite(a) and math.isfinite(b)]
+    if series.line:
+        path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in points)
+        return f'<polyline class="roof" points="{path}"><title>{_text(series.name)}</title></polyline>'
+    labels = series.labels or series.keys or (series.name,) * len(series.x)
+    return "".join(
+        f'<circle cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="4" fill="{colour}" fill-opacity=".75"><title>'
+        f"{_text(label)}: {_text(quantity(a, view.x_unit))}, {_text(quantity(b, view.y_unit))}</title></circle>"
+        for (a, b), label in zip(points, labels, strict=False)
+    )
