@@ -106,7 +106,7 @@ def _scenario(state: State) -> dict[str, Any]:
         "precision": state.precision,
         "execution": state.execution,
         "layout": state.layout,
-        "image_size": state.image_size,
+        "image_size": engine.workload(state).image_size,
     }
 
 
