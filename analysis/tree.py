@@ -18,6 +18,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis import graph
 from analysis.estimate import COMPONENTS, Estimate, estimate
 from analysis.workload.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
@@ -189,16 +190,7 @@ def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floa
 
 def operand_bytes(result: Estimate) -> Floats:
     """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
-    workload = result.workload
-    ops, tensors = workload.operators, workload.tensors
-    point = workload.at(batch=result.scenario.batch)
-    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, result.plan.element_bytes)
-    n = workload.n_operators
-    reader = np.repeat(np.arange(n), np.diff(ops.in_ptr))
-    writer = np.repeat(np.arange(n), np.diff(ops.out_ptr))
-    read = np.bincount(reader, (ops.in_numel @ point) * width[ops.in_tensor], minlength=n)
-    written = (tensors.numel @ point * width)[ops.out_tensor]
-    return (read + np.bincount(writer, written, minlength=n)).astype(np.float64)
+    return graph.operand_bytes(result.workload, result.scenario.batch, result.plan.element_bytes)
 
 
 def fusion_benefit(result: Estimate) -> Floats:

@@ -25,9 +25,12 @@ VERBS: dict[str, str] = {
     "tree": "model, subgraphs and operators with their energy-delay product",
     "events": "architectural energy events of a node",
     "why": "why a node costs what it costs",
+    "partition": "operators and subgraphs by type, traffic, parallelism, dependencies",
     "models": "the models that can be opened",
     "devices": "the device catalogue",
     "device": "one device with the source of every fact",
+    "coefficients": "every energy constant of a device with its spread and source",
+    "validate": "predictions against measurements",
 }
 
 

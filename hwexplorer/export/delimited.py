@@ -54,7 +54,7 @@ def as_markdown(view: View | Report) -> str:
     if isinstance(view, Text):
         parts = [f"# {_md(view.title)}"]
         for heading, lines in view.sections:
-            parts += ["", f"## {_md(heading)}", "", *(f"- {_md(line)}" for line in lines)]
+            parts += [*(["", f"## {_md(heading)}"] if heading else []), "", *(f"- {_md(line)}" for line in lines)]
         return "\n".join(parts) + "\n"
     if isinstance(view, Plot):
         head = f"| series | label | {_md(view.x_title)} | {_md(view.y_title)} |"

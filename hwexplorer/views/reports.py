@@ -18,7 +18,11 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Report
 
 # Report -> module of hwexplorer.views.
-REPORTS: dict[str, str] = {}
+REPORTS: dict[str, str] = {
+    "partition": "partition",
+}
+# Those that follow from the model alone: no device, no execution mode.
+OF_MODEL = ("partition",)
 
 
 def views() -> dict[str, Callable[[State], Report]]:
@@ -41,22 +45,24 @@ def _view(name: str, state: State) -> Report:
 
 
 def _document(name: str, state: State) -> Any:
-    return envelope(state, _module(name).document(state))
+    return envelope(state, _module(name).document(state), name not in OF_MODEL)
 
 
-def envelope(state: State, body: msgspec.Struct, **more: Any) -> dict[str, Any]:
+def envelope(state: State, body: msgspec.Struct, on_device: bool = True) -> dict[str, Any]:
     """A report as a document: what was asked, then its figures."""
-    result = engine.result(state)
-    return {
+    asked: dict[str, Any] = {
         "schema": SCHEMA,
-        "model": result.workload.name,
-        "device": result.device.key,
+        "model": engine.workload(state).name,
         "batch": state.batch,
         "precision": state.precision,
-        "execution": state.execution,
-        "execution_run": result.execution,
-        "layout": state.layout,
         "image_size": state.image_size,
-        **more,
-        **msgspec.to_builtins(body),
     }
+    if on_device:
+        result = engine.result(state)
+        asked |= {
+            "device": result.device.key,
+            "execution": state.execution,
+            "execution_run": result.execution,
+            "layout": state.layout,
+        }
+    return {**asked, **msgspec.to_builtins(body)}

@@ -1,0 +1,57 @@
+"""Distributions over fixed ranges, as counts and fractions that sum to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+
+from analysis.workload.workload import Floats
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """Members with `low` <= value < `high` (None: no end). `fraction` of the count, `weight` of what they weigh
+    (time, FLOPs: the report says) as a fraction of the whole."""
+
+    label: str
+    low: float
+    high: float | None
+    count: int
+    fraction: float
+    weight: float
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """Members of one type; fractions of the count and of the FLOPs."""
+
+    type: str
+    count: int
+    fraction: float
+    flops: float
+    flops_fraction: float
+
+
+def buckets(values: Floats, edges: Sequence[float], labels: Sequence[str], weights: Floats) -> tuple[Bucket, ...]:
+    """`values` and `weights` (n,) in len(edges) + 1 ranges that begin at 0 and share the `edges`."""
+    where = np.searchsorted(np.asarray(edges), values, side="right")
+    counts = np.bincount(where, minlength=len(labels)).tolist()
+    weighed = np.bincount(where, weights, minlength=len(labels)).tolist()
+    whole, weight = len(values) or 1, float(weights.sum()) or 1.0
+    ends = [0.0, *edges, None]
+    return tuple(
+        Bucket(label, float(ends[b] or 0.0), ends[b + 1], counts[b], counts[b] / whole, weighed[b] / weight)
+        for b, label in enumerate(labels)
+    )
+
+
+def kinds(types: Iterable[str], flops: Floats) -> tuple[Kind, ...]:
+    """Members by type, the most frequent first."""
+    found: dict[str, list[float]] = {}
+    for name, work in zip(types, flops.tolist(), strict=True):
+        entry = found.setdefault(name, [0, 0.0])
+        entry[0] += 1
+        entry[1] += work
+    count, total = len(flops) or 1, float(flops.sum()) or 1.0
+    rows = [Kind(name, int(n), n / count, work, work / total) for name, (n, work) in found.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.count, row.type)))
