@@ -262,6 +262,9 @@ def keys_of(action: Action) -> str:
     return " ".join(key_sign(key) for key in action.keys)
 
 
-def help_lines(actions: Iterable[Action]) -> tuple[str, ...]:
-    """`key<tab>what it does`, and where, for actions of single panes."""
-    return tuple(f"{keys_of(a)}\t{a.help}" + (f" ({', '.join(a.panes)})" if a.panes else "") for a in actions)
+def help_lines(actions: Iterable[Action], pane: str = "") -> tuple[str, ...]:
+    """`key<tab>what it does`, and where, for actions of panes other than this one."""
+    return tuple(
+        f"{keys_of(a)}\t{a.help}" + (f" ({', '.join(a.panes)})" if a.panes and pane not in a.panes else "")
+        for a in actions
+    )

@@ -6,6 +6,7 @@ screen always belongs together, and a request that cannot be met leaves everythi
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
@@ -130,6 +131,12 @@ class HwExplorer(App[None]):
         if self.views is None:
             self.start_capture(self.state)
         self.show()
+
+    def on_ready(self) -> None:
+        """The first frame is out: collect again, but never go through what was made at the start."""
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
 
     def boxes(self, width: int, height: int) -> dict[str, tuple[int, int, int, int]]:
         state = self.state
@@ -369,8 +376,15 @@ class HwExplorer(App[None]):
 
 
 def run(state: State, provider: Provider, ascii: bool = False) -> None:
-    """Open the explorer. RequestError before the screen opens when the state cannot be shown."""
-    HwExplorer(state, provider, ascii=ascii).run()
+    """Open the explorer. RequestError before the screen opens when the state cannot be shown.
+
+    Collecting garbage while everything is being made costs a sixth of the start, and finds none.
+    """
+    gc.disable()
+    try:
+        HwExplorer(state, provider, ascii=ascii).run()
+    finally:
+        gc.enable()
 
 
 __all__ = ["COLOURS", "THEMES", "HwExplorer", "run"]

@@ -368,7 +368,7 @@ def command(state: State) -> str:
 
 def help(app: HwExplorer, _: Any) -> None:
     pane = app.state.pane
-    sections = tuple((name, actions.help_lines(found)) for name, found in actions.groups(pane))
+    sections = tuple((name, actions.help_lines(found, pane)) for name, found in actions.groups(pane))
     app.help.update(Text("help", f"help {pane}", sections))
     app.help.top = 0
     app.panes["help"].heading = "Keys"

@@ -176,7 +176,9 @@ class TreeTable:
     def _show_cursor(self) -> None:
         page = self.page()
         margin = min(2, (page - 1) // 2)  # what comes next is in sight before the cursor gets there
-        if self.cursor - margin < self.top:
+        if not self.top - page < self.cursor < self.top + 2 * page:
+            self.top = self.cursor - page // 2  # a long jump lands in the middle
+        elif self.cursor - margin < self.top:
             self.top = self.cursor - margin
         elif self.cursor + margin >= self.top + page:
             self.top = self.cursor + margin - page + 1
