@@ -56,10 +56,10 @@ def scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image-size", type=whole(1, IMAGE_MAX), metavar="S", help="pixels (default: the weights')")
 
 
-def model_options(parser: argparse.ArgumentParser, devices: str, default: str = "") -> None:
+def model_options(parser: argparse.ArgumentParser, devices: str, default: str | None = None) -> None:
     """A model or state string (`default` where it may be left out), the scenario, and the devices (`DEV` for
     verbs about one)."""
-    optional: dict[str, Any] = {"nargs": "?", "default": default} if default else {}
+    optional: dict[str, Any] = {"nargs": "?", "default": default} if default is not None else {}
     parser.add_argument("model", help="a model, a building block, or a state string", **optional)
     scenario_options(parser)
     parser.add_argument("--on", metavar=devices, help="device ids, id:power_mode, or a class: cpu gpu tpu kpu")
@@ -92,10 +92,20 @@ def state(arguments: argparse.Namespace) -> State:
     if arguments.baseline is not None:
         devices = changes.get("devices", state.devices)
         changes["devices"], changes["baseline"] = _including(arguments.baseline, devices)
+    elif arguments.several and "baseline=" not in arguments.model:
+        changes["baseline"] = _first_gpu(changes.get("devices", state.devices)) or state.baseline
     if arguments.node:
         changes["at"] = arguments.node
     state = replace(state, **changes)
     return state if state.on in state.devices else replace(state, on=preferred(state.devices))
+
+
+def _first_gpu(devices: tuple[str, ...]) -> str:
+    """The default baseline, by whatever name it goes: the H100, or the first of `gpu`, `l4` ...; '' without one."""
+    from hwexplorer import engine
+
+    candidates = (preferred(devices), *devices) if devices else ()
+    return next((name for name in candidates if engine.device(name).architecture == "gpu"), "")
 
 
 def _including(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
