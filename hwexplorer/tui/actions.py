@@ -121,11 +121,13 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _effect("last", "G end", "Last", "Go to the last row", "move", _FAR),
     ),
     "Tree": (
-        _effect("close", "h left", "Close", "Close the branch, or go to its parent", "close", panes="tree"),
-        _effect("open", "l right", "Open", "Open the branch, or go to its first child", "open", panes="tree"),
-        _effect("toggle", "space", "Open or close", "Open or close the branch", "toggle", panes="tree", hint="open"),
-        _effect("open_all", "+", "Open subtree", "Open everything below the cursor", "subtree", 1, "tree"),
-        _effect("close_all", "-", "Close subtree", "Close everything below the cursor", "subtree", 0, "tree"),
+        _effect("close", "h left", "Close", "Close the branch, or go to its parent", "close", panes="tree events"),
+        _effect("open", "l right", "Open", "Open the branch, or go to its first child", "open", panes="tree events"),
+        _effect(
+            "toggle", "space", "Open or close", "Open or close the branch", "toggle", panes="tree events", hint="open"
+        ),
+        _effect("open_all", "+", "Open subtree", "Open everything below the cursor", "subtree", 1, "tree events"),
+        _effect("close_all", "-", "Close subtree", "Close everything below the cursor", "subtree", 0, "tree events"),
         _effect("heaviest", ".", "Heaviest path", "Follow the heaviest path down", "heaviest", hint="heaviest"),
         _change("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS), _sort, hint="sort"),
         _change("reverse", "S", "Reverse", "Reverse the order of the tree", _reverse),

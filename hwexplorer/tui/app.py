@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
+from os import environ
 from time import monotonic
 from typing import Any
 
@@ -79,7 +80,10 @@ class HwExplorer(App[None]):
     TITLE = "hwexplorer"
 
     def __init__(self, state: State, provider: Provider, ascii: bool = False, theme: str = "dark") -> None:
-        super().__init__()
+        # https://no-color.org: the terminal's own look, of which only bold and reversed are left.
+        plain = bool(environ.get("NO_COLOR"))
+        theme = "ansi" if plain else theme
+        super().__init__(ansi_color=True if plain else None)
         from hwexplorer.tui.themes import themes
 
         for each in themes():
@@ -102,7 +106,7 @@ class HwExplorer(App[None]):
         self.views: Views | None = None
         self.colours = Palette(theme, ascii)
         self.models, self.compare = TreeTable(tree=False), TreeTable(tree=False)
-        self.outline, self.events = TreeTable(), TreeTable()
+        self.outline, self.events = TreeTable(), TreeTable(fold=True)
         self.why, self.plot, self.help = Prose(), PlotArea(), Prose()
         shown_in: tuple[Content, ...] = (self.models, self.compare, self.outline, self.events, self.why, self.plot)
         self.contents: dict[str, Content] = dict(zip(PANES, shown_in, strict=True))

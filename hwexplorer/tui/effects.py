@@ -42,7 +42,22 @@ def page(app: HwExplorer, direction: int) -> None:
     move(app, direction * app.contents[app.state.pane].page())
 
 
+def fold(app: HwExplorer, want: bool | None, every: bool = False) -> bool:
+    """In Events, branches are the pane's own affair; False where they are the state's."""
+    if app.state.pane != "events":
+        return False
+    if every:
+        keys = (r.key for r in app.events.table.rows if r.has_children and want)
+        app.events.unfold(frozenset(keys))
+    else:
+        app.events.toggle(want)
+    app.panes["events"].refresh()
+    return True
+
+
 def open_branch(app: HwExplorer, _: Any) -> None:
+    if fold(app, True):
+        return
     state, index = app.state, app.index
     below = index.children(state.at)
     if not below:
@@ -54,6 +69,8 @@ def open_branch(app: HwExplorer, _: Any) -> None:
 
 
 def close_branch(app: HwExplorer, _: Any) -> None:
+    if fold(app, False):
+        return
     state, index = app.state, app.index
     if state.at in state.open:
         app.apply(replace(state, open=tuple(k for k in state.open if k != state.at)))
@@ -64,6 +81,8 @@ def close_branch(app: HwExplorer, _: Any) -> None:
 
 
 def toggle(app: HwExplorer, _: Any) -> None:
+    if fold(app, None):
+        return
     state = app.state
     if state.at in state.open or (not state.at and state.open):
         close_branch(app, None)
@@ -78,6 +97,8 @@ def toggle(app: HwExplorer, _: Any) -> None:
 
 
 def subtree(app: HwExplorer, opened: int) -> None:
+    if fold(app, bool(opened), every=True):
+        return
     state, index = app.state, app.index
     branches = index.branches([state.at, *index.below(state.at)]) - {""}
     rest = tuple(k for k in state.open if k not in branches)
@@ -118,6 +139,8 @@ def click(app: HwExplorer, pane: str, y: int) -> None:
         app.apply(replace(app.state, on=key))
     elif pane == "models" and again:
         choose(app, None)
+    elif pane == "events" and again:
+        app.events.toggle()
     else:
         content.go(key)
     app.show()
@@ -403,6 +426,9 @@ def palette(app: HwExplorer, _: Any) -> None:
 
 
 def theme(app: HwExplorer, _: Any) -> None:
+    if app.no_color:
+        app.say("NO_COLOR is set: there is only the terminal's own look", "dim")
+        return
     app.dress(THEMES[(THEMES.index(app.look) + 1) % len(THEMES)])
     app.say(f"theme: {app.look}", "dim")
 

@@ -232,6 +232,22 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.outline.table.rows[1].key != first
 
 
+async def test_events_fold_where_they_do_not_fit() -> None:
+    app = HwExplorer(parse("resnet50?pane=events"), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        assert len(app.events.visible) == 4
+        await pilot.press("space", "j", "j")
+        assert app.events.key == "compute.1"
+        await pilot.press("h")
+        assert (app.events.key, len(app.events.visible)) == ("compute", 4)
+        await pilot.press("l", "-")
+        assert len(app.events.visible) == 4
+        await pilot.press("+")
+        assert len(app.events.visible) == 16
+    async with HwExplorer(parse("resnet50?pane=events"), Fake()).run_test(size=(120, 60)) as pilot:
+        assert len(pilot.app.events.visible) == 16  # type: ignore[attr-defined]
+
+
 # --- finding ----------------------------------------------------------------------------------------------
 
 

@@ -23,8 +23,10 @@ EMPTY = Table(name="", title="", columns=(), rows=())
 class TreeTable:
     """Rows, which of them are open, where the cursor and the window are."""
 
-    def __init__(self, tree: bool = True) -> None:
+    def __init__(self, tree: bool = True, fold: bool = False) -> None:
         self.tree = tree
+        self.fold = fold  # opens and closes its branches itself: all of them where they fit, else none
+        self.unfolded: frozenset[str] | None = None
         self.table = EMPTY
         self.visible: list[int] = []
         self.cursor = 0
@@ -34,6 +36,7 @@ class TreeTable:
         self.width = self.height = 0
         self._key = ""
         self._open: Collection[str] | None = None
+        self._only = ""
         self._last: list[bool] = []
         self._parent: list[int] = []
         self._measures: list[Measure] = []
@@ -52,7 +55,7 @@ class TreeTable:
         self, table: Table, opened: Collection[str] | None = None, only: str = "", hide: Collection[str] = ()
     ) -> None:
         """New data: the cursor stays on its key, or on the nearest row left. `opened=None` opens all."""
-        given = (opened, only, hide, self.find, self.mark)
+        given = (opened, only, hide, self.find, self.mark, self.unfolded)
         if table is self._source[0] and given == self._given:
             return
         self._given = given
@@ -62,12 +65,39 @@ class TreeTable:
             self._names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
             self._measures = []
             self._bar_full = self._fullest_bar()
-        self._open = opened
-        self.visible = self._in_sight(only.casefold())
+        self._open, self._only = opened, only
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Which rows are in sight, and how they hang together."""
+        if self.fold:
+            fits = len(self.table.rows) + len(self.table.footer) < self.height
+            self._open = self.unfolded if self.unfolded is not None else None if fits else frozenset()
+        self.visible = self._in_sight(self._only.casefold())
         self._last, self._parent = self._relations()
         self._widths, self._told = [], None
         self._cache.clear()
         self.go(self._key)
+
+    def toggle(self, want: bool | None = None) -> None:
+        """Open or close the branch under the cursor, or the one its row belongs to; `want` says which."""
+        if not self.visible:
+            return
+        place = self.cursor
+        if not self.table.rows[self.visible[place]].has_children:
+            place = self._parent[place]
+        if place < 0:
+            return
+        key = self.table.rows[self.visible[place]].key
+        is_open = self._open is None or key in self._open
+        every = frozenset(r.key for r in self.table.rows if r.has_children)
+        now = every if self._open is None else frozenset(self._open)
+        self.unfold(now - {key} if is_open and want is not True else now | {key} if want is not False else now, key)
+
+    def unfold(self, keys: frozenset[str] | None, cursor: str = "") -> None:
+        self.unfolded = keys
+        self._key = cursor or self._key
+        self._lay_out()
 
     def _indent(self, row: Row) -> int:
         return 2 * row.depth + 2 if self.tree else 0
@@ -208,6 +238,8 @@ class TreeTable:
             self.width, self.height = width, height
             self._widths, self._told = [], None
             self._cache.clear()
+            if self.fold and self.unfolded is None:
+                self._lay_out()
             self._show_cursor()
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
