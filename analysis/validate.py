@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -46,15 +47,15 @@ class Measurement(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """A measurement with the estimate's figures: latency of the batch, energy and its share that grows with
-    time (`static_w` x latency), per inference, and bands."""
+    """A measurement with the estimate's figures: latency of the batch, energy and what it
+    grows by with time (`time_power_w`), per inference, and bands."""
 
     row: Measurement
     latency_s: float
     latency_band_s: tuple[float, float]
     energy_j: float
     energy_band_j: tuple[float, float]
-    static_w: float
+    time_power_w: float
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -117,27 +118,28 @@ def shipped() -> list[dict[str, str]]:
 
 
 @lru_cache(maxsize=1)
-def _modes() -> dict[str, dict[str, str]]:
+def _modes() -> dict[str, Any]:
     with (SHIPPED / "modes.toml").open("rb") as file:
         return tomllib.load(file)
 
 
 @lru_cache(maxsize=512)
-def _device(name: str, mode: str, folders: tuple[Path, ...]) -> Device | str:
+def _device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
     try:
-        found = load(name.removeprefix("CPU: ").strip(), folders)
+        found = load(name, folders)
     except RequestError:
-        try:
-            found = load(name, folders)
-        except RequestError:
-            return "device is not in the catalogue"
-    mapped = _modes().get(found.id, {}).get(mode)
+        return "device is not in the catalogue"
+    known = _modes().get(found.id, {})
+    unstated = known.get("unstated", {})
+    mapped = known.get(mode) or next(
+        (to for begin, to in unstated.items() if not mode and source.startswith(begin)), ""
+    )
     return load(f"{found.id}:{mapped}", folders) if mapped else found
 
 
 def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
     """A row as a request. Raises Unpredictable with the reason."""
-    device = _device(row["device"], row.get("device_mode", ""), folders)
+    device = _device(row["device"], row.get("device_mode", ""), row.get("source", ""), folders)
     if isinstance(device, str):
         raise Unpredictable(device)
     latency, energy = _number(row, "latency_ms", 1e-3), _number(row, "energy_mJ_per_inference", 1e-3)
@@ -217,8 +219,18 @@ def _predicted(row: Measurement, result: Estimate) -> Prediction:
         (result.latency_band_s[0] + copy_s * 0.7, result.latency_band_s[1] + copy_s * 1.4),
         result.energy_j / batch,
         (low / batch, high / batch),
-        float(result.run.prices.value[-2:].sum()),
+        _time_power_w(result),
     )
+
+
+def _time_power_w(result: Estimate) -> float:
+    """What energy grows by with each second more than predicted: static power, and on a CPU the clocks of its busy
+    cores (an accelerator waits for its host, a CPU is its own host)."""
+    static = float(result.run.prices.value[-2:].sum())
+    if result.device.architecture != "cpu" or not result.latency_s:
+        return static
+    clock = [i for i, event in enumerate(result.events) if event.family == "clock"]
+    return static + float(result.event_energy_j[clock].sum()) / result.latency_s
 
 
 def _copy_s(result: Estimate) -> float:
@@ -289,7 +301,7 @@ def _groups(key: tuple[str, ...], predictions: list[Prediction]) -> list[Group]:
     both = [p for p in powered if p.row.latency_s]
     if both:
         measured = np.array([p.row.energy_j for p in both])
-        shift = [((p.row.latency_s or 0.0) - p.latency_s) * p.static_w / p.row.scenario.batch for p in both]
+        shift = [((p.row.latency_s or 0.0) - p.latency_s) * p.time_power_w / p.row.scenario.batch for p in both]
         moved = np.array([max(p.energy_j + s, 0.0) for p, s in zip(both, shift, strict=True)])
         bands = np.array([[p.energy_band_j[0] + s, p.energy_band_j[1] + s] for p, s in zip(both, shift, strict=True)])
         found.append(_group(key, "energy_given_latency", measured, moved, bands))
@@ -303,8 +315,14 @@ def _group(key: tuple[str, ...], quantity: str, measured: Column, predicted: Col
     error = predicted / measured - 1.0
     inside = (measured >= bands[:, 0]) & (measured <= bands[:, 1])
     half = (bands[:, 1] - bands[:, 0]) / 2.0 / predicted
+    source, device, mode, framework, precision, scenario = key
     return Group(
-        *key,
+        source,
+        device,
+        mode,
+        framework,
+        precision,
+        scenario,
         quantity,
         len(measured),
         float(np.median(np.abs(error))),
@@ -352,7 +370,7 @@ def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str
 
 
 def _kind(group: Group) -> str:
-    found = _device(group.device, group.device_mode, ())
+    found = _device(group.device, group.device_mode, group.source, ())
     if isinstance(found, str):
         return "gpu"
     return "jetson" if "jetson" in found.id else found.architecture

@@ -263,8 +263,11 @@ def files(folders: Iterable[Path] = ()) -> dict[str, Path]:
 
 def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
     """The device a user means by `id`, `id:power_mode`, an alias or a class. Raises RequestError."""
-    base, _, mode = name.strip().partition(":")
     available = files(folders)
+    whole = _by_alias(name.strip(), available)  # an alias may contain a colon
+    if whole is not None:
+        return in_mode(whole, _read(whole), "")
+    base, _, mode = name.strip().partition(":")
     path = available.get(CLASSES.get(base.lower(), base)) or _by_alias(base, available)
     if path is None:
         raise unknown("device", base, [*available, *CLASSES], listing="`hwexplorer devices` lists them")
@@ -276,6 +279,8 @@ def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
     for device_id, path in available.items():
         if folded == device_id.casefold():
             return path
+    if folded in CLASSES or (":" in folded and folded.partition(":")[0] in available):
+        return None
     for path in available.values():
         try:
             spec = _read(path)

@@ -58,7 +58,7 @@ def overlap(architecture: str) -> float:
     return float(table()[architecture]["overlap"]["value"])
 
 
-@lru_cache(maxsize=8)
-def weight_passes(architecture: str) -> float:
-    """How often a contraction's weights cross the memory interface when nothing keeps them in the kernel's format."""
-    return float(table()[architecture].get("weight_passes", {"value": 1.0})["value"])
+@lru_cache(maxsize=1)
+def reorder_passes() -> float:
+    """How many more times data that a CPU library rearranges into its own layout crosses the memory interface."""
+    return float(table()["cpu"]["reorder_passes"]["value"])

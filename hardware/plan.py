@@ -53,6 +53,9 @@ def _resolve(device: Device, precision: str, work: str) -> tuple[str, str]:
 
 def _stored(device: Device, precision: str, contraction: str) -> str:
     """Tensors are stored as asked where any unit reads that format, else in the format that is run."""
+    stated = device.file.runs.get(precision, {}).get("stored")
+    if stated:
+        return stated
     if precision in ("fp32", "tf32"):
         return "fp32"
     formats = {name for table in device.file.fma_per_clock.values() for name in table}

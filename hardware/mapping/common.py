@@ -86,32 +86,36 @@ class Mapping(msgspec.Struct, frozen=True):
     counts: Floats
 
 
-def traffic(demand: Demand, device: Device, weight_passes: float = 1.0) -> Traffic:
+def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:
     """Bytes that reach memory, given what the last on-chip level can hold.
 
     A transfer hits as far as its data and all that was touched since still fit (LRU); a contraction whose
-    operands both exceed half the level reads the cheaper one again per panel of the other.
+    operands both exceed half the level reads the cheaper one again per panel of the other. `reorder` is how many
+    more times a convolution's weights and activations pass because software rearranges them around it.
     """
     capacity = device.last_level_bytes * usable_cache()
     size = demand.transfer_bytes
-    room = np.maximum(capacity - demand.transfer_distance, 0.0)
-    missed = np.maximum(size - room, 0.0)
-    activations = demand.per_op(missed, READ)
-    weights = demand.per_op(missed, READ_WEIGHT)
-    dram_write = demand.per_op(missed, WRITE)
-    chip_activations = demand.per_op(size, READ)
-    chip_weights = demand.per_op(size, READ_WEIGHT)
-    again = reread(demand, chip_activations + chip_weights, capacity)
-    if weight_passes > 1.0:
-        reordered = np.where(demand.op_class == OpClass.CONV, weights * (weight_passes - 1.0), 0.0)
-        again = again + reordered
-    return Traffic(
-        activations + weights + again,
-        dram_write,
-        chip_activations + chip_weights + again,
-        demand.per_op(size, WRITE),
-        weights,
-    )
+    distance = demand.transfer_distance
+    if device.architecture in ("tpu", "kpu"):
+        capacity, distance = _pinned(demand, capacity)
+    missed = np.maximum(size - np.maximum(capacity - distance, 0.0), 0.0)
+    reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
+    chip_reads, chip_writes = demand.per_op(size, READ) + demand.per_op(size, READ_WEIGHT), demand.per_op(size, WRITE)
+    again = reread(demand, chip_reads, capacity)
+    if any(reorder):
+        conv = demand.op_class == OpClass.CONV
+        again = again + np.where(conv, weights * reorder[0] + (reads + writes) * reorder[1], 0.0)
+    return Traffic(reads + weights + again, writes, chip_reads + again, chip_writes, weights)
+
+
+def _pinned(demand: Demand, capacity: float) -> tuple[float, Floats]:
+    """A compiler that manages the scratchpad keeps all weights in it between inferences where half of it holds
+    them; what is left is for activations. Returns that capacity and the distances as they then are."""
+    weights = demand.transfer_role == READ_WEIGHT
+    held = float(demand.transfer_bytes[weights].sum())
+    if held > capacity / 2.0:
+        return capacity, demand.transfer_distance
+    return capacity - held, np.where(weights, -held, demand.transfer_distance)
 
 
 def reread(demand: Demand, operand_bytes: Floats, capacity: float) -> Floats:
@@ -232,7 +236,10 @@ def rates(device: Device, demand: Demand) -> tuple[Floats, Floats]:
 
 def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
     """Seconds per operator at the memory interface (3, n) and at the last on-chip level (n,)."""
-    dram = (flow.dram_read + flow.dram_write) / (device.memory_bandwidth * bandwidth)
+    reached = device.memory_bandwidth * bandwidth
+    if device.architecture == "gpu":  # few SMs at low clocks cannot keep a wide memory busy
+        reached = np.minimum(reached, device.units * device.clock_hz * assumed("gpu", "bytes_per_clock_per_unit"))
+    dram = (flow.dram_read + flow.dram_write) / reached
     ratio = float(assumptions()["last_level_bandwidth"][device.architecture]["value"])
     chip = (flow.chip_read + flow.chip_write) / (device.memory_bandwidth * ratio)
     return dram, chip
@@ -317,3 +324,8 @@ def assemble(
 def total_units(device: Device) -> float:
     """Units that blocks are dealt to: arrays on a TPU, else cores, SMs or tiles."""
     return device.units * (device.arrays_per_unit if device.architecture == "tpu" else 1.0)
+
+
+def units_in_all(device: Device, on_matrix: Bools) -> Floats:
+    """Units that each operator could use, shape (n,): a TPU's arrays, or its vector units."""
+    return np.where(on_matrix, total_units(device), device.units)

@@ -6,7 +6,7 @@ import numpy as np
 
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
-from hardware.efficiency import weight_passes
+from hardware.efficiency import reorder_passes
 from hardware.mapping.common import (
     Bools,
     Mapping,
@@ -36,7 +36,9 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Ma
     else:
         matrix = vector
     on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & (matrix.seconds < vector.seconds)
-    flow = traffic(demand, device, weight_passes(device.software_class))
+    # oneDNN computes in blocked layouts: weights are rearranged on every call, plain NCHW activations as well.
+    passes = reorder_passes()
+    flow = traffic(demand, device, (passes, passes if layout == "nchw" else 0.0))
     return assemble(demand, device, plan, layout, flow, matrix, vector, on_matrix, _counts)
 
 

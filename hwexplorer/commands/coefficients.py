@@ -1,0 +1,31 @@
+"""`hwexplorer coefficients`: every energy constant of a device with its spread and source."""
+
+from __future__ import annotations
+
+import argparse
+
+from hwexplorer.commands import common
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--on", default="gpu", metavar="DEV", help="a device id, id:power_mode or class (default gpu)")
+    parser.add_argument("--precision", choices=common.PRECISIONS, default="fp32", metavar="P", help="default fp32")
+    common.output_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from analysis.compare import SCHEMA
+    from hwexplorer import engine
+    from hwexplorer.export.render import encode, plain
+    from hwexplorer.state import State
+    from hwexplorer.views.coefficients import prices, table
+
+    state = State(devices=(arguments.on,), on=arguments.on, precision=arguments.precision)
+
+    def make(form: str) -> str:
+        if form == "json":
+            found = {"device": engine.device(state.on).key, "precision": state.precision}
+            return encode({"schema": SCHEMA, **found, "coefficients": prices(state).rows})
+        return plain(table(state), form, common.width())
+
+    common.emit(arguments, make)

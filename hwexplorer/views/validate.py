@@ -1,0 +1,53 @@
+"""Predictions against measurements, group by group."""
+
+from __future__ import annotations
+
+from analysis.validate import Group, Validation
+from hwexplorer.views.plain import Column, Row, Table
+
+COLUMNS = (
+    Column("quantity", "Quantity", role="text", keep=0),
+    Column("n", "Rows", "count", keep=0),
+    Column("median_ape", "Median err", "%", keep=0, help="median absolute error"),
+    Column("p90_ape", "90th", "%", keep=1),
+    Column("bias", "Bias", "%", role="delta", keep=1, help="median of predicted / measured - 1"),
+    Column("spearman", "Rank corr", keep=2, help="1: the order of models is right"),
+    Column("band_coverage", "In band", "%", keep=2, help="share of rows inside the stated band"),
+    Column("band_half_width", "Half-width", "%", keep=4),
+    Column("device", "Device", role="text", keep=0),
+    Column("device_mode", "Mode", role="text", keep=3),
+    Column("framework", "Framework", role="text", keep=2),
+    Column("precision", "Precision", role="text", keep=3),
+    Column("scenario", "Scenario", role="text", keep=4),
+    Column("source", "Source", role="text", keep=5),
+)
+
+
+def validation(found: Validation) -> Table:
+    """One row per group; the summary and what could not be predicted below."""
+    rows = tuple(_row(i, group) for i, group in enumerate(found.groups))
+    footer = tuple(_summary(found))
+    notes = tuple(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in found.skipped)
+    return Table("validate", "Predicted against measured", COLUMNS, rows, footer, notes)
+
+
+def _row(i: int, group: Group) -> Row:
+    cells = tuple(getattr(group, column.key) for column in COLUMNS)
+    return Row(str(i), cells, dim=group.n < 10)
+
+
+def _summary(found: Validation) -> list[str]:
+    summary = found.summary
+    lines = [
+        f"{summary['predicted']} rows predicted, {summary['skipped']} not; medians over groups of 10 rows or more:"
+    ]
+    for name, value in summary.items():
+        if name.endswith("_median_ape") and isinstance(value, float):
+            label = name.removesuffix("_median_ape")
+            rank = summary.get(f"{label}_spearman")
+            order = f", rank correlation {rank:.3f}" if isinstance(rank, float) else ""
+            lines.append(f"{label.replace('_', ' ')}: {value:.1%}{order} ({summary[f'{label}_groups']} groups)")
+    coverage, width = summary.get("band_coverage"), summary.get("band_half_width")
+    if isinstance(coverage, float) and isinstance(width, float):
+        lines.append(f"bands hold {coverage:.0%} of the rows, median half-width {width:.0%}")
+    return lines
