@@ -7,6 +7,7 @@ import numpy as np
 
 from analysis.estimate import Estimate
 from analysis.tree import operators_of
+from hardware.occupancy import occupancy, units_in_all
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -69,7 +70,8 @@ def report(result: Estimate, path: str = "") -> EventReport:
 
 
 def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> dict[str, float]:
-    """Hit rate of the last on-chip level, utilisation, share of units busy, overhead and dynamic share."""
+    """Hit rate of the last on-chip level, share of units busy, dynamic share; of a CPU its prediction rate, of a GPU
+    its occupancy (hardware/occupancy.py)."""
     flow, run = result.run.mapping.traffic, result.run
     chip = float((flow.chip_read + flow.chip_write)[members].sum())
     dram = float((flow.dram_read + flow.dram_write)[members].sum())
@@ -77,7 +79,7 @@ def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]])
     energy = float(run.energy_j[members].sum())
     static = float(result.component_energy_j[2][members].sum())
     weight = time if time.sum() > 0 else np.ones_like(time)
-    busy = np.minimum(run.mapping.units[members] / _units(result), 1.0)
+    busy = np.minimum(run.mapping.units / units_in_all(result.device, run.mapping.on_matrix), 1.0)[members]
     values = {
         "last_level_hit_rate": 1.0 - dram / chip if chip else 1.0,
         "units_busy": float((busy * weight).sum() / weight.sum()),
@@ -86,14 +88,9 @@ def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]])
     if result.device.architecture == "cpu":
         values["branch_prediction_rate"] = _prediction_rate(result, members)
     if result.device.architecture == "gpu":
-        values["occupancy"] = values["units_busy"]
+        resident = occupancy(result.demand, result.device, run)[members]
+        values["occupancy"] = float((resident * weight).sum() / weight.sum())
     return values
-
-
-def _units(result: Estimate) -> float:
-    from hardware.mapping.common import total_units
-
-    return total_units(result.device)
 
 
 def _prediction_rate(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> float:

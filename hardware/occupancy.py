@@ -1,6 +1,6 @@
-"""GPU occupancy: resident warps over the most an SM can hold.
+"""How full a device is: units that could work, and for GPUs occupancy, resident warps over the most an SM can hold.
 
-Rule: blocks of 256 threads; a tiled product keeps its tile in registers (32-bit accumulators, divided among the
+Rule of occupancy: blocks of 256 threads; a tiled product keeps its tile in registers (32-bit accumulators, divided among the
 threads) beside its working registers, and a few K steps of both operands in shared memory; an element-wise kernel
 needs few registers and no shared memory. As many blocks stay on an SM as threads, blocks, registers and shared
 memory allow, at most what the grid has for each SM. Constants are those of hardware/mapping/assumptions.toml.
@@ -13,10 +13,15 @@ import numpy as np
 from hardware.demand import Demand, Floats
 from hardware.device import Device
 from hardware.execute import Execution
-from hardware.mapping.common import assumed
+from hardware.mapping.common import Bools, assumed, total_units
 
 _REGISTER_BYTES = 4.0
 _MOST_REGISTERS = 255.0  # per thread, by the instruction encoding of every CUDA GPU since Kepler
+
+
+def units_in_all(device: Device, on_matrix: Bools) -> Floats:
+    """Units that each operator could use, shape (n,): a TPU's arrays, or its vector units."""
+    return np.where(on_matrix, total_units(device), device.units)
 
 
 def blocks(demand: Demand, run: Execution) -> Floats:

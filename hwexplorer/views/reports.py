@@ -20,6 +20,7 @@ from hwexplorer.views.plain import Report
 # Report -> module of hwexplorer.views.
 REPORTS: dict[str, str] = {
     "partition": "partition",
+    "mapping": "mapping",
 }
 # Those that follow from the model alone: no device, no execution mode.
 OF_MODEL = ("partition",)
