@@ -27,7 +27,7 @@ from hwexplorer.tui import actions, effects, lines
 from hwexplorer.tui.capture import Capture
 from hwexplorer.tui.layout import arrange
 from hwexplorer.tui.navigate import Index, shown
-from hwexplorer.tui.palette import COLOURS, THEMES, Palette
+from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt, typed
 from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.views import Cache, Views
@@ -389,6 +389,3 @@ def run(state: State, provider: Provider, ascii: bool = False) -> None:
         HwExplorer(state, provider, ascii=ascii).run()
     finally:
         gc.enable()
-
-
-__all__ = ["COLOURS", "THEMES", "HwExplorer", "run"]

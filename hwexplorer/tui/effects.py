@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from hardware.errors import RequestError
 from hwexplorer import state as states
-from hwexplorer.format import quantity
 from hwexplorer.state import State, replace
 from hwexplorer.tui import actions, clipboard, navigate
+from hwexplorer.tui.copied import copied
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.prompt import Prompt, edit
 from hwexplorer.tui.widgets.table import TreeTable
-from hwexplorer.views.plain import Column, Row, Text
+from hwexplorer.views.plain import Text
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
@@ -237,7 +237,7 @@ def prompt_note(app: HwExplorer) -> str:
     if typing is None:
         return ""
     if typing.kind == "export":
-        return ".txt or .json · enter writes, esc leaves"
+        return ".txt .json .csv .md .html · enter writes, esc leaves"
     if typing.kind == "overwrite":
         return "y overwrites, n leaves it"
     if typing.kind == "filter":
@@ -319,7 +319,8 @@ def export(app: HwExplorer, name: str, overwrite: bool) -> None:
 
 def copy(app: HwExplorer, what: str) -> None:
     """Off the event loop: a clipboard program may take its time."""
-    text = copied(app, what)
+    content = app.contents[app.state.pane]
+    text = copied(what, app.state, content if isinstance(content, TreeTable) else app.outline)
     if not text:
         app.say("nothing here to copy", "warn")
         return
@@ -336,54 +337,6 @@ def copy(app: HwExplorer, what: str) -> None:
         app.say(f"copied through {route}: {short}", "good")
 
     app.run_worker(work, thread=True, exit_on_error=False)
-
-
-def copied(app: HwExplorer, what: str) -> str:
-    state = app.state
-    if what == "state":
-        return states.format(state)
-    if what == "command":
-        return command(state)
-    content = app.contents[state.pane]
-    table = content if isinstance(content, TreeTable) else app.outline
-    if table.row is None:
-        return ""
-    return str(table.row.cells[0]) if what == "name" else row_text(table.table.columns, table.row)
-
-
-def row_text(columns: tuple[Column, ...], row: Row) -> str:
-    """The cells with their units, tabs between them."""
-    cells = []
-    for column, value in zip(columns, row.cells, strict=True):
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        unit = "%" if column.role in ("bar", "delta") else column.unit
-        cells.append(quantity(value, unit) if number else "" if value is None else str(value))  # type: ignore[arg-type]
-    return "\t".join(cells)
-
-
-def command(state: State) -> str:
-    """The headless command that prints what the focused pane shows."""
-    from shlex import quote
-
-    verb = {"why": "mapping", "plot": "roofline"}.get(state.pane, state.pane)
-    words = ["hwexplorer", verb]
-    if verb == "models":
-        return " ".join(words)
-    words.append(quote(state.model))
-    on = ",".join(state.devices) if verb == "compare" else state.on
-    if verb != "compare" or state.devices != states.DEFAULT_DEVICES:
-        words += ["--on", quote(on)]
-    plain = State()
-    if verb == "events" and state.at:
-        words += ["--node", quote(state.at)]
-    for name, option in (("batch", "--batch"), ("precision", "--precision"), ("execution", "--execution")):
-        if getattr(state, name) != getattr(plain, name):
-            words += [option, str(getattr(state, name))]
-    if state.layout != plain.layout:
-        words += ["--layout", state.layout]
-    if state.image_size is not None:
-        words += ["--image-size", str(state.image_size)]
-    return " ".join(words)
 
 
 # --- the program ------------------------------------------------------------------------------------------

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from hwexplorer.cli import main
 from hwexplorer.provider import Engine
-from hwexplorer.state import PRECISIONS, State, parse
+from hwexplorer.state import PANES, PRECISIONS, State, parse
 from hwexplorer.tui import clipboard
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.copied import command
 from hwexplorer.tui.screenshots import SHOTS, take
 from tests.tui.test_app import screen_text
 from tests.tui.test_fuzz import KEYS, SIZES
@@ -41,6 +44,15 @@ async def test_the_main_job() -> None:
         written = Path("resnet18_tree.txt").read_text()
         assert "resnet18" in written
     assert app.failures == []
+
+
+@pytest.mark.parametrize("pane", [pane for pane in PANES if pane != "plot"])
+def test_the_copied_command_prints_what_the_export_writes(pane: str, capsys: pytest.CaptureFixture[str]) -> None:
+    state = parse(f"resnet18@b8,fp16,fused/tpu_v4,h100_sxm?at=layer1.0.conv1&baseline=tpu_v4&pane={pane}")
+    assert main(shlex.split(command(state))[1:]) == 0
+    printed = capsys.readouterr().out
+    Engine().export(state, pane, Path("view.txt"), overwrite=True)
+    assert Path("view.txt").read_text() == printed
 
 
 @pytest.mark.parametrize("seed", [11, 12])
