@@ -141,7 +141,8 @@ def _overlapped(resources: Floats, exponent: float) -> Floats:
     compute, memory = resources[:, :2].max(axis=1), resources[:, 2:].max(axis=1)
     larger, smaller = np.maximum(compute, memory), np.minimum(compute, memory)
     ratio = smaller / np.where(larger > 0, larger, 1.0)
-    return larger * (1.0 + ratio**exponent) ** (1.0 / exponent)
+    combined: Floats = larger * (1.0 + ratio**exponent) ** (1.0 / exponent)
+    return combined
 
 
 def _overhead(device: Device, execution: str) -> tuple[Floats, Floats]:

@@ -18,7 +18,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     state = common.state(arguments)
     asked = arguments.format is not None or arguments.output is not None
-    if asked or not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+    # Textual reads keys from stdin and draws on stderr; with stdout redirected somebody wants the text.
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    if asked or not all(stream is not None and stream.isatty() for stream in streams):
         from hwexplorer.export.render import render
 
         common.prepare(state)
