@@ -100,7 +100,7 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
         np.maximum(ends[1:], dynamic / (device.power_limit_w - static_w)),
         compute_s,
         memory_s,
-        _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled),
+        _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, float(floor[0, 0])),
         resource,
         ideal / kernel_s,
         latency,
@@ -203,6 +203,10 @@ def _share(demand: Demand, mapping: Mapping, resource: Ints) -> Floats:
     return np.where(total > 0, need / np.where(total > 0, total, 1.0), demand.head)
 
 
-def _bound(compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats) -> Ints:
+def _bound(
+    compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats, floor: float
+) -> Ints:
+    """The largest term; launch where the kernel ends before the host can dispatch the next; power where throttled."""
     largest = np.stack([compute, memory, overhead]).argmax(axis=0)
-    return np.where(kernel > unthrottled * (1 + 1e-9), POWER, largest)
+    waiting = np.where(unthrottled <= floor, LAUNCH, largest)
+    return np.where(kernel > unthrottled * (1 + 1e-9), POWER, waiting)
