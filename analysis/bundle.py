@@ -10,6 +10,7 @@ engine computes each kernel, and the sums run over the same values in the same o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -20,7 +21,8 @@ from analysis.estimate import mostly_convolution
 from analysis.kernels import Structure, demand, structure
 from analysis.memory import memory
 from analysis.workload.workload import Floats, Workload
-from hardware.demand import Demand
+from analysis.workspace import applies
+from hardware.demand import READ_WEIGHT, Demand
 from hardware.device import Device
 from hardware.execute import BOUNDS, execute
 from hardware.plan import Plan
@@ -50,13 +52,12 @@ class Bundle(msgspec.Struct, frozen=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A bundle at one batch and element width: the joint demand, and per workload (w,) its peak memory in bytes
-    and whether convolutions do most of its multiply-accumulates (None without any)."""
+    """A bundle at one batch and element width: the joint demand, and per workload (w,) whether convolutions do
+    most of its multiply-accumulates (None without any)."""
 
     bundle: Bundle
     batch: int
     demand: Demand
-    peak_bytes: Floats
     convolution: tuple[bool | None, ...]
 
 
@@ -142,7 +143,9 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     place = np.empty(n)
     place[order] = rank
     moves = np.column_stack([place[s.op], moves])
-    head = repr(workload.monomials).encode()
+    # What a device does with a kernel may depend on the weights of the model it belongs to: whether all stay on chip.
+    weights = _widths(s.numel, s.fixed_bytes)[s.role == READ_WEIGHT].sum(axis=0)
+    head = repr((workload.monomials, weights.tolist())).encode()
     rows = _rows(operators, s.kernel, s.n_kernels)
     return [head + a + b"|" + b for a, b in zip(rows, _rows(moves, s.own_kernel, s.n_kernels), strict=True)]
 
@@ -177,8 +180,14 @@ def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
 def ask(many: Bundle, batch: int, element_bytes: float) -> Asked:
     """The joint demand of a bundle at one batch and element width."""
     alone = [demand(workload, batch, element_bytes, many.execution) for workload in many.workloads]
-    held = [memory(workload, batch, element_bytes, many.execution).peak_bytes for workload in many.workloads]
-    return Asked(many, batch, _join(many, alone), np.array(held), tuple(mostly_convolution(one) for one in alone))
+    return Asked(many, batch, _join(many, alone), tuple(mostly_convolution(one) for one in alone))
+
+
+def peaks(many: Bundle, batch: int, element_bytes: float, architecture: str) -> Floats:
+    """Peak memory of each workload in bytes, (w,)."""
+    scratch = applies(architecture, many.execution)
+    found = [memory(workload, batch, element_bytes, many.execution, scratch).peak_bytes for workload in many.workloads]
+    return np.array(found)
 
 
 def _join(many: Bundle, alone: list[Demand]) -> Demand:
@@ -205,6 +214,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         column("elements"),
         np.ascontiguousarray(gemm),
         column("local_bytes"),
+        column("weight_bytes"),
         _joined(kernel),
         column("head"),
         many.n_kernels,
@@ -241,4 +251,4 @@ def evaluate(asked: Asked, device: Device, plan: Plan, layout: str) -> Figures:
 def _sums(values: Floats, pointers: Indices) -> Floats:
     """Sum of each segment, in the order a segment alone is summed in (reduceat pairs terms differently)."""
     ends = pointers.tolist()
-    return np.array([values[a:b].sum() for a, b in zip(ends[:-1], ends[1:], strict=True)])
+    return np.array([values[a:b].sum() for a, b in pairwise(ends)])

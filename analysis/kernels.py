@@ -234,6 +234,7 @@ def _demand(workload: Workload, batch: int, element_bytes: float, s: Structure) 
         s.elements @ point,
         np.ascontiguousarray((ops.gemm @ point).T),
         local,
+        np.full(n, moved[s.role == READ_WEIGHT].sum()),
         s.kernel,
         s.head,
         s.n_kernels,

@@ -38,7 +38,8 @@ class Demand(msgspec.Struct, frozen=True):
 
     Per operator, shape (n,): `macs` of contractions; `vector_flops`, all other arithmetic; `special` function
     evaluations among them; `elements` written; `gemm` (4, n) the rows G, M, N, K of the contraction, zero
-    elsewhere; `local_bytes` exchanged with operators of the same kernel, on chip.
+    elsewhere; `local_bytes` exchanged with operators of the same kernel, on chip; `weight_bytes` of the whole
+    model that the operator belongs to.
     `kernel` numbers kernels in execution order; `head` is the operator that a kernel was started for: what the
     kernel as a whole needs (its launch, its result leaving) belongs to it.
     Per transfer, shape (t,): the operator it belongs to, its bytes, its role (READ, READ_WEIGHT, WRITE), and
@@ -53,6 +54,7 @@ class Demand(msgspec.Struct, frozen=True):
     elements: Floats
     gemm: Floats
     local_bytes: Floats
+    weight_bytes: Floats
     kernel: Ints
     head: NDArray[np.bool_]
     n_kernels: int

@@ -95,30 +95,29 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
     """
     capacity = device.last_level_bytes * usable_cache()
     size = demand.transfer_bytes
-    distance = demand.transfer_distance
+    room, distance = np.full(demand.n, capacity), demand.transfer_distance
     if device.architecture in ("tpu", "kpu"):
-        capacity, distance = _pinned(demand, capacity)
-    missed = np.maximum(size - np.maximum(capacity - distance, 0.0), 0.0)
+        room, distance = _pinned(demand, capacity)
+    missed = np.maximum(size - np.maximum(room[demand.transfer_op] - distance, 0.0), 0.0)
     reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
     chip_reads, chip_writes = demand.per_op(size, READ) + demand.per_op(size, READ_WEIGHT), demand.per_op(size, WRITE)
-    again = reread(demand, chip_reads, capacity)
+    again = reread(demand, chip_reads, room)
     if any(reorder):
         conv = demand.op_class == OpClass.CONV
         again = again + np.where(conv, weights * reorder[0] + (reads + writes) * reorder[1], 0.0)
     return Traffic(reads + weights + again, writes, chip_reads + again, chip_writes, weights)
 
 
-def _pinned(demand: Demand, capacity: float) -> tuple[float, Floats]:
-    """A compiler that manages the scratchpad keeps all weights in it between inferences where half of it holds
-    them; what is left is for activations. Returns that capacity and the distances as they then are."""
-    weights = demand.transfer_role == READ_WEIGHT
-    held = float(demand.transfer_bytes[weights].sum())
-    if held > capacity / 2.0:
-        return capacity, demand.transfer_distance
-    return capacity - held, np.where(weights, -held, demand.transfer_distance)
+def _pinned(demand: Demand, capacity: float) -> tuple[Floats, Floats]:
+    """A compiler that manages the scratchpad keeps all weights of a model in it between inferences where half of it
+    holds them; what is left is for activations. Returns the capacity (n,) and the distances as they then are."""
+    held = np.where(demand.weight_bytes > capacity / 2.0, 0.0, demand.weight_bytes)
+    kept = held[demand.transfer_op]
+    pinned = (demand.transfer_role == READ_WEIGHT) & (kept > 0)
+    return capacity - held, np.where(pinned, -kept, demand.transfer_distance)
 
 
-def reread(demand: Demand, operand_bytes: Floats, capacity: float) -> Floats:
+def reread(demand: Demand, operand_bytes: Floats, capacity: Floats) -> Floats:
     """Bytes read again because neither operand of a contraction fits on chip beside the other."""
     g, m, n, k = demand.gemm
     right = g * k * n * demand.element_bytes
@@ -324,8 +323,3 @@ def assemble(
 def total_units(device: Device) -> float:
     """Units that blocks are dealt to: arrays on a TPU, else cores, SMs or tiles."""
     return device.units * (device.arrays_per_unit if device.architecture == "tpu" else 1.0)
-
-
-def units_in_all(device: Device, on_matrix: Bools) -> Floats:
-    """Units that each operator could use, shape (n,): a TPU's arrays, or its vector units."""
-    return np.where(on_matrix, total_units(device), device.units)

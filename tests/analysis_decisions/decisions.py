@@ -1,0 +1,57 @@
+"""What the tests of the decisions share: workloads, devices, and the command line as a function."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from functools import cache
+from typing import Any
+
+from analysis.estimate import Estimate, estimate
+from analysis.scenario import Scenario
+from analysis.workload import store
+from analysis.workload.workload import Workload
+from hardware.device import CLASSES, Device, load
+
+MODELS = (
+    "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
+    "squeezenet1_1", "convnext_tiny",
+)  # fmt: skip
+DEFAULTS = tuple(CLASSES.values())
+
+
+@cache
+def workload(name: str) -> Workload:
+    return store.load(name)
+
+
+@cache
+def device(name: str) -> Device:
+    return load(name)
+
+
+@cache
+def run(model: str, on: str, batch: int = 1, precision: str = "fp32", execution: str = "auto") -> Estimate:
+    return estimate(workload(model), device(on), Scenario(batch, precision, execution))
+
+
+class Result:
+    """What a command printed, and how it ended."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    def json(self) -> Any:
+        assert self.code in (0, 1), self.err
+        return json.loads(self.out)
+
+
+def hwexplorer(*words: str) -> Result:
+    """Run the command line in this process."""
+    from hwexplorer.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(list(words))
+    return Result(code, out.getvalue(), err.getvalue())

@@ -1,0 +1,221 @@
+"""Sweeps: the best batch and the crossover are what evaluation finds; `--all` gives the bits of a single run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
+
+from analysis import catalogue_sweep
+from analysis.bundle import ask, bundle, evaluate, peaks
+from analysis.catalogue_sweep import COLUMNS, Chunk, chunks, join, local, run_chunk, scheduled
+from analysis.estimate import estimate
+from analysis.scenario import Scenario
+from analysis.sweep import METRICS, metric, sweep
+from hardware.errors import RequestError
+from hardware.plan import plan
+
+SOME = ("resnet18", "vit_b_16", "maskrcnn_resnet50_fpn_v2", "swin_v2_t", "raft_small", "mobilenet_v3_small", "gemm")
+
+
+@pytest.mark.parametrize("on", DEFAULTS)
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("execution", ["eager", "fused"])
+@pytest.mark.parametrize("batch", [1, 6])
+def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
+    loaded = [workload(name) for name in SOME]
+    runs = plan(device(on), precision)
+    many = bundle(loaded, execution)
+    asked = ask(many, batch, runs.element_bytes)
+    held = peaks(many, batch, runs.element_bytes, device(on).architecture)
+    found = evaluate(asked, device(on), runs, "nchw")
+    for i, one in enumerate(loaded):
+        alone = estimate(one, device(on), Scenario(batch, precision, execution))
+        assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
+        assert (found.utilization[i], found.bound[i]) == (alone.utilization, alone.bound)
+        assert (found.precision_run[i], held[i]) == (alone.precision_run, alone.memory.peak_bytes)
+
+
+def test_equal_kernels_are_evaluated_once() -> None:
+    one, twice = bundle([workload("resnet50")], "eager"), bundle([workload("resnet50")] * 2, "eager")
+    assert one.n_kernels == twice.n_kernels < len(one.kernel_of)
+    assert len(twice.kernel_of) == 2 * len(one.kernel_of)
+
+
+def test_the_order_of_models_does_not_matter() -> None:
+    runs = plan(device("h100_sxm"), "fp16")
+    loaded = [workload(name) for name in SOME]
+    there, back = (
+        evaluate(ask(bundle(order, "eager"), 3, runs.element_bytes), device("h100_sxm"), runs, "nchw")
+        for order in (loaded, loaded[::-1])
+    )
+    assert np.array_equal(there.latency_s, back.latency_s[::-1])
+    assert np.array_equal(there.energy_j, back.energy_j[::-1])
+
+
+def _small(form: str = "csv") -> list[Chunk]:
+    return chunks((1, 8), ("fp32", "int8"), SOME[:4], DEFAULTS, form=form)
+
+
+def test_rows_of_all_equal_single_estimates() -> None:
+    text = "".join(join("csv", map(run_chunk, _small())))
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 4 * 4 * 2 * 2
+    for row in rows:
+        alone = run(row["model"], row["device"], int(row["batch"]), row["precision"])
+        assert float(row["latency_s"]) == alone.latency_s
+        assert float(row["energy_j"]) == alone.energy_j
+        assert float(row["edp_js"]) == alone.edp_js
+        assert float(row["average_power_w"]) == alone.average_power_w
+        assert float(row["throughput_per_s"]) == alone.throughput_per_s
+        assert (row["bound"], row["precision_run"], row["execution"]) == (
+            alone.bound, alone.precision_run, alone.execution
+        )  # fmt: skip
+        assert row["fits"] == str(alone.fits)
+
+
+def test_all_as_json_round_trips() -> None:
+    text = "".join(join("json", map(run_chunk, _small("json"))))
+    document = json.loads(text)
+    assert document["schema"] == "hwexplorer/1"
+    assert len(document["rows"]) == 64
+    assert tuple(document["rows"][0]) == COLUMNS
+
+
+def test_processes_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue_sweep, "GROUP", 2)
+    work = chunks((1,), ("fp16",), SOME[:4], DEFAULTS[:2])
+    assert len(work) == 2
+    assert list(local(work, 2)) == [run_chunk(chunk) for chunk in work]
+
+
+def test_a_dask_cluster_gives_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(catalogue_sweep, "GROUP", 2)
+    work = chunks((1,), ("fp16",), SOME[:4], DEFAULTS[:2])
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        assert list(scheduled(work, cluster.scheduler_address)) == [run_chunk(chunk) for chunk in work]
+
+
+class _FakeClient:
+    """Runs at once, and notes what was cancelled and closed."""
+
+    def __init__(self, fails: bool) -> None:
+        self.fails, self.cancelled, self.closed = fails, False, False
+
+    def map(self, function, work, pure):  # type: ignore[no-untyped-def]
+        return [self for _ in work]
+
+    def result(self) -> str:
+        if self.fails:
+            raise KeyboardInterrupt
+        return "row\n"
+
+    def cancel(self, futures: object) -> None:
+        self.cancelled = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_cluster_is_left_clean(fails: bool) -> None:
+    client = _FakeClient(fails)
+    parts = scheduled(_small(), "tcp://nowhere:1", lambda address: client)
+    if fails:
+        with pytest.raises(KeyboardInterrupt):
+            list(parts)
+    else:
+        assert list(parts) == ["row\n"]
+    assert client.closed
+    assert client.cancelled == fails
+
+
+def test_without_dask_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    found = hwexplorer("sweep", "--all", "--scheduler", "tcp://nowhere:1", "--on", "gpu")
+    assert found.code == 2
+    assert "hwexplorer[dask]" in found.err
+    assert found.err.count("\n") == 1
+
+
+# --- one model --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS[:3])
+def test_the_best_batch_is_the_best_of_those_swept(name: str) -> None:
+    found = sweep([workload(name)], [device(d) for d in DEFAULTS], (1, 4, 64), ("fp32", "fp16"), Scenario())
+    assert len(found.rows) == 4 * 3 * 2
+    for best in found.best:
+        rows = [r for r in found.rows if (r.device, r.precision) == (best.device, best.precision) and r.fits]
+        values = {
+            "energy per inference": [r.energy_j_per_inference for r in rows],
+            "throughput": [-r.throughput_per_s for r in rows],
+            "edp": [r.edp_js for r in rows],
+        }[best.aim]
+        assert abs(best.value) == abs(min(values))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_crossover_is_where_the_winner_changes(name: str) -> None:
+    found = sweep([workload("resnet18")], [device(d) for d in DEFAULTS], (1, 128), ("fp32",), Scenario())
+    pairs = [c for c in found.crossovers if c.metric == name]
+    assert len(pairs) == 6
+    for cross in pairs:
+        batches = (1, 128) if cross.batch is None else (cross.batch - 1, cross.batch)
+        ahead = [
+            metric(run("resnet18", cross.before, b), name) <= metric(run("resnet18", cross.after, b), name)
+            for b in batches
+        ]
+        assert ahead == ([True, True] if cross.batch is None else [True, False])
+
+
+def test_power_modes_and_image_sizes_are_swept() -> None:
+    found = hwexplorer(
+        "sweep", "conv2d", "--on", "kpu", "--batches", "2,1", "--power-modes", "--format", "json"
+    ).json()  # fmt: skip
+    assert found["batches"] == [1, 2]
+    assert {row["device"] for row in found["rows"]} >= {"kpu_t256", "kpu_t256:15w"}
+    assert msgspec.json.decode(msgspec.json.encode(found)) == found
+
+
+def test_formats_agree() -> None:
+    words = ("sweep", "resnet18", "--on", "gpu,kpu", "--batches", "1,4")
+    document = hwexplorer(*words, "--format", "json").json()
+    rows = list(csv.DictReader(io.StringIO(hwexplorer(*words, "--format", "csv").out)))
+    assert [float(row["latency_s"]) for row in rows] == [row["latency_s"] for row in document["rows"]]
+    for form in ("text", "md", "html"):
+        assert "h100_sxm" in hwexplorer(*words, "--format", form).out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("sweep",), "needs a model"),
+        (("sweep", "resnet18", "--batches", ","), "no batch"),
+        (("sweep", "resnet18", "--batches", "0"), "out of range"),
+        (("sweep", "resnet18", "--batches", "a"), "not a whole number"),
+        (("sweep", "resnet18", "--precisions", "fp31"), "did you mean"),
+        (("sweep", "resnet18", "--workers", "2"), "--all"),
+        (("sweep", "resnet18", "--all"), "name none"),
+        (("sweep", "--all", "--format", "md"), "csv or json"),
+        (("sweep", "--all", "--on", "gpux"), "unknown device"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
+    found = hwexplorer(*words)
+    assert found.code == 2
+    assert says in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_nothing_to_sweep_is_said() -> None:
+    with pytest.raises(RequestError, match="no batch"):
+        sweep([workload("conv2d")], [device("gpu")], (), ("fp32",), Scenario())
