@@ -161,8 +161,9 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         raise Unpredictable(str(error)) from None
     size = int(_number(row, "image_size", 1) or 0) or None
     group = tuple(row.get(name) or "" for name in GROUP)
-    # Such rows time the copy of the images to the device as well; on a shared memory the slow host makes it.
-    copies = "incl. transfers" in (row.get("note") or "") and device.software_class == "gpu_integrated"
+    # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
+    integrated = device.software_class == "gpu_integrated"
+    copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
     return Measurement(group, row["model"], size, device, scenario, latency, energy, copies)
 
 
@@ -237,7 +238,8 @@ def _copy_s(result: Estimate) -> float:
     """Seconds to copy the fp32 inputs of a batch from pageable host memory."""
     tensors = result.workload.tensors
     numel = (tensors.numel @ result.workload.at(batch=result.scenario.batch))[tensors.role == INPUT].sum()
-    return float(numel) * 4.0 / assumed("common", "pageable_copy_bandwidth")
+    link = "" if result.device.software_class == "gpu_integrated" else "_pcie"
+    return float(numel) * 4.0 / assumed("common", f"pageable_copy_bandwidth{link}")
 
 
 def validate(

@@ -65,8 +65,8 @@ class Execution(msgspec.Struct, frozen=True):
 def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: str) -> Execution:
     """Run the demand on the device. `execution` is 'eager' or 'compiled' (the host
     dispatches every kernel) or 'fused' (one program)."""
-    if device.architecture == "cpu" and execution != "eager":
-        layout = "channels_last"  # compilers choose the layout of CPU convolutions themselves
+    if execution != "eager":
+        layout = "channels_last"  # compilers choose the layout of convolutions themselves
     mapping = MAPPINGS[device.architecture](demand, device, plan, layout)
     prices = coefficients(device, plan)
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
