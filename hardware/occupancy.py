@@ -1,8 +1,8 @@
 """How full a device is: units that could work, and for GPUs occupancy, resident warps over the most an SM can hold.
 
-Rule of occupancy: blocks of 256 threads; a tiled product keeps its tile in registers (32-bit accumulators, divided among the
-threads) beside its working registers, and a few K steps of both operands in shared memory; an element-wise kernel
-needs few registers and no shared memory. As many blocks stay on an SM as threads, blocks, registers and shared
+Rule of occupancy: blocks of 256 threads; a tiled product keeps its tile in registers (32-bit accumulators, divided
+among the threads) beside its working registers, and a few K steps of both operands in shared memory; an element-wise
+kernel needs few registers and no shared memory. As many blocks stay on an SM as threads, blocks, registers and shared
 memory allow, at most what the grid has for each SM. Constants are those of hardware/mapping/assumptions.toml.
 """
 

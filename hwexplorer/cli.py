@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "events": "architectural energy events of a node",
     "why": "why a node costs what it costs",
     "mapping": "how a device runs a model: utilisation, bounds, and each kernel's grid",
+    "concurrency": "stages, critical path, parallelism, hardware units each subgraph can use",
     "partition": "operators and subgraphs by type, traffic, parallelism, dependencies",
     "explain": "why one device costs more than another",
     "sweep": "a model over batches, precisions, image sizes; or the whole catalogue",

@@ -42,7 +42,8 @@ def document(state: State) -> MappingReport:
 
 def view(state: State) -> Report:
     found = document(state)
-    rows = tuple(Row(row.id, _cells(row), kind=row.type) for row in found.rows)
+    kept = [c for c, column in enumerate(COLUMNS) if column.key != "occupancy" or found.occupancy is not None]
+    rows = tuple(Row(row.id, tuple(_cells(row)[c] for c in kept), kind=row.type) for row in found.rows)
     parts = (
         _summary(found),
         pieces.distribution(
@@ -51,7 +52,7 @@ def view(state: State) -> Report:
         Table("bounds", "What bounds kernels", BOUNDS, tuple(
             Row(b.bound, (b.bound, b.count, b.fraction, b.time_s, b.time_fraction)) for b in found.bounds
         )),
-        Table("kernels", "Kernels", COLUMNS, rows),
+        Table("kernels", "Kernels", tuple(COLUMNS[c] for c in kept), rows),
     )  # fmt: skip
     name = state.at or engine.workload(state).name
     return Report("mapping", f"Mapping of {name} on {engine.device(state.on).name}, batch {state.batch}", parts)

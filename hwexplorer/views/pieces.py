@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.buckets import Bucket, Kind
+from analysis.checks import Check
 from hwexplorer.views.plain import Cell, Column, Row, Table, Text
 
 
@@ -51,3 +52,20 @@ def chain(names: Sequence[str], most: int = 12) -> str:
         return " > ".join(names)
     half = most // 2
     return f"{' > '.join(names[:half])} > ({len(names) - 2 * half} more) > {' > '.join(names[-half:])}"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Names in a row; the rest as a number."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def checks(found: Sequence[Check]) -> Table:
+    """Consistency checks: passed or not, and the numbers in words."""
+    columns = (
+        Column("name", "Check", role="text", keep=0),
+        Column("passed", "Passed", role="text", keep=0),
+        Column("sentence", "What was found", role="text", keep=0),
+    )
+    rows = tuple(Row(check.name, (check.name, "yes" if check.passed else "NO", check.sentence)) for check in found)
+    return Table("checks", "Consistency checks", columns, rows)

@@ -21,6 +21,7 @@ from hwexplorer.views.plain import Report
 REPORTS: dict[str, str] = {
     "partition": "partition",
     "mapping": "mapping",
+    "concurrency": "concurrency",
 }
 # Those that follow from the model alone: no device, no execution mode.
 OF_MODEL = ("partition",)
