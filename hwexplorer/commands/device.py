@@ -20,6 +20,6 @@ def run(arguments: argparse.Namespace) -> None:
     def make(form: str) -> str:
         if form == "json":
             return encode(documents.device(arguments.device))
-        return plain(device(arguments.device), form)
+        return plain(device(arguments.device), form, common.width())
 
     common.emit(arguments, make)

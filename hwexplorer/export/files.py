@@ -26,12 +26,15 @@ def check(path: Path, overwrite: bool) -> None:
     """Raises RequestError where a file of this path cannot be."""
     if "\0" in str(path):
         raise RequestError("a file name cannot contain a NUL character")
-    if path.is_dir():
-        raise RequestError(f"{path} is a folder")
-    if path.exists() and not overwrite:
-        raise RequestError(f"{path} exists")
-    if not path.parent.is_dir():
-        raise RequestError(f"folder {path.parent} does not exist")
+    try:
+        if path.is_dir():
+            raise RequestError(f"{path} is a folder")
+        if path.exists() and not overwrite:
+            raise RequestError(f"{path} exists")
+        if not path.parent.is_dir():
+            raise RequestError(f"folder {path.parent} does not exist")
+    except OSError as error:  # a name too long, a folder one may not look into
+        raise RequestError(f"cannot write {str(path)[:80]}: {error.strerror or error}") from None
 
 
 def write(path: Path, text: str, overwrite: bool) -> None:

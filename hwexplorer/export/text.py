@@ -10,6 +10,7 @@ from hwexplorer.format import delta, quantity, safe, scale_for
 from hwexplorer.views.plain import Cell, Column, Plot, Report, Row, Table, Text, View
 
 BAR = 12
+NAME_LEAST = 16
 
 
 def render(view: View | Report, width: int = 0) -> str:
@@ -28,6 +29,10 @@ def table(view: Table, width: int = 0) -> str:
     cells = [_column(column, index, view.rows) for index, column in enumerate(view.columns)]
     widths = [max(map(_cells, column)) for column in cells]
     kept = _fit(view.columns, widths, width)
+    over = sum(widths[c] + 2 for c in kept) - 2 - width
+    if width and over > 0:  # not even the columns that stay have room: the first gives way
+        widths[0] = max(widths[0] - over, NAME_LEAST)
+        cells[0] = [_shorten(text, widths[0]) for text in cells[0]]
     lines = [*_wrap(safe(view.title), width), ""] if view.title else []
     for r in range(len(view.rows) + 1):
         parts = []
@@ -53,6 +58,17 @@ def _cells(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in ("W", "F")) for c in text)
+
+
+def _shorten(text: str, width: int) -> str:
+    """At most `width` columns: the end of a module path tells more than its middle."""
+    if _cells(text) <= width:
+        return text
+    while _cells(text) > width - 1:
+        cut = max(len(text) * 2 // 5, len(text) - len(text.lstrip()))
+        text = text[:cut] + text[cut + 1 :]
+    cut = max(len(text) * 2 // 5, len(text) - len(text.lstrip()))
+    return text[:cut] + "…" + text[cut:]
 
 
 def _wrap(line: str, width: int, indent: str = "") -> list[str]:

@@ -463,9 +463,7 @@ def test_tree_in_every_format(
 
 
 @pytest.mark.parametrize("device", FOUR)
-def test_events_in_every_format(
-    document: Document, call: Call, parsed: Callable[..., Any], device: str
-) -> None:
+def test_events_in_every_format(document: Document, call: Call, parsed: Callable[..., Any], device: str) -> None:
     found = document("events", "resnet18", "--on", device)
     table = [row for row in rows_of(call, "events", "resnet18", "--on", device) if row["depth"] == "1"]
     heads = [row for row in rows_of(call, "events", "resnet18", "--on", device) if row["depth"] == "0"]

@@ -1,0 +1,242 @@
+"""Wrong input: exit code 2, one line on standard error with the nearest match, nothing written, no traceback."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hwexplorer.cli import VERBS
+from tests.headless.conftest import Call
+
+Refused = Callable[..., str]
+
+# Words, and what the line must say.
+CASES: list[tuple[tuple[str, ...], str]] = [
+    (("compare", "resnet5"), "did you mean resnet50"),
+    (("resnet5",), "did you mean resnet50"),
+    (("tree", "vit_b16"), "vit_b_16"),
+    (("compare", "nothing_like_it"), "hwexplorer models"),
+    (("compare", ""), "empty"),
+    (("compare", "  "), "empty"),
+    (("", "--format", "json"), "empty"),
+    (("compare",), "model"),
+    (("compre", "resnet18"), "did you mean compare"),
+    (("plto", "resnet18"), "unknown verb 'plto'"),
+    (("compare", "resnet18", "resnet50"), "resnet50"),
+    (("compare", "resnet18", "--bogus"), "--bogus"),
+    (("compare", "resnet18", "--bat", "8"), "--bat"),
+    (("compare", "resnet18", "--on", "h10_sxm"), "did you mean h100_sxm"),
+    (("compare", "resnet18", "--on", "gpuu"), "did you mean gpu"),
+    (("compare", "resnet18", "--on", ""), "no device"),
+    (("compare", "resnet18", "--on", ",,"), "no device"),
+    (("compare", "resnet18", "--on", ":"), "unknown device"),
+    (("compare", "resnet18", "--on", "gpu,gpu"), "twice"),
+    (("compare", "resnet18", "--on", "gpu,h100_sxm"), "same device"),
+    (("compare", "resnet18", "--on", "gpu:30w"), "no power modes"),
+    (("compare", "resnet18", "--on", "jetson_agx_orin:31w"), "did you mean 30w"),
+    (("compare", "resnet18", "--baseline", "tpv"), "did you mean tpu"),
+    (("compare", "resnet18", "--baseline", ""), "unknown device"),
+    (("tree", "resnet18", "--on", "cpu,gpu"), "one device"),
+    (("tree", "resnet18", "--on", ""), "one device"),
+    (("device", "h10_sxm"), "did you mean h100_sxm"),
+    (("device",), "device"),
+    (("compare", "resnet18", "--precision", "fp23"), "did you mean fp32"),
+    (("compare", "resnet18", "--precision", "FP16"), "did you mean fp16"),
+    (("compare", "resnet18", "--execution", "egaer"), "did you mean eager"),
+    (("compare", "resnet18", "--layout", "nhwc"), "did you mean nchw"),
+    (("compare", "resnet18", "--format", "jsn"), "did you mean json"),
+    (("compare", "resnet18", "--level", "detail"), "did you mean detailed"),
+    *(
+        (("compare", "resnet18", f"--batch={text}"), "1 to 4096")
+        for text in ("0", "-1", "abc", "1e3", "5000", "", "8.0", "1_0", "٣", "9" * 5000, "8\n", "nan", "0x8", "+-1")
+    ),
+    *(
+        (("compare", "resnet18", f"--image-size={text}"), "1 to 16384")
+        for text in ("0", "-32", "abc", "20000", "224px")
+    ),
+    (("compare", "alexnet", "--image-size", "40"), "smallest: 63"),
+    (("compare", "inception_v3", "--image-size", "10"), "too small for inception_v3"),
+    (("compare", "vit_b_16", "--image-size", "100"), "nearest: 96"),
+    (("compare", "gemm:M=0"), "whole number"),
+    (("compare", "gemm:Z=3"), "allowed: M, N, K"),
+    (("compare", "gemm:M=99999999999999999999"), "whole number"),
+    (("tree", "resnet18", "--node", "layer1.0.conv9"), "did you mean layer1.0.conv"),
+    (("events", "resnet18", "--node", "downsample.0"), "downsample.0"),  # the ending of three
+    (("why", "resnet18", "--node", "nowhere"), "hwexplorer tree"),
+    (("compare", "resnet18@b0"), "batch"),
+    (("compare", "resnet18@b8,fp61"), "did you mean fp16"),
+    (("compare", "resnet18@b8,b9"), "twice"),
+    (("compare", "resnet18/gpuu"), "did you mean gpu"),
+    (("compare", "resnet18?sort=sahre"), "did you mean share"),
+    (("compare", "resnet18?srt=share"), "did you mean sort"),
+    (("compare", "resnet18?pin=@b8"), "device is expected"),
+    (("compare", "%ff"), "UTF-8"),
+    (("compare", "x" * 200_000), "100,000"),
+    (("models", "resnet18"), "resnet18"),
+    (("devices", "--on", "gpu"), "--on"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), CASES, ids=[" ".join(words)[:50].strip() for words, _ in CASES])
+def test_one_line_and_exit_code_two(refused: Refused, words: tuple[str, ...], says: str) -> None:
+    line = refused(*words)
+    assert says in line
+    assert len(line) < 500
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_refuses_an_unknown_option(refused: Refused, verb: str) -> None:
+    assert re.search("--no-such-option|required", refused(verb, "--no-such-option"))
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_has_help(call: Call, verb: str) -> None:
+    done = call(verb, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"usage: hwexplorer {verb}")
+    assert done.err == ""
+    assert verb in call("--help").out
+
+
+HOSTILE = ["a\0b", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "[bold]x", "a\rb\nc", "\u202egnp", "\udcff", "漢字", "𝕣"]
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_names_that_would_steer_a_terminal(refused: Refused, tmp_path: Path, name: str) -> None:
+    refused("compare", name)
+    refused("compare", "resnet18", "--on", name)
+    refused("compare", "resnet18", "--baseline", name)
+    refused("tree", "resnet18", "--node", name)
+    refused("compare", "resnet18", "--precision", name)
+    refused("compare", "resnet18", "--batch", name)
+    refused("compare", "resnet18", "--devices-dir", str(tmp_path / name))
+    refused("compare", "resnet18", "-o", str(tmp_path / "missing" / name) + ".json")
+    refused("compare", "resnet18", "-o", str(tmp_path / name))
+    refused(name, "resnet18")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arguments_without_end(refused: Refused) -> None:
+    huge = "x" * 90_000
+    for words in (("compare", huge), ("tree", "resnet18", "--node", huge), ("compare", "resnet18", "--on", huge)):
+        assert len(refused(*words)) < 500
+    refused("compare", "resnet18", "--on", ",".join(f"d{i}" for i in range(5000)))
+
+
+def test_an_internal_error_is_one_line_too(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> str:
+        raise ZeroDivisionError("of\nall things")
+
+    monkeypatch.setattr("hwexplorer.export.render.render", fail)
+    done = call("compare", "resnet18")
+    assert done.code == 1
+    assert done.out == ""
+    assert done.err == (
+        "hwexplorer: internal error: ZeroDivisionError: of all things (HWEXPLORER_DEBUG=1 shows where)\n"
+    )
+    monkeypatch.setenv("HWEXPLORER_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        call("compare", "resnet18")
+
+
+# --- device files -----------------------------------------------------------------------------------------
+
+BROKEN: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
+    ("a field is missing", ((r"tdp_w = .*\n", ""),), "facts.tdp_w is missing"),
+    ("the wrong unit", ((r'70, unit = "W"', '70, unit = "mW"'),), "expected 'W'"),
+    ("negative", ((r"tdp_w = { value = 70", "tdp_w = { value = -70"),), "facts.tdp_w"),
+    ("not finite", ((r"tdp_w = { value = 70", "tdp_w = { value = inf"),), "finite"),
+    ("text for a number", ((r"tdp_w = { value = 70", 'tdp_w = { value = "70"'),), "got `str`"),
+    ("unknown architecture", ((r'architecture = "gpu"', 'architecture = "gpuu"'),), "did you mean gpu"),
+    ("unknown field", ((r"tdp_w = ", "tdpw = "),), "did you mean"),
+    ("unknown key", ((r"year = 2018", "yeer = 2018"),), "yeer"),
+    ("unknown precision", ((r"\nint8 = ", "\nint9 = "),), "did you mean int"),
+    ("unknown quality", ((r'quality = "data sheet"', 'quality = "hearsay"'),), "allowed: data sheet"),
+    ("idle above the limit", ((r"idle_w = { value = 10", "idle_w = { value = 90"), (r"high = 17", "high = 97")), "idle_w"),
+    ("another id", ((r'id = "my_gpu"', 'id = "your_gpu"'),), "must equal the file name"),
+    ("no TOML", ((r"\[facts\]", "[facts"),), "not valid TOML"),
+    ("empty", ((r"(?s)\A.*", ""),), "id"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "says"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+def test_a_malformed_device_file(
+    refused: Refused, call: Call, device_file: Callable[..., Path], changes: Any, says: str
+) -> None:
+    folder = str(device_file("my_gpu", *changes))
+    line = refused("compare", "resnet18", "--on", "gpu,my_gpu", "--devices-dir", folder)
+    assert "my_gpu.toml" in line
+    assert says in line
+    # It is named once, and every other device is as before.
+    listed = call("devices", "--devices-dir", folder)
+    assert listed.code == 0
+    assert listed.out.count("my_gpu.toml") == 1
+    assert listed.out.count("\n!") == 1
+    assert "h100_sxm" in listed.out
+    assert call("compare", "resnet18", "--devices-dir", folder).code == 0
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\xff\xfe\x00", b"\0" * 100, "id = 'my_gpu'".encode("utf-16"), b"[" * 100_000], ids=ascii
+)
+def test_a_device_file_that_is_no_text(refused: Refused, device_file: Callable[..., Path], raw: bytes) -> None:
+    line = refused("device", "my_gpu", "--devices-dir", str(device_file("my_gpu", raw=raw)))
+    assert "my_gpu.toml" in line
+
+
+def test_a_folder_or_a_dangling_link_named_like_a_device(refused: Refused, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "folder.toml").mkdir()
+    (tmp_path / "link.toml").symlink_to(tmp_path / "nowhere")
+    for name in ("folder", "link"):
+        assert f"{name}.toml" in refused("device", name, "--devices-dir", str(tmp_path))
+    assert call("devices", "--devices-dir", str(tmp_path)).code == 0
+
+
+def test_a_device_of_the_catalogue_is_not_replaced(refused: Refused, device_file: Callable[..., Path]) -> None:
+    folder = device_file("h100_sxm")
+    assert "h100_sxm" in refused("compare", "resnet18", "--devices-dir", str(folder))
+    one, two = device_file("my_gpu", folder="one"), device_file("my_gpu", folder="two")
+    assert "already defined" in refused("devices", "--devices-dir", str(one), "--devices-dir", str(two))
+
+
+def test_a_folder_of_devices_that_is_none(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for name in ("missing", "file", ""):
+        assert "folder" in refused("devices", "--devices-dir", str(tmp_path / name) if name else "/dev/null")
+
+
+def test_a_device_of_ones_own(call: Call, document: Callable[..., Any], device_file: Callable[..., Path]) -> None:
+    folder = device_file("my_gpu", (r'name = "NVIDIA T4"', 'name = "My GPU"'))
+    device_file("bad_gpu", (r"tdp_w = .*\n", ""))
+    listed = document("devices", "--devices-dir", str(folder))
+    mine = next(d for d in listed["devices"] if d["id"] == "my_gpu")
+    assert mine["name"] == "My GPU"
+    assert [line for line in listed["errors"] if "bad_gpu.toml" in line] == listed["errors"]
+    assert len(listed["errors"]) == 1
+    found = document("compare", "resnet18", "--on", "t4,my_gpu", "--devices-dir", str(folder))
+    assert [row["device"] for row in found["rows"]] == ["t4", "my_gpu"]
+    for words in (("tree", "resnet18", "--on", "my_gpu"), ("why", "resnet18", "--on", "my_gpu"), ("device", "my_gpu")):
+        done = call(*words, "--devices-dir", str(folder))
+        assert done.code == 0
+        assert "My GPU" in done.out
+    # Beside it the bad one is refused by name only.
+    assert call("compare", "resnet18", "--on", "my_gpu,bad_gpu", "--devices-dir", str(folder)).code == 2
+
+
+def test_a_device_with_a_hostile_name(call: Call, device_file: Callable[..., Path]) -> None:
+    name = r'name = "=cmd|\u001b[31m [bold]漢字 <b>|x"'
+    folder = str(device_file("my_gpu", (r'name = "NVIDIA T4"', name)))
+    for form in ("text", "csv", "md"):
+        done = call("compare", "resnet18", "--on", "my_gpu,cpu", "--devices-dir", folder, "--format", form)
+        assert done.code == 0
+        assert "\x1b" not in done.out
+        assert "[bold]漢字" in done.out
+    markdown = call("compare", "resnet18", "--on", "my_gpu,cpu", "--devices-dir", folder, "--format", "md").out
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in rows}) == 1
+    table = call("compare", "resnet18", "--on", "my_gpu,cpu", "--devices-dir", folder, "--format", "csv").out
+    assert ",'=cmd|" in table
