@@ -191,14 +191,17 @@ def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: fl
     return full, np.minimum(blocks, device.units)
 
 
-def vector_tiling(demand: Demand, device: Device, plan: Plan) -> Tiling:
-    """Contractions on the vector units. Depthwise ones have no reduction worth tiling: a lane per result."""
+def vector_tiling(demand: Demand, device: Device, plan: Plan, elsewhere: Bools | None = None) -> Tiling:
+    """Contractions on the vector units. Depthwise ones have no reduction worth tiling: a lane per result.
+
+    What runs `elsewhere` in any case needs no tiles here and gets none."""
     architecture = "gpu" if device.architecture == "gpu" else "cpu"
     tiles, splits = candidates("gpu_vector" if device.architecture == "gpu" else "cpu")
     unit_rate = fma(device, "vector", plan.vector_mac)
     step = 8.0 if architecture == "gpu" else 1.0
-    dense = tile(demand.gemm, tiles, splits, device.units, unit_rate, step)
     depthwise = demand.op_class == OpClass.DEPTHWISE
+    tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)
+    dense = tile(demand.gemm * tiled, tiles, splits, device.units, unit_rate, step)
     if not depthwise.any():
         return dense
     peak = 2.0 * unit_rate * device.units

@@ -26,12 +26,12 @@ from hardware.plan import Plan
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
-    vector = vector_tiling(demand, device, plan)
     on_matrix = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
+    vector = vector_tiling(demand, device, plan, elsewhere=on_matrix)
     if on_matrix.any():
         tiles, splits = candidates("gpu")
         step = 64.0 / plan.element_bytes  # tensor-core main loops step K by at least 64 bytes
-        matrix = tile(demand.gemm, tiles, splits, device.units, fma(device, "matrix", plan.matrix), step)
+        matrix = tile(demand.gemm * on_matrix, tiles, splits, device.units, fma(device, "matrix", plan.matrix), step)
     else:
         matrix = vector
     flow = traffic(demand, device)

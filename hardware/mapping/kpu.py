@@ -26,9 +26,9 @@ from hardware.plan import Plan
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
     array = domain_flow(demand, device, fma(device, "matrix", plan.matrix))
-    vector = vector_tiling(demand, device, plan)
     # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
     on_array = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
+    vector = vector_tiling(demand, device, plan, elsewhere=on_array)
     flow = traffic(demand, device)
     return assemble(demand, device, plan, layout, flow, array, vector, on_array, _counts)
 

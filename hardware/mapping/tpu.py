@@ -26,8 +26,8 @@ from hardware.plan import Plan
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
     """Contractions on the arrays unless the vector unit is faster (depthwise); the rest on the vector unit."""
     array = systolic(demand, device, fma(device, "matrix", plan.matrix))
-    vector = vector_tiling(demand, device, plan)
     wants = contraction_formats(demand, plan) == "matrix"
+    vector = vector_tiling(demand, device, plan, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
     slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
     flow = traffic(demand, device)
     return assemble(demand, device, plan, layout, flow, array, vector, wants & ~slow, _counts)
