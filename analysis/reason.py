@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.estimate import Estimate
+from analysis.scenario import MAX_BATCH
 from hardware.demand import READ_WEIGHT
 from hardware.execute import COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.quantity import quantity
@@ -38,6 +39,28 @@ def kernel_reason(result: Estimate, k: int) -> str:
         )
     assert bound == COMPUTE
     return f"compute bound: {compute} on the {resource} against {memory} of memory, {run.utilization[k]:.0%} of peak"
+
+
+def flip(result: Estimate, k: int) -> str:
+    """What would make another term than the one that bounds kernel k the largest."""
+    run = result.run
+    compute, memory, overhead = (float(a[k]) for a in (run.kernel_compute_s, run.kernel_memory_s, run.overhead_s))
+    bound, resource = int(run.bound[k]), RESOURCES[int(run.resource[k])]
+    if bound == POWER:
+        return "a higher power mode, a lower precision, or fewer bytes moved"
+    if bound == LAUNCH:
+        work = max(compute, memory)
+        batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
+        larger = f"about batch {min(batch, MAX_BATCH)}" if 0 < batch <= MAX_BATCH else "a far larger batch"
+        how = " or fused execution" if result.execution == "eager" else ""
+        return f"{larger}{how}: the work is {work / overhead if overhead else 0:.0%} of the overhead"
+    if bound == MEMORY:
+        if not compute:
+            return f"nothing: it computes nothing, only the {resource} works"
+        return f"{memory / compute:.1f}x the bandwidth of the {resource}, or that fraction of the bytes"
+    if not memory:
+        return "nothing: it moves no bytes"
+    return f"{compute / memory:.1f}x the rate of the {resource} before memory is the bound"
 
 
 def operator_reason(figures: Tree, i: int) -> str:

@@ -22,6 +22,7 @@ REPORTS: dict[str, str] = {
     "partition": "partition",
     "mapping": "mapping",
     "concurrency": "concurrency",
+    "roofline": "roofline",
 }
 # Those that follow from the model alone: no device, no execution mode.
 OF_MODEL = ("partition",)

@@ -6,10 +6,10 @@ import numpy as np
 
 from analysis.estimate import Estimate
 from analysis.events import report as event_report
-from analysis.reason import model_reason, operator_reason, subgraph_reason
+from analysis.reason import flip, model_reason, operator_reason, subgraph_reason
 from analysis.tree import Tree, find
 from analysis.tree import tree as tree_figures
-from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State
@@ -68,7 +68,7 @@ def _time(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
         part = float(run.kernel_s[chosen][run.bound[chosen] == b].sum())
         if part:
             count = int((run.bound[chosen] == b).sum())
-            lines.append(f"{part / total:4.0%} {name} bound: {count} kernels, {_s(part)}")
+            lines.append(f"{_percent(part / total)} {name} bound: {count} kernel{'s' * (count != 1)}, {_s(part)}")
     return tuple(lines)
 
 
@@ -91,25 +91,8 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
         f"{quantity(flops, 'FLOP')}, {quantity(moved, 'byte')} DRAM of {quantity(chip, 'byte')} moved, "
         f"{run.utilization[k]:.1%} of peak"
     )
-    lines.append(f"flips: {_flip(result, bound, compute, memory, overhead, int(run.resource[k]))}")
+    lines.append(f"flips: {flip(result, k)}")
     return tuple(lines)
-
-
-def _flip(result: Estimate, bound: int, compute: float, memory: float, overhead: float, resource: int) -> str:
-    """What would make another term the largest."""
-    if bound == POWER:
-        return "a higher power mode, a lower precision, or fewer bytes moved"
-    if bound == LAUNCH:
-        work = max(compute, memory)
-        batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
-        larger = f"about batch {min(batch, 4096)}" if 0 < batch <= 4096 else "a far larger batch"
-        how = " or fused execution" if result.execution == "eager" else ""
-        return f"{larger}{how}: the work is {work / overhead if overhead else 0:.0%} of the overhead"
-    if bound == MEMORY:
-        other = max(compute, 1e-15)
-        return f"{memory / other:.1f}x the bandwidth of the {RESOURCES[resource]}, or that fraction of the bytes"
-    other = max(memory, 1e-15)
-    return f"{compute / other:.1f}x the rate of the {RESOURCES[resource]} before memory is the bound"
 
 
 def _energy(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
@@ -150,13 +133,18 @@ def _edp(figures: Tree, i: int) -> tuple[str, ...]:
 def _sources(result: Estimate, path: str) -> tuple[str, ...]:
     rows = sorted(event_report(result, path).events, key=lambda row: -row.energy_j)[:TOP]
     return tuple(
-        f"{row.fraction:4.0%} {row.category}.{row.event}: {_count(row.count, row.unit)} x "
+        f"{_percent(row.fraction)} {row.category}.{row.event}: {_count(row.count, row.unit)} x "
         f"{quantity(row.coefficient_j, 'J')} "
         f"({row.coefficient_low_j / row.coefficient_j:.2g}-{row.coefficient_high_j / row.coefficient_j:.2g}x) "
         f"[{row.quality}: {row.source}]"
         for row in rows
         if row.energy_j > 0
     )
+
+
+def _percent(fraction: float) -> str:
+    """Right aligned whole percents; what is there but rounds to nothing reads `<1%`."""
+    return " <1%" if 0 < fraction < 0.005 else f"{fraction:4.0%}"
 
 
 def _count(value: float, unit: str) -> str:
