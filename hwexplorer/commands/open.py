@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 
 from hwexplorer.commands import common
@@ -26,6 +27,8 @@ def run(arguments: argparse.Namespace) -> None:
         common.prepare(state)
         common.emit(arguments, lambda form: render(state, "compare", form, common.width()))
         return
+    # Nothing of what start-up allocates dies before the first frame; the screen turns collection back on after it.
+    gc.disable()
     from hwexplorer import engine
 
     for name in state.devices:
