@@ -28,6 +28,7 @@ VERBS: dict[str, str] = {
     "mapping": "how a device runs a model: utilisation, bounds, and each kernel's grid",
     "concurrency": "stages, critical path, parallelism, hardware units each subgraph can use",
     "roofline": "every kernel under its roofs: what bounds it, what would flip it",
+    "energy": "where the energy goes: components, power, idle losses, top consumers",
     "partition": "operators and subgraphs by type, traffic, parallelism, dependencies",
     "sweep": "a model over batches, precisions, image sizes; or the whole catalogue",
     "models": "the models that can be opened",

@@ -23,6 +23,7 @@ REPORTS: dict[str, str] = {
     "mapping": "mapping",
     "concurrency": "concurrency",
     "roofline": "roofline",
+    "energy": "energy",
 }
 # Those that follow from the model alone: no device, no execution mode.
 OF_MODEL = ("partition",)
@@ -30,25 +31,27 @@ OF_MODEL = ("partition",)
 
 def views() -> dict[str, Callable[[State], Report]]:
     """Builders of the reports by name, for export.render.VIEWS."""
-    return {name: partial(_view, name) for name in REPORTS}
+    return {name: partial(build, name) for name in REPORTS}
 
 
 def documents() -> dict[str, Callable[[State], Any]]:
     """Builders of their JSON documents by name, for documents.DOCUMENTS."""
-    return {name: partial(_document, name) for name in REPORTS}
+    return {name: partial(document, name) for name in REPORTS}
 
 
 def _module(name: str) -> Any:
     return import_module(f"hwexplorer.views.{REPORTS[name]}")
 
 
-def _view(name: str, state: State) -> Report:
-    built: Report = _module(name).view(state)
+def build(name: str, state: State, **options: Any) -> Report:
+    """A report with options of its own (`top`)."""
+    built: Report = _module(name).view(state, **options)
     return built
 
 
-def _document(name: str, state: State) -> Any:
-    return envelope(state, _module(name).document(state), name not in OF_MODEL)
+def document(name: str, state: State, **options: Any) -> dict[str, Any]:
+    """The same as a JSON document."""
+    return envelope(state, _module(name).document(state, **options), name not in OF_MODEL)
 
 
 def envelope(state: State, body: msgspec.Struct, on_device: bool = True) -> dict[str, Any]:
