@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def parse_table(text: str) -> list[dict[str, str]]:
     # A column ends where two blanks stand in every line.
     gap = [all(row[i] == row[i + 1] == " " for row in rows) for i in range(width - 1)] + [False]
     cuts = [0, *(i + 2 for i in range(width - 1) if gap[i] and not gap[i + 1]), width]
-    table = [[row[a:b].strip().replace("\0", "") for a, b in zip(cuts, cuts[1:], strict=False)] for row in rows]
+    table = [[row[a:b].strip().replace("\0", "") for a, b in pairwise(cuts)] for row in rows]
     headers = re.split(r" {2,}", lines[start].strip())
     assert table[0] == headers, (table[0], headers)
     assert len(set(headers)) == len(headers), headers

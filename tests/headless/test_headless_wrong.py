@@ -156,7 +156,7 @@ BROKEN: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("unknown key", ((r"year = 2018", "yeer = 2018"),), "yeer"),
     ("unknown precision", ((r"\nint8 = ", "\nint9 = "),), "did you mean int"),
     ("unknown quality", ((r'quality = "data sheet"', 'quality = "hearsay"'),), "allowed: data sheet"),
-    ("idle above the limit", ((r"idle_w = { value = 10", "idle_w = { value = 90"), (r"high = 17", "high = 97")), "idle_w"),
+    ("idle above limit", ((r"idle_w = { value = 10", "idle_w = { value = 90"), (r"high = 17", "high = 97")), "idle_w"),
     ("another id", ((r'id = "my_gpu"', 'id = "your_gpu"'),), "must equal the file name"),
     ("no TOML", ((r"\[facts\]", "[facts"),), "not valid TOML"),
     ("empty", ((r"(?s)\A.*", ""),), "id"),

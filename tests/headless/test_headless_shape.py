@@ -1,0 +1,124 @@
+"""What tables are made of: headers, rows, order. Not one value: those are refitted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.headless.conftest import Call
+
+CSV_HEADERS = {
+    ("compare", "resnet18"): "key depth device latency_s energy_j edp_js ratio throughput_per_s power_w utilization"
+    " memory_bytes bound precision band energy_band",
+    ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_j edp_js ratio throughput_per_s"
+    " power_w utilization memory_bytes bound precision band energy_band compute_j memory_energy_j static_j"
+    " weights_bytes activations_bytes limit_w tdp_w kernels",
+    ("tree", "resnet18"): "key depth name bar share latency_s energy_j bound cumulative kind modifier fused utilization"
+    " macs bytes_bytes benefit_js",
+    ("events", "resnet18"): "key depth event bar fraction energy_j count unit each_j band source",
+    ("why", "resnet18"): "section text",
+    ("models",): "key depth name family parameters macs input accuracy",
+}  # fmt: skip
+TEXT_HEADERS = {
+    ("compare", "resnet18"): "Device|Latency|Energy|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|Runs|Latency band"
+    "|Energy band",
+    ("tree", "resnet18"): "Node|Share|%|Latency|Energy|B|Cum|Kind|Modifier|F|Util|MMAC|DRAM|Fusion",
+    ("events", "resnet18"): "Event|Share|%|Energy|Count|of|Each|Band|Source",
+    ("models",): "Model|Family|Params|MACs|Input|Acc",
+}  # fmt: skip
+CATEGORIES = {
+    "cpu": "pipeline register memory alu branch clock static",
+    "gpu": "compute register pipeline memory simt_control launch clock static",
+    "tpu": "systolic weights on_chip vector hbm control clock static",
+    "kpu": "tile tile_memory shared_memory dram network_on_chip domain_flow synchronisation clock static",
+}
+SUBGRAPHS = [
+    "conv1", "maxpool",
+    "layer1.0.conv1", "layer1.0.conv2", "layer1.1.conv1", "layer1.1.conv2",
+    "layer2.0.conv1", "layer2.0.conv2", "layer2.0.downsample.0", "layer2.1.conv1", "layer2.1.conv2",
+    "layer3.0.conv1", "layer3.0.conv2", "layer3.0.downsample.0", "layer3.1.conv1", "layer3.1.conv2",
+    "layer4.0.conv1", "layer4.0.conv2", "layer4.0.downsample.0", "layer4.1.conv1", "layer4.1.conv2",
+    "avgpool", "fc",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", CSV_HEADERS, ids=" ".join)
+def test_csv_headers(call: Call, words: tuple[str, ...]) -> None:
+    header = next(csv.reader(io.StringIO(call(*words, "--format", "csv").out)))
+    assert header == CSV_HEADERS[words].split()
+
+
+@pytest.mark.parametrize("words", TEXT_HEADERS, ids=" ".join)
+def test_text_headers(call: Call, parsed: Callable[..., Any], words: tuple[str, ...]) -> None:
+    unit = re.compile(r" [afpnµmkKMGTPE]?(s|J|J·s|B|W|/s|%)$")
+    assert [unit.sub("", header) for header in parsed(call(*words).out)[0]] == TEXT_HEADERS[words].split("|")
+
+
+@pytest.mark.parametrize("words", TEXT_HEADERS, ids=" ".join)
+def test_markdown_has_the_columns_of_the_text(call: Call, parsed: Callable[..., Any], words: tuple[str, ...]) -> None:
+    lines = [line for line in call(*words, "--format", "md").out.splitlines() if line.startswith("|")]
+    assert [cell.strip() for cell in lines[0].strip("|").split("|")] == list(parsed(call(*words).out)[0])
+    assert len(lines) == len(parsed(call(*words).out)) + 2
+
+
+def test_json_key_order(call: Call) -> None:
+    found = json.loads(call("compare", "resnet18", "--format", "json").out)
+    assert list(found)[:7] == ["schema", "model", "batch", "precision", "execution", "layout", "image_size"]
+    assert list(found)[-1] == "rows"
+    assert list(found["rows"][0])[:3] == ["device", "name", "architecture"]
+    for verb in ("tree", "events"):
+        assert list(json.loads(call(verb, "resnet18", "--format", "json").out))[:2] == ["schema", "model"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu", "tpu", "kpu"])
+def test_one_tree_for_every_device_and_mode(document: Callable[..., Any], device: str) -> None:
+    for execution in ("eager", "fused"):
+        root = document("tree", "resnet18", "--on", device, "--execution", execution)
+        assert [child["id"] for child in root["children"]] == SUBGRAPHS
+        assert [child["name"].partition(".")[2] or child["name"] for child in root["children"][0]["children"]] == [
+            "conv1", "bn1", "relu",
+        ]  # fmt: skip
+        assert sum(len(child["children"]) for child in root["children"]) == 69
+
+
+@pytest.mark.parametrize("device", CATEGORIES)
+def test_event_categories_in_order(document: Callable[..., Any], device: str) -> None:
+    events = document("events", "resnet18", "--on", device)["events"]
+    assert list(dict.fromkeys(event["category"] for event in events)) == CATEGORIES[device].split()
+    for name in ("vit_b_16", "mobilenet_v2"):
+        same = document("events", name, "--on", device, "--batch", "8", "--precision", "int8")["events"]
+        assert [(e["category"], e["event"]) for e in same] == [(e["category"], e["event"]) for e in events]
+
+
+def test_sections_of_why(call: Call) -> None:
+    heads = [line for line in call("why", "resnet18", "--node", "layer1.0.bn1").out.splitlines() if line[:1] > " "]
+    assert heads[1:] == ["In a word", "Time", "Energy", "EDP", "Marks", "Largest events, with their sources"]
+
+
+def test_devices_by_architecture_models_by_name(document: Callable[..., Any], call: Call) -> None:
+    rows = list(csv.DictReader(io.StringIO(call("devices", "--format", "csv").out)))
+    kinds = [row["architecture"] for row in rows]
+    assert list(dict.fromkeys(kinds)) == ["CPU", "GPU", "TPU", "KPU"]
+    assert kinds == sorted(kinds, key=["CPU", "GPU", "TPU", "KPU"].index)
+    assert {row["key"] for row in rows} == {d["id"] for d in document("devices")["devices"]}
+    models = list(csv.DictReader(io.StringIO(call("models", "--format", "csv").out)))
+    assert [row["key"] for row in models] == [m["name"] for m in document("models")["models"]]
+    named = [row["key"] for row in models if row["family"] != "block"]
+    assert named == sorted(named)
+
+
+@pytest.mark.parametrize("words", [("tree", "resnet18"), ("tree", "vit_b_16"), ("events", "resnet18")], ids=" ".join)
+def test_every_precision_and_batch_has_the_same_rows(call: Call, words: tuple[str, ...]) -> None:
+    def keys(*more: str) -> list[str]:
+        out = call(*words, *more, "--format", "csv").out
+        return [row["key"] for row in csv.DictReader(io.StringIO(out))]
+
+    first = keys()
+    for more in (("--batch", "512"), ("--precision", "int4"), ("--layout", "channels_last"), ("--execution", "fused")):
+        assert keys(*more) == first
