@@ -86,7 +86,7 @@ def _check_typo(words: list[str]) -> None:
 def _overview() -> argparse.ArgumentParser:
     from hwexplorer import __version__
 
-    verbs = "\n".join(f"  {name:12} {line}" for name, line in VERBS.items())
+    verbs = "\n".join(f"  {name:14} {line}" for name, line in VERBS.items())
     parser = _Parser(
         prog="hwexplorer",
         usage="hwexplorer [MODEL | STATE | VERB] [options]",
