@@ -29,6 +29,7 @@ VERBS: dict[str, str] = {
     "concurrency": "stages, critical path, parallelism, hardware units each subgraph can use",
     "roofline": "every kernel under its roofs: what bounds it, what would flip it",
     "energy": "where the energy goes: components, power, idle losses, top consumers",
+    "memory": "what is held when, live at the peak, fits where, and what would save some",
     "partition": "operators and subgraphs by type, traffic, parallelism, dependencies",
     "sweep": "a model over batches, precisions, image sizes; or the whole catalogue",
     "models": "the models that can be opened",

@@ -24,6 +24,7 @@ REPORTS: dict[str, str] = {
     "concurrency": "concurrency",
     "roofline": "roofline",
     "energy": "energy",
+    "memory": "memory",
 }
 # Those that follow from the model alone: no device, no execution mode.
 OF_MODEL = ("partition",)
