@@ -174,12 +174,12 @@ def read(path: Path) -> DeviceFile:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise _fail(path, f"cannot be read ({_reason(error)})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise _fail(path, f"is not valid TOML: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _fail(path, f"is not valid TOML: {str(error)[:200]}") from None
     try:
         spec = msgspec.convert(data, DeviceFile)
     except msgspec.ValidationError as error:
-        raise _fail(path, str(error).replace("`$.", "`").replace("$.", "")) from None
+        raise _fail(path, _located(data, error)) from None
     if spec.architecture not in ARCHITECTURES:
         raise _fail(path, f"architecture: {unknown('architecture', spec.architecture, ARCHITECTURES)}")
     _check_facts(path, "facts", spec.architecture, spec.facts)
@@ -189,6 +189,28 @@ def read(path: Path) -> DeviceFile:
     complete = _complete(path, spec, spec.facts)
     _check_physics(path, complete)
     return spec
+
+
+def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
+    """The validation message with the name of the fact it is about, which the library leaves out."""
+    message = str(error).replace("`$.", "`").replace("$.", "")
+    if "[...]" not in message:
+        return message
+    tables = {
+        "facts": data.get("facts"),
+        "peak_flops": data.get("peak_flops"),
+        "coefficients": data.get("coefficients"),
+    }
+    groups = data.get("fma_per_clock")
+    if isinstance(groups, dict):
+        tables |= {f"fma_per_clock.{unit}": table for unit, table in groups.items()}
+    for where, table in tables.items():
+        for name, fact in table.items() if isinstance(table, dict) else ():
+            try:
+                msgspec.convert(fact, Fact)
+            except msgspec.ValidationError as inner:
+                return f"{where}.{name}: {str(inner).replace('`$.', '`')}"
+    return message
 
 
 def _reason(error: Exception) -> str:
@@ -249,28 +271,42 @@ def _read(path: Path) -> DeviceFile:
 
 
 def files(folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Device ids (= file names) to files: the catalogue, then the user's folders, which may not redefine one."""
+    """Device ids (= file names) to files: the catalogue, then the user's folders, which may not redefine one.
+
+    Raises RequestError for a folder that is none; a file that redefines an id is left out (`duplicates`)."""
     found = {path.stem: path for path in sorted(CATALOG.glob("*.toml"))}
     for folder in folders:
         if not folder.is_dir():
             raise RequestError(f"devices folder {folder} is not a folder")
         for path in sorted(folder.glob("*.toml")):
-            if path.stem in found:
-                raise _fail(path, f"id: {path.stem!r} is already defined by {found[path.stem].parent.name}/")
-            found[path.stem] = path
+            found.setdefault(path.stem, path)
     return found
+
+
+def duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
+    """Files that redefine an id, by that id: which of the two is meant is for the user to say."""
+    first = files()
+    errors: dict[str, RequestError] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            kept = first.setdefault(path.stem, path)
+            if kept != path:
+                errors[path.stem] = _fail(path, f"id: {path.stem!r} is already defined by {kept.parent.name}/")
+    return errors
 
 
 def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
     """The device a user means by `id`, `id:power_mode`, an alias or a class. Raises RequestError."""
     available = files(folders)
-    whole = _by_alias(name.strip(), available)  # an alias may contain a colon
-    if whole is not None:
-        return in_mode(whole, _read(whole), "")
-    base, _, mode = name.strip().partition(":")
-    path = available.get(CLASSES.get(base.lower(), base)) or _by_alias(base, available)
+    mode = ""
+    path = _by_alias(name.strip(), available)  # an alias may contain a colon
+    if path is None:
+        base, _, mode = name.strip().partition(":")
+        path = available.get(CLASSES.get(base.lower(), base)) or _by_alias(base, available)
     if path is None:
         raise unknown("device", base, [*available, *CLASSES], listing="`hwexplorer devices` lists them")
+    if folders and path.stem in (twice := duplicates(folders)):
+        raise twice[path.stem]
     return in_mode(path, _read(path), mode)
 
 
@@ -307,7 +343,8 @@ def in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
 
 def load_all(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
     """Every readable device, and one line for each file that is not: one bad file never hides the others."""
-    devices, errors = [], []
+    devices = []
+    errors = [str(error) for error in duplicates(folders).values()]
     for path in files(folders).values():
         try:
             devices.append(in_mode(path, _read(path), ""))

@@ -62,7 +62,7 @@ FIELDS: dict[str, Field] = {
             "tdp_w",
             {"cpu": 0.20, "gpu": 0.17, "tpu": 0.45, "kpu": 0.08},
             "drawn while a program holds the device at working clocks, whatever it computes; at least idle_w: "
-            "an open CUDA context adds 26-66 W to bare idle (arXiv 2605.23918)",
+            "on GPUs an open context adds 26-66 W to bare idle (arXiv 2605.23918)",
         ),
         _derive(
             "active_w",
