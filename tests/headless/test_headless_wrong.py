@@ -196,11 +196,16 @@ def test_a_folder_or_a_dangling_link_named_like_a_device(refused: Refused, call:
     assert call("devices", "--devices-dir", str(tmp_path)).code == 0
 
 
-def test_a_device_of_the_catalogue_is_not_replaced(refused: Refused, device_file: Callable[..., Path]) -> None:
+def test_a_device_of_the_catalogue_is_not_replaced(
+    refused: Refused, document: Callable[..., Any], device_file: Callable[..., Path]
+) -> None:
     folder = device_file("h100_sxm")
     assert "h100_sxm" in refused("compare", "resnet18", "--devices-dir", str(folder))
     one, two = device_file("my_gpu", folder="one"), device_file("my_gpu", folder="two")
-    assert "already defined" in refused("devices", "--devices-dir", str(one), "--devices-dir", str(two))
+    both = ("--devices-dir", str(one), "--devices-dir", str(two))
+    assert "already defined" in refused("device", "my_gpu", *both)
+    assert "already defined" in document("devices", *both)["errors"][0]
+    assert len(document("compare", "resnet18", *both)["rows"]) == 4  # the others keep working
 
 
 def test_a_folder_of_devices_that_is_none(refused: Refused, tmp_path: Path) -> None:
