@@ -32,6 +32,7 @@ VERBS: dict[str, str] = {
     "memory": "what is held when, live at the peak, fits where, and what would save some",
     "partition": "operators and subgraphs by type, traffic, parallelism, dependencies",
     "sweep": "a model over batches, precisions, image sizes; or the whole catalogue",
+    "explain": "why one device costs more than another",
     "models": "the models that can be opened",
     "devices": "the device catalogue",
     "device": "one device with the source of every fact",

@@ -1,0 +1,143 @@
+"""Explain: parts add up, B against A is the inverse of A against B, and the words follow the numbers."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations, product
+
+import pytest
+from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
+
+from analysis.estimate import estimate
+from analysis.explain import METRICS, Part, explain, live_at_peak, time_parts
+from analysis.families import FAMILIES, family_energy, family_of
+from analysis.scenario import Scenario
+from hardware.errors import RequestError
+from hardware.events import EVENTS
+
+PAIRS = tuple(permutations(DEFAULTS, 2))
+
+
+def _close(x: float, y: float, scale: float) -> bool:
+    return math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_parts_add_up_for_all_pairs(model: str, metric: str) -> None:
+    for a, b in PAIRS:
+        found = explain(run(model, a), run(model, b), metric)
+        scale = found.a.value + found.b.value
+        assert _close(found.difference, found.a.value - found.b.value, scale)
+        for name, group in found.groups.items():
+            assert _close(sum(p.difference for p in group), found.difference, scale), (a, b, name)
+            assert _close(sum(p.fraction for p in group), 1.0, 1.0) or found.difference == 0
+            if metric != "edp":
+                assert _close(sum(p.a for p in group), found.a.value, scale), (a, b, name)
+                assert _close(sum(p.b for p in group), found.b.value, scale), (a, b, name)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_b_against_a_is_the_inverse(model: str, metric: str) -> None:
+    for a, b in PAIRS:
+        there = explain(run(model, a), run(model, b), metric)
+        back = explain(run(model, b), run(model, a), metric)
+        assert there.difference == -back.difference
+        assert math.isclose(there.ratio * back.ratio, 1.0, rel_tol=1e-12)
+        assert there.reasons == back.reasons
+        for name, group in there.groups.items():
+            mirrored = {part.name: part for part in back.groups[name]}
+            for part in group:
+                other = mirrored[part.name]
+                assert (part.a, part.b, part.difference) == (other.b, other.a, -other.difference)
+                assert math.isclose(part.fraction, other.fraction, rel_tol=1e-9, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_run_does_not_differ_from_itself(metric: str) -> None:
+    found = explain(run("resnet18", "h100_sxm"), run("resnet18", "h100_sxm"), metric)
+    assert (found.difference, found.ratio) == (0.0, 1.0)
+    assert found.reasons == ("both sides are the same run",)
+    assert all(part.difference == 0 and part.fraction == 0 for group in found.groups.values() for part in group)
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+@pytest.mark.parametrize("on", DEFAULTS)
+def test_families_and_times_cover_everything(on: str, batch: int) -> None:
+    result = run("swin_t", on, batch)
+    assert math.isclose(family_energy(result).sum(), result.energy_j, rel_tol=1e-9)
+    assert math.isclose(time_parts(result).sum(), result.latency_s, rel_tol=1e-9)
+    assert (time_parts(result) >= -1e-15).all()
+    assert math.isclose(sum(live_at_peak(result).values()), result.memory.peak_bytes, rel_tol=1e-9)
+
+
+def test_every_event_of_every_architecture_has_a_family() -> None:
+    assert all(family_of(event) in FAMILIES for table in EVENTS.values() for event in table)
+    assert family_of(next(e for e in EVENTS["cpu"] if e.name == "decode")) == "instructions and control"
+    assert family_of(next(e for e in EVENTS["gpu"] if e.name == "kernel_launch")) == "launch and synchronisation"
+    assert family_of(next(e for e in EVENTS["gpu"] if e.name == "integer_address")) == "instructions and control"
+
+
+def test_other_batches_compare_per_inference() -> None:
+    one = run("resnet18", "h100_sxm")
+    many = estimate(workload("resnet18"), device("h100_sxm"), Scenario(32))
+    found = explain(one, many, "energy")
+    assert found.per_inference
+    assert math.isclose(found.b.value, many.energy_j / 32, rel_tol=1e-12)
+
+
+def _by_difference(parts: tuple[Part, ...]) -> list[float]:
+    return [abs(part.difference) for part in parts]
+
+
+@pytest.mark.parametrize(("model", "metric"), product(MODELS[:2], METRICS))
+def test_the_words_name_the_cause_that_the_numbers_name(model: str, metric: str) -> None:
+    for a, b in PAIRS:
+        found = explain(run(model, a), run(model, b), metric)
+        more = found.a if found.difference >= 0 else found.b
+        assert found.reasons[0].startswith((more.name, "both"))
+        if metric in ("energy", "edp") and abs(math.log(found.ratio)) > 0.01:
+            assert len(found.reasons) > 1
+        for name in ("subgraph", "live at the peak"):
+            if name in found.groups:
+                sizes = _by_difference(found.groups[name])
+                assert sizes == sorted(sizes, reverse=True)
+
+
+def test_the_verb_in_every_format() -> None:
+    words = ("explain", "resnet18", "cpu", "gpu", "--metric", "energy")
+    document = hwexplorer(*words, "--format", "json").json()
+    assert document["schema"] == "hwexplorer/1"
+    assert document["a"]["device"] == "xeon_8490h"
+    for form in ("text", "md", "html", "csv"):
+        found = hwexplorer(*words, "--format", form)
+        assert found.code == 0, found.err
+        assert "static power" in found.out
+
+
+def test_sides_may_have_settings_of_their_own() -> None:
+    found = hwexplorer("explain", "resnet18", "gpu@b8,fp16", "gpu", "--format", "json").json()
+    assert (found["a"]["batch"], found["a"]["precision"]) == (8, "fp16")
+    assert (found["b"]["batch"], found["b"]["precision"]) == (1, "fp32")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("explain", "resnet18", "cpu", "gpu", "--metric", "power"), "unknown metric"),
+        (("explain", "resnet18", "cpu", "gpux"), "unknown device"),
+        (("explain", "resnet18", "cpu", "gpu@b9x"), "unknown setting"),
+        (("explain", "resnet18", "cpu"), "required"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
+    found = hwexplorer(*words)
+    assert found.code == 2
+    assert says in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_two_models_are_not_explained() -> None:
+    with pytest.raises(RequestError, match="one model"):
+        explain(run("resnet18", "h100_sxm"), run("resnet50", "h100_sxm"))
