@@ -19,7 +19,7 @@ from analysis.workload import store
 from analysis.workload.workload import Workload
 from hardware.device import CATALOG, CLASSES, Device, load, load_all
 from hardware.events import EVENTS
-from hardware.plan import plan
+from hardware.plan import Plan, plan
 from hardware.precision import PRECISIONS
 
 Floats = NDArray[np.float64]
@@ -81,10 +81,13 @@ def distinct_precisions(on: Device) -> list[str]:
     """One precision of each group that a device runs in the same way."""
     seen: dict[tuple[Any, ...], str] = {}
     for precision in PRECISIONS:
-        p = plan(on, precision)
-        key = (p.stored, p.element_bytes, p.convolution, p.contraction, p.matrix, p.vector_mac, p.vector)
-        seen.setdefault(key, precision)
+        seen.setdefault(plan_key(plan(on, precision)), precision)
     return list(seen.values())
+
+
+def plan_key(p: Plan) -> tuple[Any, ...]:
+    """All that decides what a plan costs."""
+    return (p.stored, p.element_bytes, p.convolution, p.contraction, p.matrix, p.vector_mac, p.vector)
 
 
 def event_rows(on: Device, *endings: str) -> list[int]:
@@ -116,6 +119,11 @@ def untimed(result: Estimate) -> Floats:
     keep = [not is_timed(event.name) for event in result.events]
     counts: Floats = result.run.counts[keep]
     return counts
+
+
+def static_w(on: Device) -> float:
+    """What a device draws while a program holds it, whatever it computes."""
+    return max(on.idle_w, on.clocked_idle_w)
 
 
 Change = Callable[[dict[str, Any]], None]

@@ -49,10 +49,26 @@ def check_sums(result: Estimate) -> None:
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 @pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
 def test_sums_add_up(model: str, name: str) -> None:
-    for precision in grid.PRECISIONS:
+    for precision in grid.distinct_precisions(grid.device(name)):
         for batch in grid.BATCHES:
             for mode in grid.MODES:
                 check_sums(grid.run(model, name, batch, precision, mode))
+
+
+@pytest.mark.parametrize("name", grid.DEFAULTS)
+def test_precisions_that_run_alike_cost_alike(name: str) -> None:
+    """So that one of each is enough above: whatever was asked for, the same plan gives the same figures."""
+    figures: dict[tuple[object, ...], tuple[float, float]] = {}
+    for precision in grid.PRECISIONS:
+        for model in ("resnet18", "transformer_block"):
+            for mode in grid.MODES:
+                result = grid.run(model, name, 8, precision, mode)
+                check_sums(result)
+                key = (model, mode, *grid.plan_key(result.plan))
+                assert figures.setdefault(key, (result.latency_s, result.energy_j)) == (
+                    result.latency_s,
+                    result.energy_j,
+                )
 
 
 @pytest.mark.parametrize("model", ["mobilenet_v2", "transformer_block"])
@@ -122,4 +138,4 @@ def test_power_time_and_energy_agree() -> None:
     _close(result.throughput_per_s * result.latency_s, 64.0, "throughput x time")
     _close(result.edp_js, result.energy_j / 64 * result.latency_s, "EDP")
     static = float(result.component_energy_j[2].sum())
-    _close(static / result.latency_s, result.device.idle_w, "static power is the idle power")
+    _close(static / result.latency_s, grid.static_w(result.device), "static power is that of the clocked idle device")

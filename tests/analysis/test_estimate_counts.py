@@ -14,6 +14,7 @@ from analysis.kernels import structure
 from analysis.partition import op_classes
 from analysis.workload.workload import INPUT, Bools, Workload
 from hardware.demand import READ_WEIGHT, OpClass
+from hardware.efficiency import efficiency
 from hardware.events import INDEX
 
 KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size
@@ -44,18 +45,17 @@ def macs_from_tensors(workload: Workload, batch: int) -> dict[int, float]:
 @pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
 def test_mac_events_are_the_macs_of_the_graph(model: str, name: str) -> None:
     work = grid.workload(model)
-    for batch in (1, 8):
-        point = work.at(batch=batch)
-        for precision in grid.PRECISIONS:
-            for mode in grid.MODES:
-                result = grid.run(model, name, batch, precision, mode)
-                counted = grid.counted(result, "MAC")
-                np.testing.assert_array_equal(counted, work.operators.macs @ point)
-                for i, macs in macs_from_tensors(work, batch).items():
-                    assert counted[i] == pytest.approx(macs, rel=1e-12), work.operators.path[i]
-                flops = grid.counted(result, "FLOP") + 2.0 * counted
-                np.testing.assert_allclose(flops, work.operators.flops @ point, rtol=1e-12)
-                np.testing.assert_array_equal(grid.counted(result, "evaluation"), work.operators.special @ point)
+    point = work.at(batch=8)
+    for precision in grid.distinct_precisions(grid.device(name)):
+        for mode in grid.MODES:
+            result = grid.run(model, name, 8, precision, mode)
+            counted = grid.counted(result, "MAC")
+            np.testing.assert_array_equal(counted, work.operators.macs @ point)
+            for i, macs in macs_from_tensors(work, 8).items():
+                assert counted[i] == pytest.approx(macs, rel=1e-12), work.operators.path[i]
+            flops = grid.counted(result, "FLOP") + 2.0 * counted
+            np.testing.assert_allclose(flops, work.operators.flops @ point, rtol=1e-12)
+            np.testing.assert_array_equal(grid.counted(result, "evaluation"), work.operators.special @ point)
 
 
 @pytest.mark.parametrize(("model", "gmacs"), KNOWN_GMACS.items())
@@ -79,7 +79,9 @@ def test_bytes_that_cost_energy_are_those_that_cost_time(name: str) -> None:
                 by_dram = (result.run.resource == 2) & (result.run.bound == 1)
                 busy = result.run.busy_s[by_dram]
                 assert (busy >= moved[by_dram] / bandwidth).all()
-                assert (busy <= moved[by_dram] / bandwidth / 0.2).all(), "no bandwidth efficiency is below 20 %"
+                large = moved[by_dram] > 50e6  # enough in flight to fill the interface
+                worst = efficiency(result.device.software_class).bandwidth[0].min() / 2 ** (1 / 3)  # ridge rounded
+                assert (busy <= moved[by_dram] / bandwidth / worst)[large].all(), "more time than bytes explain"
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
@@ -182,8 +184,10 @@ def test_counts_do_not_depend_on_the_clock(name: str, mode: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
-def test_static_energy_is_idle_power_times_time(name: str) -> None:
+def test_static_energy_is_clocked_idle_power_times_time(name: str) -> None:
     result = grid.run("resnet18", name, 8, "fp16")
     for event in grid.event_rows(result.device, "s"):
         np.testing.assert_array_equal(result.run.counts[event], result.run.latency_s)
-    assert result.component_energy_j[2].sum() == pytest.approx(result.device.idle_w * result.latency_s, rel=1e-12)
+    assert result.component_energy_j[2].sum() == pytest.approx(
+        grid.static_w(result.device) * result.latency_s, rel=1e-12
+    )

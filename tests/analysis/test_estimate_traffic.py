@@ -8,7 +8,7 @@ import pytest
 
 from analysis.estimate import Estimate
 from hardware.demand import READ_WEIGHT
-from hardware.efficiency import usable_cache
+from hardware.efficiency import reorder_passes, usable_cache
 
 # conv2d: x (64, 56, 56) -> conv -> bn -> relu, all of one size; 36,864 weights, 4 x 64 of the normalisation.
 ACTIVATION, FILTER, NORM = 64 * 56 * 56, 64 * 64 * 9, 4 * 64
@@ -16,6 +16,17 @@ ACTIVATION, FILTER, NORM = 64 * 56 * 56, 64 * 64 * 9, 4 * 64
 
 def capacity(result: Estimate) -> float:
     return result.device.last_level_bytes * usable_cache()
+
+
+def room(result: Estimate, weights: float) -> float:
+    """What is left for activations: a compiler that manages the scratchpad keeps small weights in it for good."""
+    pinned = result.device.architecture in ("tpu", "kpu") and weights <= capacity(result) / 2
+    return capacity(result) - (weights if pinned else 0.0)
+
+
+def reordered(result: Estimate, read: float, written: float, weights: float) -> float:
+    """CPU libraries rearrange operands of a convolution into their own layout: what is read of that again at most."""
+    return reorder_passes() * (read + written + weights) if result.device.architecture == "cpu" else 0.0
 
 
 def boundary_transfers(result: Estimate) -> int:
@@ -36,8 +47,8 @@ def test_conv_bn_relu_fused(name: str, precision: str) -> None:
         reads = grid.counted(result, "dram_read").sum()
         weights = (FILTER + NORM) * width
         # Between two inferences only this kernel runs, so the weights may stay on chip.
-        assert tensor <= reads <= tensor + weights
-        assert reads == tensor + max(weights - capacity(result), 0.0)
+        assert weights < capacity(result)
+        assert tensor <= reads <= tensor + reordered(result, tensor, tensor, weights)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -52,12 +63,12 @@ def test_conv_bn_relu_eager(name: str, precision: str) -> None:
         assert boundary_transfers(result) == 6
         # The input comes from memory and the output goes there; the two values between are written and read,
         # and each passes through the chip as far as it fits.
-        beyond = max(tensor - capacity(result), 0.0)
+        weights = (FILTER + NORM) * width
+        beyond = max(tensor - room(result, weights), 0.0)
         assert grid.counted(result, "dram_write").sum() == pytest.approx(tensor + 2 * beyond, rel=1e-12)
         reads = grid.counted(result, "dram_read").sum()
-        weights = (FILTER + NORM) * width
         assert tensor + 2 * beyond <= reads * (1 + 1e-12)
-        assert reads <= (tensor + 2 * beyond + weights) * (1 + 1e-12)
+        assert reads <= (tensor + 2 * beyond + weights + reordered(result, tensor, beyond, weights)) * (1 + 1e-12)
         if tensor > 20 * capacity(result):  # from DRAM once the tensors exceed the last cache
             assert grid.dram_bytes(result).sum() > 0.9 * 6 * tensor
 

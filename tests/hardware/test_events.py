@@ -123,12 +123,11 @@ def test_prices_are_ordered_as_physics_orders_them(name: str) -> None:
 def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
     device = load(name)
     prices = coefficients(device, plan(device, "fp32"))
-    assert prices.value[-2:].sum() == pytest.approx(device.idle_w)
+    assert prices.value[-2:].sum() == pytest.approx(max(device.idle_w, device.clocked_idle_w))
     cycle = INDEX[device.architecture]["clock.unit_cycles"]
     stated = device.file.facts
     full = prices.value[cycle] * stated["units"].value * stated["clock_hz"].value
     assert full == pytest.approx(device.active_w)
-    assert device.idle_w + device.active_w < device.power_limit_w, "idling at full clock leaves nothing for work"
 
 
 @pytest.mark.parametrize("name", DEVICES)
