@@ -161,7 +161,10 @@ def capacities(device: Device) -> tuple[tuple[str, float], ...]:
             ("scratchpad", device.scratchpad_bytes),
         ]
     else:
-        found = [("tile memory", device.tile_memory_bytes), ("shared memory", device.scratchpad_bytes)]
+        found = [
+            (f"tile memory of {count:.0f} {unit}s", device.tile_memory_bytes * count),
+            ("shared memory", device.scratchpad_bytes),
+        ]
     return (*found, ("device memory", device.memory_bytes))
 
 

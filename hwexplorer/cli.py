@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "roofline": "every kernel under its roofs: what bounds it, what would flip it",
     "energy": "where the energy goes: components, power, idle losses, top consumers",
     "memory": "what is held when, live at the peak, fits where, and what would save some",
+    "edp": "energy-delay product: components, concentration, top nodes, eager against fused",
     "partition": "operators and subgraphs by type, traffic, parallelism, dependencies",
     "sweep": "a model over batches, precisions, image sizes; or the whole catalogue",
     "explain": "why one device costs more than another",

@@ -25,6 +25,7 @@ REPORTS: dict[str, str] = {
     "roofline": "roofline",
     "energy": "energy",
     "memory": "memory",
+    "edp": "edp",
 }
 # Those that follow from the model alone: no device, no execution mode.
 OF_MODEL = ("partition",)
