@@ -37,6 +37,7 @@ MODELS = (
 DEFAULTS = tuple(CLASSES.values())
 BATCHES = (1, 8, 64, 512)
 MODES = ("eager", "fused")
+ALL_MODES = ("eager", "compiled", "fused")
 
 
 @cache

@@ -115,7 +115,7 @@ def test_partition_does_not_depend_on_device_or_mode(name: str) -> None:
     assert ids == {grid.run(work, "h100_sxm").partition.id}
 
 
-@pytest.mark.parametrize("mode", grid.MODES)
+@pytest.mark.parametrize("mode", grid.ALL_MODES)
 @pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
 def test_kernels_run_in_an_order_that_exists(model: str, mode: str) -> None:
     """A kernel reads only what earlier kernels wrote: fusion never makes a cycle."""
