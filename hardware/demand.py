@@ -21,13 +21,14 @@ class OpClass(IntEnum):
     DEPTHWISE = 2  # convolutions with one or few channels per group: no reduction over channels
     ATTENTION = 3  # fused scaled-dot-product attention
     ELEMENTWISE = 4  # activations, adds, casts, bias
-    NORM = 5  # batch, layer and group normalisation
+    NORM = 5  # batch normalisation: a scale and a shift per channel
     SOFTMAX = 6
     REDUCTION = 7  # mean, sum, max over axes
     POOL = 8
     MOVEMENT = 9  # copies, concatenation, padding, transposes that move data
     GATHER = 10  # embedding, indexing, scatter, resampling, sorting
     OTHER = 11  # no rule: bytes only
+    ROW_NORM = 12  # layer and group normalisation: statistics over a row before the first result
 
 
 READ, READ_WEIGHT, WRITE = range(3)

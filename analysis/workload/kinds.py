@@ -51,9 +51,9 @@ _EPILOGUES = {
     "cast": OpClass.ELEMENTWISE,
     "elementwise": OpClass.ELEMENTWISE,
     "softmax": OpClass.SOFTMAX,
-    "layer_norm": OpClass.NORM,
-    "group_norm": OpClass.NORM,
-    "norm": OpClass.NORM,
+    "layer_norm": OpClass.ROW_NORM,
+    "group_norm": OpClass.ROW_NORM,
+    "norm": OpClass.ROW_NORM,
 }
 _ALONE = {
     "mean": OpClass.REDUCTION,

@@ -118,14 +118,20 @@ def _pinned(demand: Demand, capacity: float) -> tuple[Floats, Floats]:
 
 
 def reread(demand: Demand, operand_bytes: Floats, capacity: Floats) -> Floats:
-    """Bytes read again because neither operand of a contraction fits on chip beside the other."""
+    """Bytes read again because a contraction's operands do not fit on chip together.
+
+    Three ways to block the product, of which the cheapest: hold a panel of one operand and read the other again per
+    panel, either way round; or hold a square of results and stream both operands past it.
+    """
     g, m, n, k = demand.gemm
     right = g * k * n * demand.element_bytes
     left = np.minimum(g * m * k * demand.element_bytes, np.maximum(operand_bytes - right, 0.0))
     groups = np.maximum(g, 1.0)
-    passes_left = np.maximum(2.0 * right / groups / capacity, 1.0)
-    passes_right = np.maximum(2.0 * left / groups / capacity, 1.0)
-    again: Floats = np.minimum(left * (passes_left - 1.0), right * (passes_right - 1.0))
+    side = (capacity / (2.0 * demand.element_bytes)) ** 0.5
+    passes_left = np.maximum(2.0 * right / groups / capacity, 1.0) - 1.0
+    passes_right = np.maximum(2.0 * left / groups / capacity, 1.0) - 1.0
+    streamed = left * (np.maximum(n / side, 1.0) - 1.0) + right * (np.maximum(m / side, 1.0) - 1.0)
+    again: Floats = np.minimum(np.minimum(left * passes_left, right * passes_right), streamed)
     return again
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis.validate import Group, Validation
+from analysis.validate_kernels import KernelGroup
 from hwexplorer.views.plain import Column, Row, Table
 
 COLUMNS = (
@@ -51,3 +52,17 @@ def _summary(found: Validation) -> list[str]:
     if isinstance(coverage, float) and isinstance(width, float):
         lines.append(f"bands hold {coverage:.0%} of the rows, median half-width {width:.0%}")
     return lines
+
+
+KERNEL_COLUMNS = (
+    Column("device", "Device", role="text", keep=0),
+    Column("op", "Kernel", role="text", keep=0),
+    *COLUMNS[1:6],
+)
+
+
+def kernels(groups: tuple[KernelGroup, ...]) -> Table:
+    """One row per device and kind of kernel."""
+    rows = tuple(Row(f"{g.device}/{g.op}", tuple(getattr(g, column.key) for column in KERNEL_COLUMNS)) for g in groups)
+    note = "convolutions that the library ran as Winograd or FFT do fewer multiplications than the model counts"
+    return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, rows, (note,))
