@@ -196,8 +196,8 @@ def _concentration(figures: Tree) -> tuple[Concentration, ...]:
 def _subgraphs(figures: Tree, shares: Floats, top: int) -> tuple[Node, ...]:
     result, parts = figures.estimate, figures.estimate.partition
     count = len(parts.id)
-    by_component = np.stack([np.bincount(parts.subgraph, row, minlength=count) for row in shares])
-    fused = [result.execution != "eager" and len(members) > 1 for members in parts.members]
+    by_component = np.stack([np.bincount(parts.subgraph, row, minlength=count) for row in shares]).astype(np.float64)
+    fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
     return _top(figures.subgraphs, parts.id, parts.kind, fused, by_component, result.edp_js, top)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hwexplorer.commands import view, top
+from hwexplorer.commands import top, view
 from hwexplorer.commands.top import run
 
 __all__ = ["arguments", "run"]
