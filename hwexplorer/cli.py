@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "partition": "operators and subgraphs by type, traffic, parallelism, dependencies",
     "sweep": "a model over batches, precisions, image sizes; or the whole catalogue",
     "explain": "why one device costs more than another",
+    "cost": "money and carbon per million inferences, break-even of two devices",
     "models": "the models that can be opened",
     "devices": "the device catalogue",
     "device": "one device with the source of every fact",

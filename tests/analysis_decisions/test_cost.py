@@ -1,0 +1,90 @@
+"""Cost: the formulas by hand, the break-even where totals meet, and defaults with sources."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from decisions import DEFAULTS, hwexplorer, run
+
+from analysis.cost import S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
+from hardware.errors import RequestError
+
+
+def test_a_million_inferences_by_hand() -> None:
+    result = run("resnet18", "h100_sxm", 8)
+    by = settings({"electricity": 0.2, "carbon": 100, "overhead": 1.5}, {"h100_sxm": 3.0}, {"h100_sxm": 30_000})
+    (row,) = cost([result], by).rows
+    kwh = result.energy_j / 8 * 1e6 / 3.6e6 * 1.5
+    hours = result.latency_s / 8 * 1e6 / 3600
+    assert math.isclose(row.kwh, kwh)
+    assert math.isclose(row.electricity_usd, kwh * 0.2)
+    assert math.isclose(row.carbon_kg, kwh * 0.1)
+    assert math.isclose(row.hire_usd or 0, hours * 3.0)
+    assert math.isclose(row.purchase_usd or 0, 30_000 * hours / (4 * 365.25 * 24))
+    assert math.isclose(row.total_usd, row.electricity_usd + (row.hire_usd or 0) + (row.purchase_usd or 0))
+    assert math.isclose(row.total_usd, cost_per_million(result, by))
+    assert row.total_low_usd <= row.total_usd <= row.total_high_usd
+
+
+def test_totals_meet_at_the_break_even() -> None:
+    a, b = run("resnet18", "xeon_8490h"), run("resnet18", "kpu_t256")
+    by = settings(None, None, {"xeon_8490h": 100.0, "kpu_t256": 500.0})
+    found = break_even(a, b, by)
+    running = settings()
+    each = {s.device.key: cost_per_million(s, running) / 1e6 for s in (a, b)}
+    if found.inferences is not None:
+        totals = [by.purchase[key] + found.inferences * each[key] for key in each]
+        assert math.isclose(totals[0], totals[1], rel_tol=1e-9)
+        most = by.lifetime * S_PER_YEAR * b.throughput_per_s
+        assert found.reached == (found.inferences <= most)
+    same = break_even(b, a, by)
+    assert (same.first, same.then, same.inferences) == (found.first, found.then, found.inferences)
+
+
+def test_the_cheaper_in_both_never_breaks_even() -> None:
+    results = [run("resnet18", on) for on in DEFAULTS]
+    for even in cost(results, settings()).break_even:
+        assert even.inferences is None or even.inferences == 0
+        assert "no purchase price" in even.says or "any volume" in even.says
+
+
+def test_every_default_has_a_source() -> None:
+    for entry in defaults().values():
+        assert all(entry[name] for name in ("source", "quality", "unit"))
+        assert entry["low"] <= entry["value"] <= entry["high"]
+
+
+@pytest.mark.parametrize(
+    "given", [{"electricity": -1}, {"overhead": 0.5}, {"lifetime": 0}, {"duty": 0}, {"duty": 1.5}, {"carbon": -1}]
+)
+def test_settings_that_cannot_be(given: dict[str, float]) -> None:
+    with pytest.raises(RequestError, match="expected"):
+        settings(given)
+
+
+def test_the_verb() -> None:
+    words = ("cost", "resnet18", "--on", "gpu,kpu", "--price", "gpu=30000", "--hourly", "h100_sxm=2.5")
+    document = hwexplorer(*words, "--format", "json").json()
+    assert document["rows"][0]["hire_usd"] > 0
+    assert {a["name"] for a in document["assumptions"]} == set(defaults())
+    for form in ("text", "csv", "md", "html"):
+        found = hwexplorer(*words, "--format", form)
+        assert found.code == 0, found.err
+        assert "h100_sxm" in found.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--price", "h100_sxm"), "DEVICE=USD"),
+        (("--price", "raspberry_pi_5=80"), "not among the devices"),
+        (("--electricity", "cheap"), "does not start with a number"),
+        (("--duty", "150%"), "at most 1"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
+    found = hwexplorer("cost", "resnet18", *words)
+    assert found.code == 2
+    assert says in found.err
+    assert found.err.count("\n") == 1
