@@ -70,6 +70,12 @@ def test_every_device_and_power_mode(model: str) -> None:
                 check_physics(grid.run(model, device, batch, precision))
 
 
+def test_every_power_mode_leaves_power_for_work() -> None:
+    """The limit less the static power divides the energy of a throttled kernel: it must be positive."""
+    for device in grid.catalogue():
+        assert grid.static_w(device) < 0.9 * device.power_limit_w, device.key
+
+
 def test_published_peaks_are_never_exceeded() -> None:
     """Not even those of the data sheet, where it states one: the fastest kernels run at what it promises."""
     work = grid.toy_gemm(8192, 8192, 8192)
