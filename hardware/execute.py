@@ -180,11 +180,8 @@ def _timed_counts(
 ) -> Floats:
     """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
     counts, row = mapping.counts, INDEX[device.architecture]
-    units = demand.per_kernel(np.where(demand.head, mapping.units, 0.0))
-    if device.architecture == "tpu":
-        units = units / device.arrays_per_unit
-    # A kernel bound by memory keeps its units spinning on loads: at least the share that issues them.
-    cycles = active_s * device.clock_hz * np.minimum(np.maximum(units, 1.0), device.units)
+    # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
+    cycles = active_s * device.clock_hz * device.units
     counts[row["clock.unit_cycles"]] = _share(demand, mapping, resource) * cycles[demand.kernel]
     if execution != "fused":
         label = {"gpu": "launch.host_dispatch", "cpu": "pipeline.operator_dispatch"}.get(device.architecture)

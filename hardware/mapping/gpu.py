@@ -60,14 +60,15 @@ def _counts(
     lane_instructions = cuda_macs + demand.vector_flops + demand.special + integer
     simt_instructions = lane_instructions / 32.0 + moved / line
     instructions = simt_instructions + matrix_instructions
-    depth = demand.gemm[3] / np.maximum(tiling.split, 1.0)
-    blocks = np.where(
-        demand.macs > 0, tiling.blocks, np.ceil(demand.elements / assumed("common", "elements_per_block"))
-    )
-    staged = np.where(tiling.tile_m > 0, blocks * (tiling.tile_m + tiling.tile_n) * depth * plan.element_bytes, 0.0)
-    staged = np.where(demand.macs > 0, staged, 0.0)
-    warp_tile = assumed("gpu", "warp_tile")
-    reuse = np.maximum(tiling.tile_m * tiling.tile_n / warp_tile / np.maximum(tiling.tile_m + tiling.tile_n, 1.0), 1.0)
+    # Operand traffic is counted for the tile that software prefers: a smaller one is taken for parallelism, and the
+    # reads its blocks repeat meet in the L2. It must not fall when a size grows and a larger tile is chosen.
+    tile = assumed("gpu", "preferred_tile")
+    g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
+    tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
+    elementwise = np.ceil(demand.elements / assumed("common", "elements_per_block"))
+    blocks = np.where(tiling.tile_m > 0, tiles, elementwise)
+    staged = g * depth * (m * np.ceil(n / tile) + n * np.ceil(m / tile)) * plan.element_bytes
+    reuse = tile / 2.0 / assumed("gpu", "warp_tile")
     l2_read = np.maximum(staged, flow.chip_read)
 
     counts[row["compute.tensor_core_mac"]] = tensor_macs
