@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardware.errors import RequestError
-from hardware.precision import PRECISIONS
-from hwexplorer.commands import common
-from hwexplorer.state import BATCH_MAX, IMAGE_MAX
+from hwexplorer.commands import choices, common
+from hwexplorer.state import IMAGE_MAX
 
 if TYPE_CHECKING:
     from analysis.catalogue_sweep import Chunk
@@ -21,31 +20,11 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     common.model_options(parser, devices="DEV,..", default="")
     parser.add_argument("--all", action="store_true", help="all shipped models on all devices, as CSV or JSON")
-    parser.add_argument("--batches", metavar="N,..", help="batches (default 1,2,4,8,16,32,64,128)")
-    parser.add_argument("--precisions", metavar="P,..", help="precisions (default: the one asked for; fp32)")
+    choices.grid_options(parser)
     parser.add_argument("--image-sizes", metavar="S,..", help="pixels")
-    parser.add_argument("--power-modes", action="store_true", help="every power mode of each device as well")
     parser.add_argument("--workers", type=common.whole(1, 256), metavar="N", help="processes of --all (default: cores)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="hand --all to a Dask cluster, as tcp://host:8786")
     common.output_options(parser)
-
-
-def _precisions(text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    from hardware.errors import unknown
-
-    if text is None:
-        return default
-    named = common.listed(text, "precision")
-    for name in named:
-        if name not in PRECISIONS:
-            raise unknown("precision", name, PRECISIONS)
-    return named
-
-
-def _batches(arguments: argparse.Namespace, default: tuple[int, ...]) -> tuple[int, ...]:
-    if arguments.batches is not None:
-        return common.whole_list(arguments.batches, "batch", BATCH_MAX)
-    return (arguments.batch,) if arguments.batch else default
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -63,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _one(arguments: argparse.Namespace) -> None:
-    from analysis.sweep import BATCHES, sweep
+    from analysis.sweep import sweep
     from hwexplorer import engine
     from hwexplorer.state import replace
     from hwexplorer.views import sweep as views
@@ -76,30 +55,21 @@ def _one(arguments: argparse.Namespace) -> None:
     states = [replace(state, image_size=size) for size in sizes]
     for each in states:
         common.prepare(each)
-    names = [mode for name in state.devices for mode in (_modes(name) if arguments.power_modes else [name])]
+    names = [mode for name in state.devices for mode in (choices.modes(name) if arguments.power_modes else [name])]
     found = sweep(
         [engine.workload(each) for each in states],
         [engine.device(name) for name in dict.fromkeys(names)],
-        _batches(arguments, BATCHES),
-        _precisions(arguments.precisions, (state.precision,)),
+        choices.batches(arguments),
+        choices.precisions(arguments.precisions, (state.precision,)),
         engine.scenario(state),
         common.ticking("configurations"),
     )
     common.show(arguments, lambda: views.view(found), lambda: views.document(found))
 
 
-def _modes(name: str) -> list[str]:
-    """The device as named, and its other power modes."""
-    from hwexplorer import engine
-
-    device = engine.device(name)
-    return [device.key, *(f"{device.id}:{mode}" for mode in device.file.power_modes if mode != device.power_mode)]
-
-
 def _everything(arguments: argparse.Namespace) -> None:
     from analysis import catalogue_sweep as sweep
     from analysis.scenario import Scenario
-    from analysis.sweep import BATCHES
     from hwexplorer import engine
     from hwexplorer.export import files
 
@@ -114,23 +84,18 @@ def _everything(arguments: argparse.Namespace) -> None:
     devices = common.listed(arguments.on, "device") if arguments.on is not None else ()
     keys = [engine.device(name).key for name in devices]
     if arguments.power_modes:
-        keys = [key for name in keys or _catalogue() for key in _modes(name)]
-    precisions = _precisions(arguments.precisions, (arguments.precision,) if arguments.precision else sweep.PRECISIONS)
+        keys = [key for name in keys or choices.catalogue() for key in choices.modes(name)]
+    precisions = choices.precisions(
+        arguments.precisions, (arguments.precision,) if arguments.precision else sweep.PRECISIONS
+    )
     asked = Scenario(execution=arguments.execution or "auto", layout=arguments.layout or "nchw")
     work = sweep.chunks(
-        _batches(arguments, BATCHES), precisions, (), tuple(dict.fromkeys(keys)), asked, engine.folders(), form
+        choices.batches(arguments), precisions, (), tuple(dict.fromkeys(keys)), asked, engine.folders(), form
     )
     parts = (
         sweep.scheduled(work, arguments.scheduler) if arguments.scheduler else sweep.local(work, arguments.workers or 0)
     )
     _write(target, sweep.join(form, _watched(work, parts)))
-
-
-def _catalogue() -> list[str]:
-    from hardware.device import load_all
-    from hwexplorer import engine
-
-    return [device.key for device in load_all(engine.folders())[0]]
 
 
 def _write(target: Path | None, parts: Iterable[str]) -> None:

@@ -1,0 +1,155 @@
+"""Pareto, search and rank: against brute force, and what is said where nothing is found."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from decisions import DEFAULTS, device, hwexplorer, run, workload
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.choose import FIGURES, Candidate, Limit, candidates, front, pareto, rank, search
+from analysis.cost import settings
+from analysis.scenario import Scenario
+from hardware.amount import parse_amount
+from hardware.errors import RequestError
+
+
+@cache
+def _grid() -> tuple[Candidate, ...]:
+    devices = [device(name) for name in DEFAULTS]
+    found = candidates([workload("resnet18")], devices, (1, 8, 64), ("fp32", "int8"), Scenario(), settings())
+    return tuple(found)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=40))
+def test_the_front_is_that_of_brute_force(rows: list[tuple[int, int, int]]) -> None:
+    values = np.array(rows, dtype=np.float64)
+    for i, kept in enumerate(front(values)):
+        beaten = any((other <= values[i]).all() and (other < values[i]).any() for other in values)
+        assert kept == (not beaten)
+
+
+def test_pareto_keeps_what_nothing_beats() -> None:
+    found = pareto(_grid(), False)
+    assert len(found.front) + len(found.dominated) + found.not_fitting == found.evaluated == 24
+    energies = [c.point.energy_j_per_inference for c in found.front]
+    latencies = [c.point.latency_s for c in found.front]
+    assert energies == sorted(energies)
+    assert latencies == sorted(latencies, reverse=True)
+
+
+def test_accuracy_is_an_objective_over_models() -> None:
+    loaded = [workload(name) for name in ("resnet18", "resnet50", "mobilenet_v2")]
+    found = pareto(candidates(loaded, [device("gpu")], (1, 8), ("fp32",), Scenario(), settings()), True)
+    best = max(c.accuracy or 0 for c in (*found.front, *found.dominated))
+    assert any(c.accuracy == best for c in found.front)
+
+
+def test_unlike_accuracies_are_refused() -> None:
+    loaded = [workload("resnet18"), workload("fcn_resnet50")]
+    grid = candidates(loaded, [device("gpu")], (1,), ("fp32",), Scenario(), settings())
+    with pytest.raises(RequestError, match="different kinds"):
+        pareto(grid, True)
+    with pytest.raises(RequestError, match="no published accuracy"):
+        pareto(candidates([workload("mlp")], [device("gpu")], (1,), ("fp32",), Scenario(), settings()), True)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_search_finds_exactly_what_is_within(name: str) -> None:
+    figure, unit, more = FIGURES[name]
+    values = sorted(figure(c) for c in _grid())
+    middle = values[len(values) // 2]
+    found = search(_grid(), [Limit(name, middle, unit, more)])
+    expected = [c for c in _grid() if c.point.fits and (figure(c) >= middle if more else figure(c) <= middle)]
+    assert len(found.found) == len(expected) > 0
+    edps = [c.point.edp_js for c in found.found]
+    assert edps == sorted(edps)
+    assert found.nearest is None
+
+
+def test_a_limit_that_nothing_meets_is_named_with_the_best_there_is() -> None:
+    limits = [Limit("energy", 1.0, "J"), Limit("latency", 1e-12, "s")]
+    found = search(_grid(), limits)
+    assert not found.found
+    assert "latency <= 1.00 ps" in found.verdict
+    assert "by itself" in found.verdict
+    assert found.nearest is not None
+    assert found.nearest.point.latency_s == min(c.point.latency_s for c in _grid())
+    assert found.nearest_excess > 1
+
+
+def test_contradicting_limits_are_said_to_contradict() -> None:
+    grid = _grid()
+    fastest = min(grid, key=lambda c: c.point.latency_s).point
+    most = max(grid, key=lambda c: c.point.throughput_per_s).point
+    limits = [Limit("latency", fastest.latency_s, "s"), Limit("throughput", most.throughput_per_s, "1/s", True)]
+    if any(all(limit.excess(c) <= 1 for limit in limits) for c in grid):
+        pytest.skip("one configuration is both the fastest and of the highest throughput")
+    found = search(grid, limits)
+    assert "contradict each other" in found.verdict
+    assert found.nearest is not None
+
+
+def test_rank_flags_the_front_and_sorts() -> None:
+    results = [run(name, "h100_sxm") for name in ("resnet18", "resnet50", "mobilenet_v2", "vit_b_16")]
+    found = rank(results, settings(), "accuracy")
+    accuracies = [row.candidate.accuracy for row in found.rows]
+    assert accuracies == sorted(accuracies, reverse=True, key=lambda value: value or 0)
+    assert found.rows[0].on_front
+    energies = [row.candidate.point.energy_j for row in rank(results, settings(), "energy").rows]
+    assert energies == sorted(energies)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("100mJ", "J", 0.1), ("100 mJ", "J", 0.1), ("2.5", "J", 2.5), ("50ms", "s", 0.05), ("800us", "s", 8e-4),
+        ("512MB", "byte", 512e6), ("2GiB", "byte", 2**31), ("15W", "W", 15), ("10000", "1/s", 1e4),
+        ("10k/s", "1/s", 1e4), ("10k", "1/s", 1e4), ("1,500", "", 1500), ("50%", "fraction", 0.5), ("1e-3J", "J", 1e-3),
+        ("20uJs", "Js", 2e-5), ("$", "USD", None), ("5 apples", "J", None), ("MJ", "J", None), ("5ms", "J", None),
+        ("", "J", None), ("1e999", "J", None), ("5 %", "J", None),
+    ],
+)  # fmt: skip
+def test_amounts(text: str, unit: str, value: float | None) -> None:
+    if value is None:
+        with pytest.raises(RequestError, match="accepted"):
+            parse_amount(text, unit)
+    else:
+        assert parse_amount(text, unit) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pareto", "resnet18", "--on", "gpu,kpu", "--batches", "1,4"),
+        ("search", "resnet18", "--on", "gpu,kpu", "--batches", "1,4", "--max-latency", "1s"),
+        ("rank", "--on", "kpu", "resnet18", "resnet50"),
+    ],
+)
+def test_verbs_in_every_format(words: tuple[str, ...]) -> None:
+    assert hwexplorer(*words, "--format", "json").json()["schema"] == "hwexplorer/1"
+    for form in ("text", "csv", "md", "html"):
+        found = hwexplorer(*words, "--format", form)
+        assert found.code == 0, found.err
+        assert "resnet18" in found.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("search", "resnet18"), "needs a limit"),
+        (("search", "resnet18", "--max-energy", "100mV"), "accepted"),
+        (("search", "resnet18", "--max-energy", "0"), "more than 0"),
+        (("pareto", "resnet18", "--models", ","), "no model"),
+        (("rank", "--family", "audio"), "unknown family"),
+        (("rank", "resnet18x"), "unknown model"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
+    found = hwexplorer(*words)
+    assert found.code == 2
+    assert says in found.err
+    assert found.err.count("\n") == 1
