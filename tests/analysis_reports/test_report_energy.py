@@ -1,0 +1,177 @@
+"""Roofline, energy and EDP reports and the checks: parts add up to the whole, nothing above its roof."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+import reports_grid as grid
+
+from analysis.checks import checks
+from analysis.edp_report import component_seconds, component_shares, edp_report, how_many
+from analysis.energy_report import energy_report
+from analysis.reason import flip
+from analysis.roofline import roofline
+from analysis.tree import tree
+
+
+@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+def test_roofline(model: str, device: str, batch: int, execution: str) -> None:
+    result = grid.run(model, device, batch, execution)
+    found = roofline(result)
+    assert found.latency_s == pytest.approx(result.latency_s)
+    assert sum(found.bound_counts.values()) == len(found.kernels)
+    assert found.left + found.right == sum(bool(k.side) for k in found.kernels)
+    assert found.ridge == pytest.approx(found.peaks[found.peak] / found.memory_bandwidth)
+    for k in found.kernels:
+        assert k.achieved_flop_per_s <= k.attainable_flop_per_s * (1 + 1e-9)
+        assert k.efficiency <= 1 + 1e-9
+        assert max(k.compute_s, k.memory_s) <= k.latency_s * (1 + 1e-9)
+        assert k.flips
+        assert len(k.parts) == k.operators
+        assert sum(p.latency_s for p in k.parts) == pytest.approx(k.latency_s)
+        assert sum(p.flops for p in k.parts) == pytest.approx(k.flops)
+        assert sum(p.dram_bytes for p in k.parts) == pytest.approx(k.dram_bytes)
+        assert max(p.compute_s for p in k.parts) <= k.compute_s * (1 + 1e-9)
+        if k.intensity is not None and k.ridge is not None:
+            assert (k.side == "left") == (k.intensity < k.ridge)
+
+
+def test_what_flips_a_kernel_is_the_ratio_of_its_times() -> None:
+    """A kernel bound by memory says how much more bandwidth makes compute its bound."""
+    result = grid.run("resnet50", "xeon_8490h", 64, "fused")
+    run = result.run
+    found = np.flatnonzero((run.bound == 1) & (run.kernel_compute_s > 0))
+    assert len(found)
+    for k in found.tolist():
+        stated = float(flip(result, k).partition("x the bandwidth")[0])
+        assert stated == pytest.approx(run.kernel_memory_s[k] / run.kernel_compute_s[k], abs=0.051)
+
+
+@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+def test_energy(model: str, device: str, batch: int, execution: str) -> None:
+    result = grid.run(model, device, batch, execution)
+    found = energy_report(result, top=10_000)
+    assert found.energy_j == pytest.approx(result.energy_j)
+    assert found.energy_j_per_inference * batch == pytest.approx(result.energy_j)
+    for parts in (found.components, found.categories):
+        assert sum(p.energy_j for p in parts) == pytest.approx(result.energy_j)
+        assert sum(p.fraction for p in parts) == pytest.approx(1.0)
+    static = next(p.energy_j for p in found.components if p.name == "static")
+    assert found.dynamic_j + static == pytest.approx(result.energy_j)
+    assert found.efficiency == pytest.approx(1 - static / result.energy_j)
+    assert found.utilization == pytest.approx(result.utilization)
+    assert found.idle_loss_j == pytest.approx(static * (1 - result.utilization))
+    assert found.average_power_w == pytest.approx(result.average_power_w)
+    assert found.average_power_w <= found.peak_power_w * (1 + 1e-9) <= found.power_limit_w * (1 + 1e-6)
+    for top, count in (
+        (found.top_subgraphs, len(result.partition.id)),
+        (found.top_operators, result.workload.n_operators),
+    ):
+        assert len(top) == count
+        assert sum(c.energy_j for c in top) == pytest.approx(result.energy_j)
+        assert [c.energy_j for c in top] == sorted((c.energy_j for c in top), reverse=True)
+        assert top[-1].cumulative == pytest.approx(1.0)
+        for c in top:
+            assert c.compute_j + c.memory_j + c.static_j == pytest.approx(c.energy_j)
+
+
+def test_energy_of_nodes_adds_up() -> None:
+    result = grid.run("resnet18", "tpu", 8)
+    nodes = [energy_report(result, name) for name in result.partition.id]
+    assert sum(node.energy_j for node in nodes) == pytest.approx(result.energy_j)
+    assert sum(node.latency_s for node in nodes) == pytest.approx(result.latency_s)
+    assert all(len(node.top_subgraphs) == 1 for node in nodes)
+
+
+@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+def test_edp(model: str, device: str, batch: int, execution: str) -> None:
+    result = grid.run(model, device, batch, execution)
+    found = edp_report(result, top=10_000)
+    assert component_shares(result).sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(component_seconds(result).sum(axis=0), result.run.latency_s)
+    assert (component_seconds(result) >= 0).all()
+    assert sum(c.edp_js for c in found.components) == pytest.approx(result.edp_js)
+    assert sum(c.energy_delay_js for c in found.components) == pytest.approx(result.edp_js)
+    assert sum(c.time_s for c in found.components) == pytest.approx(result.latency_s)
+    for top in (found.top_subgraphs, found.top_operators):
+        assert sum(n.share for n in top) == pytest.approx(1.0)
+        assert sum(n.edp_js for n in top) == pytest.approx(result.edp_js)
+        assert [n.share for n in top] == sorted((n.share for n in top), reverse=True)
+        for n in top:
+            assert n.compute_edp_js + n.memory_edp_js + n.static_edp_js == pytest.approx(n.edp_js)
+    counts = [(c.subgraphs, c.operators) for c in found.concentration]
+    assert counts == sorted(counts)
+    assert [c.fraction for c in found.concentration] == [0.5, 0.8, 0.9, 0.95, 0.99]
+    shares = tree(result).subgraphs.share
+    for c in found.concentration:
+        largest = np.sort(shares)[::-1]
+        assert largest[: c.subgraphs].sum() >= c.fraction - 1e-9 > largest[: c.subgraphs - 1].sum() - 1e-9
+
+
+@pytest.mark.parametrize("model", grid.MODELS)
+@pytest.mark.parametrize("device", grid.DEVICES)
+def test_eager_against_fused(model: str, device: str) -> None:
+    """The same two columns whichever of them was asked for; what is saved is their difference."""
+    one, other = (edp_report(grid.run(model, device, 16, mode)) for mode in ("eager", "fused"))
+    assert one.executions == other.executions
+    assert one.saved == other.saved
+    eager, fused = one.executions
+    assert (eager.execution, fused.execution) == ("eager", "fused")
+    assert one.saved.edp_js == pytest.approx(eager.edp_js - fused.edp_js)
+    assert one.saved.round_trips == eager.values_moved - fused.values_moved >= 0
+    assert one.saved.activation_bytes >= 0
+    for name in ("eager_edp_js", "fused_edp_js"):
+        whole = eager if name.startswith("eager") else fused
+        assert sum(getattr(row, name) for row in one.side_by_side) == pytest.approx(whole.edp_js)
+    assert sum(row.eager_share for row in one.side_by_side) == pytest.approx(1.0)
+    assert sum(row.fused_share for row in one.side_by_side) == pytest.approx(1.0)
+    assert sum(row.round_trips_saved for row in one.side_by_side) == one.saved.round_trips
+    assert sum(row.dram_bytes_saved for row in one.side_by_side) == pytest.approx(one.saved.dram_bytes, abs=1.0)
+    assert sum(row.benefit_js for row in one.side_by_side) == pytest.approx(one.saved.edp_js, abs=1e-12 * eager.edp_js)
+
+
+def test_round_trips_by_hand() -> None:
+    """conv, bn, relu: two values pass between three kernels that a fused one keeps, each written and read once."""
+    saved = edp_report(grid.run("conv2d", "gpu")).saved
+    result = grid.run("conv2d", "gpu")
+    kinds = [kind for kind in result.workload.operators.kind if kind != "bias"]
+    assert saved.round_trips == len(kinds) - 1
+    value = 64 * 56 * 56 * 4
+    assert saved.activation_bytes == 2 * value * saved.round_trips
+
+
+def test_how_many() -> None:
+    share = np.array([0.1, 0.5, 0.2, 0.2])
+    assert [how_many(share, f) for f in (0.5, 0.7, 0.71, 1.0)] == [1, 2, 3, 4]
+    assert how_many(np.zeros(0), 0.5) == 0
+
+
+@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+def test_checks_pass(model: str, device: str, batch: int, execution: str) -> None:
+    found = checks(grid.run(model, device, batch, execution))
+    assert all(check.passed for check in found), [c for c in found if not c.passed]
+    assert len({check.name for check in found}) == len(found) == 10
+
+
+def test_checks_find_what_is_wrong() -> None:
+    """An estimate tampered with fails the checks that should notice, and no others."""
+    good = grid.run("resnet18", "gpu", 64, "fused")
+
+    def failed(**changes: object) -> set[str]:
+        bad = msgspec.structs.replace(good, **changes)
+        return {check.name for check in checks(bad) if not check.passed}
+
+    def altered(**changes: object) -> set[str]:
+        return failed(run=msgspec.structs.replace(good.run, **changes))
+
+    assert failed() == set()
+    assert "sums" in failed(energy_j=good.energy_j * 1.01)
+    assert "bands" in failed(latency_band_s=(good.latency_s * 2, good.latency_s * 3))
+    assert "latency and roofline" in altered(kernel_s=good.run.kernel_s / 100)
+    assert "bandwidth" in altered(kernel_s=good.run.kernel_s / 100)
+    assert {"utilisation", "utilisation and parallelism"} <= altered(utilization=good.run.utilization * 100)
+    assert "power" in altered(kernel_s=good.run.kernel_s / 100)
+    assert "memory" in failed(memory=msgspec.structs.replace(good.memory, peak_bytes=1.0))
+    swapped = np.where(good.run.kernel_compute_s > good.run.kernel_memory_s, 1, 0)
+    assert "bound and intensity" in altered(bound=swapped, resource=np.where(swapped == 1, 2, 0))

@@ -1,0 +1,82 @@
+"""Paths and stages against brute force, buckets and types against counting."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.buckets import buckets, kinds
+from analysis.graph import Graph, heaviest_path, levels, operator_graph, subgraph_graph
+from analysis.workload import store, zoo
+
+
+def graph(n: int, edges: list[tuple[int, int]]) -> Graph:
+    ordered = sorted(set(edges))
+    source, target = ([edge[side] for edge in ordered] for side in (0, 1))
+    return Graph(n, np.array(source, dtype=np.int32), np.array(target, dtype=np.int32), ((0,),) * len(ordered))
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[Graph, np.ndarray]:
+    n = draw(st.integers(1, 7))
+    pairs = [(a, b) for a in range(n) for b in range(a + 1, n)]
+    edges = draw(st.lists(st.sampled_from(pairs), max_size=12)) if pairs else []
+    weights = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
+    return graph(n, edges), np.array(weights, dtype=np.float64)
+
+
+def chains(g: Graph) -> list[tuple[int, ...]]:
+    edges = set(zip(g.source.tolist(), g.target.tolist(), strict=True))
+    found: list[tuple[int, ...]] = []
+    for size in range(1, g.n + 1):
+        found += [nodes for nodes in combinations(range(g.n), size) if edges.issuperset(pairwise(nodes))]
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs())
+def test_heaviest_path_and_levels_by_brute_force(case: tuple[Graph, np.ndarray]) -> None:
+    g, weight = case
+    every = chains(g)
+    total, path = heaviest_path(g, weight)
+    assert path in every
+    assert total == weight[list(path)].sum() == max(weight[list(nodes)].sum() for nodes in every)
+    deepest = [max(len(nodes) for nodes in every if nodes[-1] == i) - 1 for i in range(g.n)]
+    assert levels(g).tolist() == deepest
+
+
+def test_empty() -> None:
+    assert heaviest_path(graph(0, []), np.zeros(0)) == (0.0, ())
+    assert levels(graph(0, [])).tolist() == []
+
+
+@pytest.mark.parametrize("name", list(zoo.table()))
+def test_every_edge_points_forward(name: str) -> None:
+    """What both graphs rest on: execution order is an order of the dependencies, of subgraphs too."""
+    work = store.load(name)
+    for g in (operator_graph(work), subgraph_graph(work)):
+        assert (g.source < g.target).all()
+        assert len(set(zip(g.source.tolist(), g.target.tolist(), strict=True))) == len(g.source)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0, 200), min_size=1, max_size=40))
+def test_buckets_count_every_member_once(values: list[float]) -> None:
+    found = buckets(np.array(values), (1.0, 10.0, 50.0), ("a", "b", "c", "d"), np.ones(len(values)))
+    for bucket in found:
+        assert bucket.count == sum(bucket.low <= v and (bucket.high is None or v < bucket.high) for v in values)
+    assert sum(b.count for b in found) == len(values)
+    assert sum(b.fraction for b in found) == pytest.approx(1.0)
+    assert sum(b.weight for b in found) == pytest.approx(1.0)
+
+
+def test_kinds() -> None:
+    rows = kinds(["conv", "relu", "relu"], np.array([6.0, 1.0, 1.0]))
+    assert [(r.type, r.count, r.fraction, r.flops_fraction) for r in rows] == [
+        ("relu", 2, 2 / 3, 0.25),
+        ("conv", 1, 1 / 3, 0.75),
+    ]

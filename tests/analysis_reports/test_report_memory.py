@@ -1,0 +1,140 @@
+"""Memory: liveness by hand, bounds that hold for any allocator, and what savings are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reports_grid as grid
+
+from analysis.estimate import Estimate
+from analysis.memory_report import memory_report
+from analysis.recompute import checkpointing, recompute_one
+from analysis.workload.workload import BUFFER, WEIGHT
+from analysis.workspace import applies, workspace
+
+# a is held from the start to the end; c and d are large. x is the input, held to the end.
+HELD = [
+    ("a", "copy", ("x",), 10),
+    ("b", "copy", ("a",), 1),
+    ("c", "copy", ("b",), 100),
+    ("d", "copy", ("c",), 1),
+    ("e", "cat", ("d", "a"), 11),
+]
+CHAIN = [(f"v{i}", "copy", (f"v{i - 1}" if i else "x",), 100) for i in range(16)]
+
+
+def largest_live_set(result: Estimate) -> tuple[float, float]:
+    """Bytes by stepping through the kernels: the most that operands and results of one need at once, and the sum of
+    all values that ever leave a kernel."""
+    asked, tensors = result.demand, result.workload.tensors
+    from analysis.kernels import structure
+    from analysis.memory import roots
+
+    s = structure(result.workload, result.execution)
+    size = (tensors.numel @ result.workload.at(batch=result.scenario.batch)) * np.where(
+        tensors.fixed_bytes > 0, tensors.fixed_bytes, result.plan.element_bytes
+    )
+    root = roots(tensors.storage)
+    live: dict[int, dict[int, float]] = {}
+    for t, k in zip(s.tensor.tolist(), s.own_kernel.tolist(), strict=True):
+        if tensors.role[t] not in (WEIGHT, BUFFER):
+            held = live.setdefault(k, {})
+            held[root[t]] = max(held.get(root[t], 0.0), float(size[t]))
+    assert len(live) <= asked.n_kernels
+    return max(sum(held.values()) for held in live.values()), float(size.sum())
+
+
+@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+def test_bounds(model: str, device: str, batch: int, execution: str) -> None:
+    result = grid.run(model, device, batch, execution)
+    held = result.memory
+    at_once, everything = largest_live_set(result)
+    scratch = workspace(result.workload, batch, result.plan.element_bytes)
+    assert held.peak_bytes == pytest.approx(
+        held.weight_bytes + held.activation_peak_bytes + held.workspace_peak_bytes, rel=1e-12
+    )
+    assert held.peak_bytes - held.weight_bytes == pytest.approx(float((held.timeline + held.workspace).max()))
+    assert held.peak_bytes - held.weight_bytes >= at_once * (1 - 1e-12)
+    assert held.peak_bytes <= (everything + float(scratch.max())) * (1 + 1e-12)
+    if not applies(result.device.architecture, result.execution):
+        assert not held.workspace.any()
+    else:
+        np.testing.assert_array_equal(held.workspace, scratch)
+
+
+@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+def test_report(model: str, device: str, batch: int, execution: str) -> None:
+    result = grid.run(model, device, batch, execution)
+    found = memory_report(result)
+    assert found.peak_bytes == result.memory.peak_bytes
+    assert max(m.total_bytes for m in found.timeline) == pytest.approx(found.peak_bytes)
+    assert len(found.timeline) == result.demand.n_kernels
+    assert sum(v.bytes for v in found.live) == pytest.approx(found.activation_bytes)
+    assert sum(v.fraction for v in found.live) == pytest.approx(1.0)
+    assert [v.bytes for v in found.live] == sorted((v.bytes for v in found.live), reverse=True)
+    assert found.reuse >= 1
+    assert found.fits == (found.peak_bytes <= found.device_bytes)
+    assert found.levels[-1].peak_fits == found.fits
+    for near, far in zip(found.levels, found.levels[1:], strict=False):
+        if near.capacity_bytes <= far.capacity_bytes:
+            assert near.kernels_that_fit <= far.kernels_that_fit
+    assert {q.precision for q in found.quantization} == {"fp16", "bf16", "fp8", "int8", "int4"}
+    for q in found.quantization:
+        assert q.saved_bytes == found.peak_bytes - q.peak_bytes >= 0
+        assert q.latency_ratio == pytest.approx(q.latency_s / result.latency_s)
+        assert q.energy_ratio == pytest.approx(q.energy_j / result.energy_j)
+    one, kept = found.recomputation, found.checkpointing
+    assert one.before_bytes == pytest.approx(found.peak_bytes - found.weight_bytes)
+    assert 0 <= one.saved_bytes == one.before_bytes - one.peak_bytes
+    assert bool(one.value) == (one.saved_bytes > 0) == (one.kernels > 0) == (one.latency_s > 0)
+    assert kept.checkpointed_bytes <= kept.kept_bytes
+    assert kept.saved_bytes == pytest.approx(kept.kept_bytes - kept.checkpointed_bytes)
+    assert 0 <= kept.latency_s <= result.latency_s
+    assert 0 <= kept.energy_j <= result.energy_j
+
+
+def test_liveness_by_hand() -> None:
+    result = grid.run_toy(HELD, batch=3)
+    unit = 3 * 4.0
+    assert (result.memory.timeline / unit).tolist() == [11, 12, 112, 112, 23]
+    assert result.memory.peak_bytes == 112 * unit
+    found = memory_report(result)
+    assert [v.name for v in found.live] == ["c", "a", "x", "b"]
+    assert found.reuse == pytest.approx((1 + 10 + 1 + 100 + 1 + 11) / 112)
+
+
+def test_recomputing_a_held_value_by_hand() -> None:
+    result = grid.run_toy(HELD)
+    found = recompute_one(result)
+    assert (found.value, found.kernels) == ("a", 1)
+    assert (found.before_bytes, found.peak_bytes, found.saved_bytes) == (112 * 4, 102 * 4, 10 * 4)
+    assert found.latency_s == pytest.approx(float(result.run.kernel_s[0]))
+    assert found.energy_j == pytest.approx(float(result.run.energy_j[0]))
+
+
+def test_nothing_to_recompute_in_a_chain() -> None:
+    assert recompute_one(grid.run_toy(CHAIN)).value == ""
+
+
+def test_checkpointing_a_chain_is_about_its_square_root() -> None:
+    """16 equal values and the input: in 4 segments 3 borders and 3 inside, and all but the last segment again."""
+    result = grid.run_toy(CHAIN)
+    found = checkpointing(result)
+    assert found.kept_bytes == (16 * 100 + 1) * 4
+    assert found.segments in (4, 5)
+    assert found.checkpointed_bytes <= (4 + 4) * 100 * 4
+    last = 16 // found.segments
+    assert found.latency_s >= float(result.run.kernel_s[: 16 - 2 * last].sum())
+
+
+def test_workspace_by_hand() -> None:
+    """resnet18 on a CPU: conv1 reads the image as it is, so only its output is reordered; max pooling keeps int64."""
+    result = grid.run("resnet18", "cpu", 4, "eager")
+    by_path = dict(zip(result.workload.operators.path, result.memory.workspace.tolist(), strict=True))
+    assert by_path["conv1"] == 4 * 64 * 112 * 112 * 4
+    assert by_path["maxpool"] == 4 * 64 * 56 * 56 * 8
+    assert by_path["layer1.0.conv1"] == (4 * 64 * 56 * 56 + 64 * 64 * 9) * 4
+    assert by_path["bn1"] == by_path["fc"] == 0
+    assert grid.run("resnet18", "gpu", 4, "eager").memory.workspace_peak_bytes == 0
+    assert "oneDNN" in memory_report(result).workspace_rule
+    assert memory_report(grid.run("resnet18", "gpu", 4)).workspace_rule == ""

@@ -1,0 +1,92 @@
+"""The partition report: exact counts, sums, and a product by hand."""
+
+from __future__ import annotations
+
+import pytest
+import reports_grid as grid
+
+from analysis.partition_report import PartitionReport, partition_report
+from analysis.workload import store
+
+
+def report(model: str, batch: int = 1, element_bytes: float = 4.0) -> PartitionReport:
+    return partition_report(store.load(model), batch, element_bytes)
+
+
+@pytest.mark.parametrize("model", grid.MODELS)
+@pytest.mark.parametrize("batch", [1, 8])
+def test_parts_add_up(model: str, batch: int) -> None:
+    found = report(model, batch)
+    for rows in (found.operators_by_type, found.subgraphs_by_pattern):
+        assert sum(row.fraction for row in rows) == pytest.approx(1.0)
+        assert sum(row.flops for row in rows) == pytest.approx(found.flops)
+    assert sum(row.count for row in found.operators_by_type) == found.n_operators
+    assert sum(row.count for row in found.subgraphs_by_pattern) == found.n_subgraphs == len(found.subgraphs)
+    for name in ("flops", "macs", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes"):
+        assert sum(getattr(s, name) for s in found.subgraphs) == pytest.approx(getattr(found, name))
+    for spread in (found.parallelism, found.intensity):
+        for level, count in ((spread.operators, found.n_operators), (spread.subgraphs, found.n_subgraphs)):
+            assert sum(b.count for b in level) == count
+            assert sum(b.fraction for b in level) == pytest.approx(1.0)
+    assert sorted(o for s in found.subgraphs for o in s.operators) == sorted(
+        {o for s in found.subgraphs for o in s.operators}
+    )
+    assert sum(len(s.operators) for s in found.subgraphs) == found.n_operators
+    path = found.critical_path
+    assert 0 < path.flops <= found.flops * (1 + 1e-12)
+    assert 0 < path.flops_fraction <= 1
+    assert path.longest_chain <= found.n_operators
+    assert {s.id for s in found.subgraphs if s.on_critical_path} == set(path.subgraphs)
+
+
+def test_edges_carry_what_enters() -> None:
+    """A subgraph's ingress is what its edges bring, but for the input and for what two of its operators read."""
+    found = report("resnet18")
+    ids = [s.id for s in found.subgraphs]
+    for edge in found.edges:
+        assert ids.index(edge.source) < ids.index(edge.target)
+        assert edge.bytes > 0
+    first = found.subgraphs[0]
+    assert first.ingress_bytes == 3 * 224 * 224 * 4
+    for s in found.subgraphs[1:]:
+        assert s.ingress_bytes == pytest.approx(sum(e.bytes for e in found.edges if e.target == s.id))
+
+
+def test_resnet18_exactly() -> None:
+    found = report("resnet18")
+    assert {k.type: k.count for k in found.operators_by_type} == {
+        "conv": 20, "batch_norm": 20, "relu": 17, "add": 8, "max_pool": 1, "avg_pool": 1, "linear": 1, "bias": 1,
+    }  # fmt: skip
+    assert {k.type: k.count for k in found.subgraphs_by_pattern} == {
+        "conv+batch_norm+relu": 9, "conv+batch_norm+add+relu": 8, "conv+batch_norm": 3, "max_pool": 1, "avg_pool": 1,
+        "linear+bias": 1,
+    }  # fmt: skip
+    assert found.fused_operators == 67
+    threads = {s.id: s.threads for s in found.subgraphs}
+    assert threads["conv1"] == 64 * 112 * 112
+    assert threads["fc"] == 1000
+    # conv1, bn1, relu, maxpool, then 2 x (conv bn relu conv bn add relu) four times, avgpool, fc, bias
+    assert found.critical_path.longest_chain == 4 + 8 * 7 + 3
+
+
+def test_product_by_hand() -> None:
+    m, n, k = 48, 80, 112
+    (s,) = partition_report(store.load(f"gemm:M={m},N={n},K={k}"), 1, 2.0).subgraphs
+    assert s.macs == m * n * k
+    assert s.ingress_bytes + s.weight_bytes == (m * k + k * n) * 2
+    assert s.egress_bytes == m * n * 2
+    assert s.threads == m * n
+    assert s.intensity == pytest.approx(2 * m * n * k / (2 * (m * k + k * n + m * n)))
+
+
+def test_batch_multiplies_all_but_weights() -> None:
+    one, four = report("mobilenet_v2"), report("mobilenet_v2", 4)
+    assert four.weight_bytes == one.weight_bytes
+    for name in ("flops", "ingress_bytes", "egress_bytes", "internal_bytes"):
+        assert getattr(four, name) == pytest.approx(4 * getattr(one, name), rel=1e-3)
+
+
+def test_parallel_branches_are_off_the_critical_path() -> None:
+    found = report("googlenet")
+    assert found.critical_path.flops_fraction < 1
+    assert not all(s.on_critical_path for s in found.subgraphs)
