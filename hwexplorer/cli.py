@@ -37,6 +37,7 @@ VERBS: dict[str, str] = {
     "pareto": "what no other configuration beats in energy and latency",
     "search": "configurations within limits of energy, latency, memory, power, cost",
     "rank": "models on one device, with their published accuracy",
+    "advise": "what to change, each suggestion run with the change",
     "cost": "money and carbon per million inferences, break-even of two devices",
     "models": "the models that can be opened",
     "devices": "the device catalogue",

@@ -1,0 +1,75 @@
+"""Advice: every figure is that of the run with the change; nothing useless is suggested."""
+
+from __future__ import annotations
+
+import math
+import shlex
+
+import pytest
+from decisions import DEFAULTS, device, hwexplorer, run, workload
+
+from analysis.advise import AIMS, NOTICEABLE, advise, effect, gain
+from analysis.estimate import estimate
+from analysis.scenario import Scenario
+from hardware.errors import RequestError
+
+OTHERS = [device(name) for name in DEFAULTS]
+
+
+@pytest.mark.parametrize("on", [*DEFAULTS, "jetson_agx_orin"])
+@pytest.mark.parametrize("aim", AIMS)
+def test_suggestions_are_sorted_and_useful(on: str, aim: str) -> None:
+    found = advise(run("resnet18", on), OTHERS, aim)
+    gains = [gain(s, found.now, aim) for s in found.suggestions]
+    assert gains == sorted(gains, reverse=True)
+    for s in found.suggestions:
+        saved = (
+            s.saved_energy_fraction, s.saved_latency_fraction, s.saved_latency_per_inference_fraction,
+            s.saved_memory_fraction,
+        )  # fmt: skip
+        assert max(saved) >= NOTICEABLE
+        assert s.why
+    assert found.tried >= len(found.suggestions)
+
+
+@pytest.mark.parametrize("on", DEFAULTS)
+def test_figures_are_those_of_the_run_the_command_names(on: str) -> None:
+    found = advise(run("mobilenet_v2", on), OTHERS)
+    for s in found.suggestions:
+        if s.kind == "checkpointing":
+            continue
+        words = shlex.split(s.command)[1:]
+        (row,) = hwexplorer(*words, "--format", "json").json()["rows"]
+        assert row["energy_j_per_inference"] == s.after.energy_j_per_inference
+        assert row["latency_s"] == s.after.latency_s
+        assert row["peak_memory_bytes"] == s.after.peak_memory_bytes
+        assert math.isclose(s.saved_energy_j, found.now.energy_j_per_inference - s.after.energy_j_per_inference)
+
+
+def test_the_larger_batch_is_the_best_of_those_tried() -> None:
+    found = advise(run("resnet18", "h100_sxm"), OTHERS)
+    batch = next(s for s in found.suggestions if s.kind == "batch")
+    each = [
+        effect(estimate(workload("resnet18"), device("h100_sxm"), Scenario(b))).energy_j_per_inference
+        for b in (2, 4, 8, 16, 32, 64, 128, 256)
+    ]
+    assert batch.after.energy_j_per_inference == min(each)
+
+
+def test_what_the_device_lacks_is_not_suggested() -> None:
+    found = advise(run("resnet18", "tpu_v4"), OTHERS)
+    assert all(s.change != "precision fp16" for s in found.suggestions)
+
+
+def test_an_unknown_aim() -> None:
+    with pytest.raises(RequestError, match="unknown aim"):
+        advise(run("resnet18", "h100_sxm"), OTHERS, "speed")
+
+
+def test_the_verb_in_every_format() -> None:
+    words = ("advise", "resnet18", "--on", "gpu", "--instead", "kpu")
+    assert hwexplorer(*words, "--format", "json").json()["schema"] == "hwexplorer/1"
+    for form in ("text", "csv", "md", "html"):
+        found = hwexplorer(*words, "--format", form)
+        assert found.code == 0, found.err
+        assert "batch" in found.out
