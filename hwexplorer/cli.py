@@ -38,6 +38,7 @@ VERBS: dict[str, str] = {
     "search": "configurations within limits of energy, latency, memory, power, cost",
     "rank": "models on one device, with their published accuracy",
     "advise": "what to change, each suggestion run with the change",
+    "check": "rules that must hold, for CI: exit 1 where one is broken",
     "cost": "money and carbon per million inferences, break-even of two devices",
     "models": "the models that can be opened",
     "devices": "the device catalogue",

@@ -1,0 +1,103 @@
+"""Rules: what they mean, where they are wrong, and how CI hears of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from decisions import hwexplorer, run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.rules import FIGURES, RuleError, check, parse_rule, share
+from analysis.tree import tree
+from hardware.errors import RequestError
+
+
+def _on(name: str):  # type: ignore[no-untyped-def]
+    return run("resnet18", {"": "h100_sxm", "gpu": "h100_sxm", "cpu": "xeon_8490h"}.get(name, name))
+
+
+@pytest.mark.parametrize("word", FIGURES)
+def test_figures_are_those_of_the_estimate(word: str) -> None:
+    value = FIGURES[word][0](_on(""))
+    for comparison, limit, holds in (
+        ("<", 2, True),
+        (">", 2, False),
+        ("<=", 1, True),
+        (">=", 1, True),
+        ("<", 1, False),
+    ):
+        rule = parse_rule(f"{word}(h100_sxm) {comparison} {value * limit!r}")
+        (found,) = check([rule], _on).findings
+        assert found.value == value
+        assert found.holds == holds, (comparison, limit)
+
+
+def test_amounts_have_units() -> None:
+    assert parse_rule("energy(gpu)<50mJ").limit == 0.05
+    assert parse_rule(" latency ( gpu ) >= 2 ms ").limit == 0.002
+    assert parse_rule("utilization > 5%").limit == 0.05
+    assert parse_rule("memory() <= 1GiB").limit == 2**30
+
+
+def test_shares_add_up() -> None:
+    result = _on("")
+    assert math.isclose(share(result, "*"), 1.0, rel_tol=1e-9)
+    part = share(result, "layer4.*")
+    subgraphs = tree(result).subgraphs.share
+    expected = sum(s for s, name in zip(subgraphs, result.partition.id, strict=True) if name.startswith("layer4."))
+    assert part == pytest.approx(expected, rel=0.2)
+    with pytest.raises(RequestError, match="no node"):
+        share(result, "layer9.*")
+
+
+def test_ratios() -> None:
+    (found,) = check([parse_rule("ratio(energy, cpu, gpu) > 0")], _on).findings
+    assert found.value == _on("cpu").energy_j / _on("gpu").energy_j
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("", 0), ("< 5", 0), ("enrgy(gpu) < 5mJ", 0), ("energy(gpu < 5mJ", 11), ("energy(gpu) 5mJ", 12),
+        ("energy(gpu) < 5mV", 14), ("energy(gpu) <", 13), ("energy(gpu, cpu) < 5", 12), ("share() < 1", 0),
+        ("ratio(speed, cpu, gpu) > 1", 6), ("ratio(energy, cpu) > 1", 0), ("energy(,) < 1", 7),
+        ("energy(gpu) < 5mJ or so", 14), ("energy(gpu) = 5", 12),
+    ],
+)  # fmt: skip
+def test_the_caret_stands_under_what_is_wrong(text: str, column: int) -> None:
+    with pytest.raises(RuleError) as caught:
+        parse_rule(text)
+    assert caught.value.column == column
+    assert caught.value.picture().splitlines()[-1] == " " * column + "^"
+    assert "\n" not in str(caught.value)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_rule_or_a_rule_error(text: str) -> None:
+    column = 0
+    try:
+        parse_rule(text)
+    except RuleError as error:
+        column = error.column
+    assert 0 <= column <= len(text)
+
+
+def test_exit_codes() -> None:
+    passed = hwexplorer("check", "resnet18", "--rule", "energy(gpu) < 1J", "--rule", "share(layer4.*) < 1")
+    assert (passed.code, passed.err) == (0, "")
+    broken = hwexplorer("check", "resnet18", "--rule", "energy(gpu) < 1J", "--rule", "latency(gpu) < 1ns")
+    assert broken.code == 1
+    assert "latency of resnet18 on h100_sxm is" in broken.err
+    assert "FAIL" in broken.out
+    document = hwexplorer("check", "resnet18", "--rule", "latency(gpu) < 1ns", "--format", "json").json()
+    assert document["holds"] is False
+    wrong = hwexplorer("check", "resnet18", "--rule", "energy(gpu) ~ 1J")
+    assert wrong.code == 2
+    lines = wrong.err.splitlines()
+    assert lines[0] == "energy(gpu) ~ 1J"
+    assert lines[1] == " " * 12 + "^"
+    assert len(lines) == 3
+    assert hwexplorer("check", "resnet18").code == 2
+    assert hwexplorer("check", "resnet18", "--rule", "energy(gpux) < 1J").code == 2
