@@ -134,6 +134,9 @@ def test_workspace_by_hand() -> None:
     assert by_path["conv1"] == 4 * 64 * 112 * 112 * 4
     assert by_path["maxpool"] == 4 * 64 * 56 * 56 * 8
     assert by_path["layer1.0.conv1"] == (4 * 64 * 56 * 56 + 64 * 64 * 9) * 4
+    narrow = grid.run("shufflenet_v2_x1_0", "cpu", 1, "eager")
+    first = narrow.workload.operators.path.index("conv1.0")
+    assert narrow.memory.workspace[first] == 32 * 112 * 112 * 4, "24 channels take two blocks of 16"
     assert by_path["bn1"] == by_path["fc"] == 0
     assert grid.run("resnet18", "gpu", 4, "eager").memory.workspace_peak_bytes == 0
     assert "oneDNN" in memory_report(result).workspace_rule

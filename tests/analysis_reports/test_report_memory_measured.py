@@ -43,3 +43,13 @@ def test_peak_of_pytorch(name: str, measured: dict[str, float]) -> None:
     held = grid.run(name, "cpu", BATCH, "eager").memory
     counted = held.peak_bytes - held.weight_bytes
     assert counted == pytest.approx(measured[name], rel=TOLERANCE), f"{counted / measured[name] - 1:+.1%}"
+
+
+@pytest.mark.xdist_group("measured")
+def test_most_are_exact(measured: dict[str, float]) -> None:
+    """All but DenseNet on the machine that the rule was read off; one more where blocks have other widths."""
+    off = {}
+    for name in MODELS:
+        held = grid.run(name, "cpu", BATCH, "eager").memory
+        off[name] = (held.peak_bytes - held.weight_bytes) / measured[name] - 1
+    assert sum(abs(part) < 0.01 for part in off.values()) >= 10, off
