@@ -7,9 +7,9 @@ from pathlib import Path
 
 from analysis.estimate import Estimate, estimate
 from analysis.scenario import Scenario
-from analysis.workload import store
+from analysis.workload import store, targets
 from analysis.workload.errors import ModelError
-from analysis.workload.job import CaptureJob
+from analysis.workload.job import CaptureJob, Limits
 from analysis.workload.workload import Workload
 from hardware import device as catalogue
 from hardware.device import Device
@@ -18,6 +18,8 @@ from hwexplorer.state import State
 
 # Folders of the user's own device files, set once at start (`--devices-dir`).
 _folders: list[Path] = []
+# Models of the user's whose code a person asked to run, by name, and what they may take.
+_allowed: dict[str, Limits] = {}
 # What this process captured, by model and image size: it stays usable where the cache cannot be written.
 _captured: dict[tuple[str, int | None], Workload] = {}
 
@@ -54,8 +56,17 @@ def _workload(model: str, image_size: int | None) -> Workload:
 
 
 def workload(state: State) -> Workload:
-    """The model of a state, which must be ready. Raises RequestError otherwise."""
-    return _workload(state.model, state.image_size)
+    """The model of a state, which must be ready. Raises RequestError otherwise, and for a batch it has not."""
+    found = _workload(state.model, state.image_size)
+    _check_batch(found, state.batch)
+    return found
+
+
+def _check_batch(model: Workload, batch: int) -> None:
+    """A model that fixes its batch runs at that one only: figures at another would be made up."""
+    fixed = targets.fixed_batch(model)
+    if fixed is not None and batch != fixed:
+        raise RequestError(f"{model.name} is captured at one fixed batch: --batch {fixed} is the only one it has")
 
 
 def is_ready(state: State) -> bool:
@@ -79,13 +90,32 @@ def _estimate(model: str, image_size: int | None, asked: Scenario, device_name: 
 
 def result(state: State, device_name: str = "") -> Estimate:
     """The estimate of a state on one device (the one under the cursor)."""
+    workload(state)
     return _estimate(state.model, state.image_size, scenario(state), device_name or state.on)
+
+
+def allow(model: str, limits: Limits) -> None:
+    """A person asked for this model of theirs by name: its code may run, in the capture subprocess."""
+    _allowed[model] = limits
+
+
+def _limits(state: State) -> Limits | None:
+    """What a capture may take. Raises RequestError where it would run code that nobody asked to run."""
+    target = targets.parse(state.model)
+    if target is None or not target.runs_code or state.model in _allowed:
+        return _allowed.get(state.model)
+    inputs = "".join(f" --input {item}" for item in target.inputs)
+    batch = "" if target.batch_dim == 0 else f" --batch-dim {'none' if target.batch_dim is None else target.batch_dim}"
+    raise RequestError(
+        f"{target.label} is not captured yet and a state runs no code by itself: "
+        f"hwexplorer capture {target.path}:{target.factory}{inputs}{batch}"
+    )
 
 
 def capture(state: State, progress: store.ProgressCallback | None = None) -> None:
     """Capture the model of a state and keep it, waiting for it. Raises RequestError with what went wrong."""
     try:
-        keep(state, store.load(state.model, state.image_size, progress=progress))
+        keep(state, store.load(state.model, state.image_size, progress=progress, limits=_limits(state)))
     except ModelError as error:
         raise RequestError(str(error)) from None
 
@@ -98,6 +128,6 @@ def keep(state: State, captured: Workload) -> None:
 def capture_job(state: State) -> CaptureJob:
     """A capture to start, watch and cancel; `keep` its result and `is_ready` is true."""
     try:
-        return store.capture_job(state.model, state.image_size)
+        return store.capture_job(state.model, state.image_size, _limits(state))
     except ModelError as error:
         raise RequestError(str(error)) from None

@@ -20,18 +20,25 @@ _MAX_BATCH = 65536
 
 
 class ExportError(Exception):
-    """The model cannot be captured; the message is one line for the user."""
+    """The model cannot be captured; the message is one line for the user. `where` is the stack of the call."""
+
+    where: str = ""
 
 
-def export(module: Any, inputs: Sequence[Any], names: Sequence[str] = ()) -> Graph:
-    """Export `module` in evaluation mode. Dimension 0 of every input is the batch."""
+def export(
+    module: Any, inputs: Sequence[Any], names: Sequence[str] = (), batch_dims: Sequence[int | None] | None = None
+) -> Graph:
+    """Export `module` in evaluation mode. `batch_dims` says per input which dimension is the batch, None where
+    none is; without it, it is dimension 0 of every input."""
     labels = _labels(module)
     parameters = sum(parameter.numel() for parameter in module.parameters())
     module = module.eval()
     if any(p.device.type == "meta" for p in module.parameters()):
         module = module.to("meta")
     batch = torch.export.Dim("batch", min=1, max=_MAX_BATCH)
-    shapes = _grouped(module, [{0: batch} if value.dim() else None for value in inputs])
+    if batch_dims is None:
+        batch_dims = [0 if value.dim() else None for value in inputs]
+    shapes = _grouped(module, [None if position is None else {position: batch} for position in batch_dims])
     with export_settings():
         program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes, strict=False)
     return graph_of(program, labels, parameters, names)
@@ -77,7 +84,11 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
                 label = labels.get(spec.target, spec.target or fx_node.name)
                 sources.append(Source(fx_node.name, label, role, walk.meta(value)))
         elif fx_node.op == "call_function":
-            node = walk.node(fx_node)
+            try:
+                node = walk.node(fx_node)
+            except ExportError as error:
+                error.where = fx_node.meta.get("stack_trace") or ""
+                raise
             if node is not None:
                 nodes.append(node)
         elif fx_node.op == "output":
@@ -101,8 +112,8 @@ class _Walk:
         self.storages: dict[int, int] = {}
 
     def learn_dims(self, value: Any) -> None:
-        """The batch symbol is whatever stands in dimension 0 of the inputs."""
-        for size in value.shape[:1]:
+        """The batch is the one symbol among the sizes of the inputs."""
+        for size in value.shape:
             if isinstance(size, torch.SymInt):
                 self.symbols.setdefault(str(size.node.expr), dim("batch"))
 

@@ -16,13 +16,25 @@ from typing import IO, Any
 
 import msgspec
 
-from . import zoo
+from . import targets, zoo
 from .errors import CaptureCancelledError, CaptureError, ModelError
 from .workload import Workload, decode
 
 _PACKAGES = Path(__file__).resolve().parents[2]  # the folder that holds `analysis`
 _INSTALL = "pip install 'hwexplorer[torch]'"
 _MAX_BYTES = 1 << 30
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a capture may take, and whether what it prints is seen (on standard error)."""
+
+    seconds: float = 300.0
+    memory_bytes: int | None = None
+    show_output: bool = False
+
+
+# For code that is not ours: torch itself needs about 1 GiB, weights none.
+USER_LIMITS = Limits(seconds=120.0, memory_bytes=8 << 30)
 
 
 class CaptureJob:
@@ -33,12 +45,19 @@ class CaptureJob:
         spec: str,
         image_size: int | None = None,
         *,
-        timeout: float = 300.0,
+        limits: Limits | None = None,
         on_done: Callable[[Workload], Any] | None = None,
     ) -> None:
-        self.spec, self.image_size = zoo.resolve(spec, image_size)
+        self.spec: targets.Target | zoo.Spec
+        target = targets.parse(spec)
+        if target is not None:
+            targets.source(target)
+            self.spec, self.image_size, self.name = target, None, target.label
+        else:
+            self.spec, self.image_size = zoo.resolve(spec, image_size)
+            self.name = str(self.spec)
         self.progress: tuple[str, float] = ("start", 0.0)
-        self._timeout = timeout
+        self._limits = limits or (USER_LIMITS if target is not None else Limits())
         self._on_done = on_done
         self._process: subprocess.Popen[bytes] | None = None
         self._done = threading.Event()
@@ -51,7 +70,7 @@ class CaptureJob:
         """Start the subprocess. A missing torch is an error of the job, not of this call."""
         missing = [name for name in self._requires() if importlib.util.find_spec(name) is None]
         if missing:
-            self._finish(error=CaptureError(f"capturing {self.spec} needs {missing[0]}: {_INSTALL}"))
+            self._finish(error=CaptureError(f"capturing {self.name} needs {missing[0]}: {_INSTALL}"))
             return
         with self._lock:
             if self._ending or self._process is not None:
@@ -61,12 +80,12 @@ class CaptureJob:
                     self._command(),
                     stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
+                    stderr=None if self._limits.show_output else subprocess.DEVNULL,
                     env=_environment(),
                     start_new_session=True,
                 )
             except OSError as error:
-                self._finish(error=CaptureError(f"cannot start a capture of {self.spec}: {error.strerror}"))
+                self._finish(error=CaptureError(f"cannot start a capture of {self.name}: {error.strerror}"))
                 return
         threading.Thread(target=self._watch, name="capture", daemon=True).start()
 
@@ -85,17 +104,20 @@ class CaptureJob:
     def result(self, timeout: float | None = None) -> Workload:
         """The workload, once done. Raises the error the capture ended with."""
         if not self._done.wait(timeout):
-            raise CaptureError(f"capture of {self.spec} is still running ({self.progress[0]})")
+            raise CaptureError(f"capture of {self.name} is still running ({self.progress[0]})")
         if self._result is None:
-            raise self._error or CaptureError(f"capture of {self.spec} failed")
+            raise self._error or CaptureError(f"capture of {self.name} failed")
         return self._result
 
     def _requires(self) -> tuple[str, ...]:
-        return ("torch",) if self.spec.is_block else ("torch", "torchvision")
+        needs_torchvision = isinstance(self.spec, zoo.Spec) and not self.spec.is_block
+        return ("torch", "torchvision") if needs_torchvision else ("torch",)
 
     def _command(self) -> list[str]:
         # -P: a folder `analysis` where the user happens to be must not be imported.
         command = [sys.executable, "-P", "-m", "analysis.capture", "--watch", str(self.spec)]
+        if self._limits.memory_bytes is not None:
+            command += ["--memory", str(self._limits.memory_bytes)]
         if self.image_size is not None:
             command += ["--image-size", str(self.image_size)]
         return command
@@ -107,7 +129,7 @@ class CaptureJob:
             self._ending = self._ending or why
             process = self._process
         if process is None:
-            self._finish(error=CaptureCancelledError(f"capture of {self.spec} cancelled"))
+            self._finish(error=CaptureCancelledError(f"capture of {self.name} cancelled"))
         elif process.poll() is None:
             # The child leads its own group, so whatever it started goes with it.
             with contextlib.suppress(OSError):
@@ -117,7 +139,7 @@ class CaptureJob:
         process = self._process
         if process is None or process.stdout is None:
             raise RuntimeError("watching a capture that was not started")
-        timer = threading.Timer(self._timeout, self._end, args=("timeout",))
+        timer = threading.Timer(self._limits.seconds, self._end, args=("timeout",))
         timer.daemon = True
         timer.start()
         error: ModelError | None = None
@@ -127,14 +149,14 @@ class CaptureJob:
         except ModelError as found:
             error = found
         except (ValueError, KeyError, TypeError, OSError, msgspec.DecodeError):
-            error = CaptureError(f"capture of {self.spec} sent something unreadable")
+            error = CaptureError(f"capture of {self.name} sent something unreadable")
         finally:
             timer.cancel()
             self._reap(process)
         if result is None and error is None:
             error = self._why_it_died(process.returncode)
         if self._ending == "cancelled":
-            result, error = None, CaptureCancelledError(f"capture of {self.spec} cancelled")
+            result, error = None, CaptureCancelledError(f"capture of {self.name} cancelled")
         self._finish(result, error)
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
@@ -164,14 +186,14 @@ class CaptureJob:
 
     def _explain(self, reason: str) -> str:
         at = f" at image size {self.image_size}" if self.image_size else ""
-        return f"cannot capture {self.spec}{at}: {reason}"
+        return f"cannot capture {self.name}{at}: {reason}"
 
     def _why_it_died(self, code: int) -> ModelError:
         if self._ending == "timeout":
-            return CaptureError(f"capture of {self.spec} took longer than {self._timeout:g} s and was stopped")
+            return CaptureError(f"capture of {self.name} took longer than {self._limits.seconds:g} s and was stopped")
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-        return CaptureError(f"capture of {self.spec} {ended}{hint} during {self.progress[0]}")
+        hint = " (out of memory?)" if code in (-signal.SIGKILL, -signal.SIGABRT) else ""
+        return CaptureError(f"capture of {self.name} {ended}{hint} during {self.progress[0]}")
 
     def _finish(self, result: Workload | None = None, error: ModelError | None = None) -> None:
         if result is not None and self._on_done is not None:

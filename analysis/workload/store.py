@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from . import zoo
+from . import targets, zoo
+from .errors import ModelSpecError, UnknownModelError
 from .workload import SCHEMA, Workload, decode, encode
 from .zoo import Spec
 
 if TYPE_CHECKING:
-    from .job import CaptureJob
+    from .job import CaptureJob, Limits
 
 ProgressCallback = Callable[[str, float], None]
 
@@ -28,7 +29,6 @@ _SHIPPED = Path(__file__).with_name("captures")
 _SUFFIX = ".msgpack.gz"
 # Part of the cache key: raise it when lowering or a cost rule changes.
 RULES = 1
-DEFAULT_TIMEOUT_S = 300.0
 
 
 def load(
@@ -36,18 +36,19 @@ def load(
     image_size: int | None = None,
     *,
     progress: ProgressCallback | None = None,
-    timeout: float = DEFAULT_TIMEOUT_S,
+    limits: Limits | None = None,
     cancel: threading.Event | None = None,
 ) -> Workload:
-    """The workload of a model or building block. Raises a `ModelError` with a one-line message.
+    """The workload of a model, a building block or a target. Raises a `ModelError` with a one-line message.
 
+    A target that names Python code runs that code, in the subprocess, unless its capture is in the cache.
     `progress` is called with a phase (`import`, `build`, `export`, `lower`) and a fraction while a capture
     runs; setting `cancel` ends it at once.
     """
     found = ready(spec, image_size)
     if found is not None:
         return found
-    job = capture_job(spec, image_size, timeout)
+    job = capture_job(spec, image_size, limits)
     job.start()
     reported = None
     while not job.wait(0.05):
@@ -61,6 +62,9 @@ def load(
 
 def ready(spec: str, image_size: int | None = None) -> Workload | None:
     """The workload if no capture is needed, else None. Raises a `ModelError` for a request that is wrong."""
+    target = _target(spec, image_size)
+    if target is not None:
+        return _ready_target(target)
     resolved, size = zoo.resolve(spec, image_size)
     if resolved.name == "gemm":
         from . import blocks  # lowering: not needed to open a shipped capture
@@ -76,24 +80,73 @@ def ready(spec: str, image_size: int | None = None) -> Workload | None:
 
 
 def is_ready(spec: str, image_size: int | None = None) -> bool:
-    """Whether `load` returns without a capture."""
+    """Whether `load` returns without a capture. Runs no code of the user's."""
+    target = _target(spec, image_size)
+    if target is not None:
+        if not target.runs_code:
+            return targets.source(target).is_file()
+        return _ready_target(target) is not None
     resolved, size = zoo.resolve(spec, image_size)
     if resolved.name == "gemm" or (_SHIPPED / shipped_name(resolved, size)).is_file():
         return True
     return _read(_cache_path(resolved, size)) is not None
 
 
-def capture_job(spec: str, image_size: int | None = None, timeout: float = DEFAULT_TIMEOUT_S) -> CaptureJob:
+def capture_job(spec: str, image_size: int | None = None, limits: Limits | None = None) -> CaptureJob:
     """A capture to start, watch and cancel; its result goes to the cache as well."""
     from .job import CaptureJob
 
-    return CaptureJob(spec, image_size, timeout=timeout, on_done=lambda workload: keep(spec, image_size, workload))
+    return CaptureJob(spec, image_size, limits=limits, on_done=lambda workload: keep(spec, image_size, workload))
 
 
 def keep(spec: str, image_size: int | None, workload: Workload) -> bool:
     """Store a workload in the user's cache; False where that is not possible."""
+    target = _target(spec, image_size)
+    if target is not None:
+        return _write(_target_path(target), pack(workload))
     resolved, size = zoo.resolve(spec, image_size)
     return _write(_cache_path(resolved, size), pack(workload))
+
+
+def _target(spec: str, image_size: int | None) -> targets.Target | None:
+    target = targets.parse(spec)
+    if target is not None and image_size is not None:
+        like = f"--input 1x3x{image_size}x{image_size}"
+        raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {like}")
+    return target
+
+
+def _ready_target(target: targets.Target) -> Workload | None:
+    """An exported program is read; the capture of a factory comes from the cache while the files it was made
+    from, those it imported included, are what they were."""
+    if not target.runs_code:
+        from . import pt2
+
+        return pt2.load(targets.source(target))
+    found = _read(_target_path(target))
+    return found if found is not None and _unchanged(found) else None
+
+
+_FILE_KEY = "file "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint
+
+
+def _unchanged(workload: Workload) -> bool:
+    for key, mark in workload.versions.items():
+        if key.startswith(_FILE_KEY):
+            try:
+                if targets.fingerprint(Path(key.removeprefix(_FILE_KEY))) != mark:
+                    return False
+            except UnknownModelError:
+                return False
+    return True
+
+
+def _target_path(target: targets.Target) -> Path:
+    """Path, factory, contents, inputs and versions make the key."""
+    file = targets.source(target)
+    words = [SCHEMA, str(RULES), f"torch={_version('torch')}", str(file), targets.fingerprint(file), str(target)]
+    key = hashlib.sha256("|".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
+    return cache_folder() / f"{re.sub(r'[^A-Za-z0-9_.]', '-', target.label)[:60]}-{key}{_SUFFIX}"
 
 
 def pack(workload: Workload) -> bytes:

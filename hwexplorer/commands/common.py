@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardware.errors import RequestError
+from hwexplorer.commands import own
 from hwexplorer.format import to_ascii
 from hwexplorer.state import (
     BATCH_MAX,
@@ -62,6 +63,7 @@ def model_options(parser: argparse.ArgumentParser, devices: str, default: str | 
     optional: dict[str, Any] = {"nargs": "?", "default": default} if default is not None else {}
     parser.add_argument("model", help="a model, a building block, or a state string", **optional)
     scenario_options(parser)
+    own.options(parser)
     parser.add_argument("--on", metavar=devices, help="device ids, id:power_mode, or a class: cpu gpu tpu kpu")
     parser.set_defaults(several=devices != "DEV", baseline=None, node=None)
 
@@ -75,7 +77,8 @@ def state(arguments: argparse.Namespace) -> State:
     """The state that the model argument (or state string) and the flags describe."""
     if not arguments.model.strip():
         raise RequestError("the model is an empty word (hwexplorer models lists them)")
-    state = parse(arguments.model)
+    named = own.model(arguments)
+    state = State(model=named) if named else parse(arguments.model)
     changes: dict[str, Any] = {
         name: getattr(arguments, name)
         for name in ("batch", "precision", "execution", "layout", "image_size")
@@ -127,6 +130,7 @@ def prepare(state: State) -> None:
         if other != name:
             raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
     if engine.is_ready(state):
+        engine.workload(state)  # a batch it has not is said now
         return
     if sys.stderr is None or not sys.stderr.isatty():
         engine.capture(state)

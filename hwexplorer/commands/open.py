@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     for name in state.devices:
         engine.device(name)
-    engine.is_ready(state)  # an unknown model is better said here than on a screen
+    if not engine.is_ready(state):  # an unknown model is better said here than on a screen
+        engine.capture_job(state)  # and so is one that may not be captured; nothing starts here
     from hwexplorer.provider import Engine
     from hwexplorer.tui.app import run as run_screen
 

@@ -179,7 +179,7 @@ def test_load_can_be_cancelled_from_another_thread() -> None:
 
 def test_a_capture_that_takes_too_long_is_stopped() -> None:
     with pytest.raises(CaptureError, match="longer than"):
-        store.load("resnet18", 64, timeout=0.2)
+        store.load("resnet18", 64, limits=job_module.Limits(seconds=0.2))
 
 
 def test_the_subprocess_ends_with_its_parent() -> None:

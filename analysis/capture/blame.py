@@ -1,0 +1,169 @@
+"""What went wrong in code that is not ours, in one line: which line of it, what happened, what to do."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+_OURS = str(Path(__file__).resolve().parents[1])
+_folders: list[str] = []  # of the user's model: a line there is what is blamed first
+_DETAIL = 220
+
+
+def own(folder: Path) -> None:
+    """Lines under this folder are the user's."""
+    _folders.append(str(folder))
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what caused it, innermost last."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def is_memory(error: BaseException) -> bool:
+    return any(isinstance(e, MemoryError) or "can't allocate memory" in str(e) for e in chain(error))
+
+
+def is_exit(error: BaseException) -> bool:
+    return any(isinstance(e, SystemExit) for e in chain(error))
+
+
+def is_data_dependent(error: BaseException) -> bool:
+    names = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
+    words = ("data-dependent", "Could not guard on", "depends on the data")
+    return any(type(e).__name__ in names or any(word in str(e) for word in words) for e in chain(error))
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether another way of capturing would fail in the same manner."""
+    return is_memory(error) or is_exit(error) or is_data_dependent(error) or isinstance(error, KeyboardInterrupt)
+
+
+def explain(error: BaseException, during: str) -> str:
+    """One line for the user."""
+    root = _telling(error)
+    where = line_of(error)
+    at = f"{where}: " if where else f"{during}: "
+    if is_exit(error):
+        leaving = next(e for e in chain(error) if isinstance(e, SystemExit))
+        code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+        return f"{at}the model's code called sys.exit({code})"
+    if is_memory(error):
+        return f"{at}more memory was asked for than a capture may take (--memory-limit raises it)"
+    if is_data_dependent(error):
+        return at + _data_dependent(error)
+    if (missing := _missing_kernel(error)) is not None:
+        return f"{at}the operator {missing} has no shape rule; give it one with torch.library.register_fake"
+    if isinstance(root, SyntaxError):
+        return f"{Path(root.filename or '').name}:{root.lineno}: SyntaxError: {root.msg}"
+    if isinstance(root, ImportError) and "relative import" in str(root):
+        return f"{at}{root}; name the package instead, as package.module:factory"
+    return at + reason(root)
+
+
+def reason(error: BaseException) -> str:
+    """The error itself, shortened."""
+    root = _telling(error)
+    lines = [line.strip() for line in str(root).splitlines() if line.strip()]
+    text = lines[0] if lines else ""
+    if text.startswith("Constraints violated") or "Not all values of" in str(root):
+        text = next((line.removeprefix("- ") for line in lines if line.startswith("- ")), text)
+    text = re.sub(r" ?For more information.*", "", text)
+    name = type(root).__name__
+    return f"{name}: {text[:_DETAIL]}" if text else name
+
+
+def _telling(error: BaseException) -> BaseException:
+    """The first error of the chain with something to say: wrappers that only point at a cause are skipped."""
+    for found in chain(error):
+        if str(found).strip() or found.__cause__ is None:
+            return found
+    return error
+
+
+def _data_dependent(error: BaseException) -> str:
+    source = _source_line(error)
+    text = " ".join(str(e) for e in chain(error))
+    if "item()" in text or "item()" in source or "DataDependentOutput" in text or "tolist" in source:
+        return "a value is read out of a tensor (item, int, float, tolist), which a capture has not; keep it a tensor"
+    if re.match(r"(if|elif|while|assert)\b", source) or " if " in source or "bool" in text:
+        return (
+            "the branch depends on values of a tensor, which a capture has not; use torch.where or torch.cond, "
+            "or give the factory a fixed choice"
+        )
+    return "a size depends on values of a tensor (nonzero, masks, unique); use a fixed size, as topk or a dense mask"
+
+
+def _missing_kernel(error: BaseException) -> str | None:
+    for found in chain(error):
+        if type(found).__name__ in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
+            match = re.search(r"[\w]+(?:\.|::)[\w]+(?:\.\w+)?", str(found))
+            return match[0] if match else "?"
+        match = re.search(
+            r"(\w+(?:::|\.)\w+)[^\n]*(?:has no fake impl|no fake impl|no meta kernel|Meta' backend)", str(found)
+        )
+        if match and "Could not run" not in str(found):
+            return match[1]
+        match = re.search(r"Could not run '(\w+::\w+)", str(found))
+        if match:
+            return match[1]
+    return None
+
+
+# --- which line -------------------------------------------------------------------------------------------
+
+
+def line_of(error: BaseException) -> str:
+    """`net.py:12 in forward`: the innermost line of the user's that was running, or nothing."""
+    frame = _frame(error)
+    if frame is None:
+        return ""
+    return f"{Path(frame[0]).name}:{frame[1]} in {frame[2]}"
+
+
+def _source_line(error: BaseException) -> str:
+    frame = _frame(error)
+    return linecache.getline(frame[0], frame[1]).strip() if frame else ""
+
+
+def _frame(error: BaseException) -> tuple[str, int, str] | None:
+    frames = [frame for found in chain(error) for frame in _frames(found)]
+    mine = [frame for frame in frames if any(frame[0].startswith(folder) for folder in _folders)]
+    mine = [frame for frame in mine if "site-packages" not in frame[0]] or mine
+    return mine[-1] if mine else (frames[-1] if frames else None)
+
+
+def _frames(error: BaseException) -> list[tuple[str, int, str]]:
+    """Frames of code that is neither ours nor torch's nor Python's, outermost first."""
+    told = [(f.filename, f.lineno or 0, f.name) for f in traceback.extract_tb(error.__traceback__)]
+    if isinstance(stack := getattr(error, "user_stack", None), traceback.StackSummary):
+        told += [(f.filename, f.lineno or 0, f.name) for f in stack]
+    if isinstance(where := getattr(error, "where", None), str):  # an ExportError knows its line
+        told += frames_in(where)
+    return [frame for frame in told if not _is_foreign(frame[0])]
+
+
+def frames_in(text: str) -> list[tuple[str, int, str]]:
+    """The frames of a printed stack."""
+    found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', text)
+    return [(name, int(line), function) for name, line, function in found]
+
+
+def _is_foreign(filename: str) -> bool:
+    if filename.startswith(("<", _OURS)):
+        return True
+    parts = Path(filename).parts
+    if "site-packages" in parts or "dist-packages" in parts:
+        after = parts[max(i for i, part in enumerate(parts) if part.endswith("-packages")) + 1 :]
+        return bool(after) and after[0] in ("torch", "torchgen", "sympy", "numpy", "msgspec")
+    return any(part.startswith("python3") and parts[i - 1] == "lib" for i, part in enumerate(parts)) or any(
+        part == "lib-dynload" for part in parts
+    )

@@ -1,0 +1,247 @@
+"""A model of the user's: its file loaded, its factory called, its forward pass exported. Runs foreign code."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from analysis.workload import targets
+from analysis.workload.errors import CaptureError, ModelError
+from analysis.workload.graph import Graph
+from analysis.workload.lower import lower
+from analysis.workload.workload import Workload
+
+from . import blame
+from .exporter import export
+from .runtime import without_weights
+
+Progress = Callable[[str, float], None]
+_PACKAGES = Path(__file__).resolve().parents[2]
+
+
+def capture_target(target: targets.Target, progress: Progress) -> Workload:
+    """The workload of a factory. Raises a `CaptureError` that says in one line what went wrong and where."""
+    file = targets.source(target)
+    blame.own(file.parent)
+    progress("build", 0.3)
+    factory = _find(_module(target, file), target)
+    graph = _capture(lambda: _build(factory, target), target.inputs, target.batch_dim, progress)
+    progress("lower", 0.95)
+    graph = replace(graph, versions={"torch": graph.versions["torch"], **_imported(file)})
+    return lower(graph, target.label, "custom", str(file))
+
+
+def capture_module(module: Any, inputs: Sequence[Any], batch_dim: int | None, name: str) -> Workload:
+    """The workload of a module at hand, whose weights stay as they are."""
+    was_training = module.training
+    try:
+        graph = _capture(lambda: (module, tuple(inputs)), (), batch_dim, lambda phase, fraction: None, ways=("real",))
+    finally:
+        module.train(was_training)
+    return lower(replace(graph, versions={"torch": graph.versions["torch"]}), name, "custom", "python")
+
+
+# --- finding the factory ----------------------------------------------------------------------------------
+
+
+def _module(target: targets.Target, file: Path) -> Any:
+    """The module that holds the factory, imported as its author would."""
+    try:
+        if not target.path.endswith(".py"):
+            for folder in (str(_root(target, file)), str(Path.cwd())):
+                if folder not in sys.path:
+                    sys.path.insert(0, folder)
+            return importlib.import_module(target.path)
+        sys.path.insert(0, str(file.parent))
+        name = file.stem if file.stem.isidentifier() and file.stem not in sys.modules else "hwexplorer_model"
+        spec = importlib.util.spec_from_file_location(name, file)
+        if spec is None or spec.loader is None:
+            raise CaptureError(f"{file.name} is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return module
+    except CaptureError:
+        raise
+    except BaseException as error:
+        raise CaptureError(blame.explain(error, "importing it")) from None
+
+
+def _root(target: targets.Target, file: Path) -> Path:
+    """The folder from which a dotted name is imported."""
+    package = file.parent if file.name == "__init__.py" else file
+    return package.parents[target.path.count(".")]
+
+
+def _find(module: Any, target: targets.Target) -> Any:
+    found = module
+    for name in target.factory.split("."):
+        if not hasattr(found, name):
+            known = [key for key in vars(found) if not key.startswith("_")] if hasattr(found, "__dict__") else []
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            own = [key for key in known if getattr(vars(found)[key], "__module__", "") == module.__name__]
+            hint = f"did you mean {near[0]}?" if near else f"it defines {', '.join(own[:6]) or 'nothing'}"
+            raise CaptureError(f"{target.path} has no {name}; {hint}")
+        found = getattr(found, name)
+    return found
+
+
+def _build(factory: Any, target: targets.Target) -> tuple[Any, tuple[Any, ...]]:
+    """The module, and the inputs the factory gave with it: `return model, (x, t)`."""
+    made, given = factory, ()
+    if not isinstance(made, torch.nn.Module):
+        if not callable(made):
+            raise CaptureError(f"{target.label} is a {type(made).__name__}, not a class or function to call")
+        _check_call(made, (), f"{target.factory}() needs arguments", "write a function without any that calls it")
+        made = made()
+    if isinstance(made, tuple) and len(made) == 2:
+        made, extra = made
+        given = tuple(extra) if isinstance(extra, (tuple, list)) else (extra,)
+    if not isinstance(made, torch.nn.Module):
+        raise CaptureError(f"{target.factory} gave a {type(made).__name__}, not a torch.nn.Module")
+    if isinstance(made, torch.jit.ScriptModule):
+        raise CaptureError(f"{target.factory} gave a TorchScript module; capture the nn.Module it was made from")
+    if not given and getattr(made, "example_input_array", None) is not None:
+        extra = made.example_input_array
+        given = tuple(extra) if isinstance(extra, (tuple, list)) else (extra,)
+    return made, given
+
+
+def _check_call(function: Any, arguments: Sequence[Any], problem: str, remedy: str) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise CaptureError(f"{problem}: {error}; {remedy}") from None
+
+
+def _imported(file: Path) -> dict[str, str]:
+    """Fingerprints of the files of the user's own that the model is made of."""
+    found = {}
+    roots = {file.parent, Path.cwd()}
+    for module in list(sys.modules.values()):
+        name = getattr(module, "__file__", None)
+        if not isinstance(name, str) or not name.endswith(".py"):
+            continue
+        path = Path(name).absolute()
+        inside = any(root in path.parents for root in roots) and _PACKAGES / "analysis" not in path.parents
+        if inside and "site-packages" not in path.parts and path.is_file():
+            found[f"file {path}"] = targets.fingerprint(path)
+    return dict(sorted(found.items())[:500])
+
+
+# --- exporting it -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """`weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is symbolic."""
+
+    weights: str
+    live: bool
+
+
+def _capture(
+    build: Callable[[], tuple[Any, tuple[Any, ...]]],
+    asked: Sequence[targets.Input],
+    batch_dim: int | None,
+    progress: Progress,
+    ways: Iterable[str] = ("none", "real"),
+) -> Graph:
+    """Without weights and for any batch if the model allows it; else with weights, else at the batch given."""
+    batches = (True, False) if batch_dim is not None else (False,)
+    failures: list[tuple[_Way, BaseException]] = []
+    for way in [_Way(weights, live) for weights in ways for live in batches]:
+        try:
+            graph = _attempt(build, asked, batch_dim, way, progress)
+        except ModelError:
+            raise
+        except BaseException as error:
+            failures.append((way, error))
+            if blame.is_final(error):
+                break
+            continue
+        if batch_dim is not None and not way.live:
+            why = blame.reason(next(error for tried, error in failures if tried.live))
+            batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
+            graph = replace(graph, notes=(*graph.notes, targets.fixed_note(int(batch), f"the model fixes it ({why})")))
+        return graph
+    raise CaptureError(_verdict(failures)) from None
+
+
+def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
+    """The failure that says most: of the way with real weights, unless these only did not fit in memory."""
+    errors = [error for _, error in failures]
+    last = errors[-1]
+    if blame.is_memory(last) and not blame.is_memory(errors[0]):
+        last = errors[min(1, len(errors) - 1)]
+    return blame.explain(last, "building it" if isinstance(last, _BuildFailure) else "its forward pass")
+
+
+class _BuildFailure(Exception):
+    """Wraps what a factory raised, so that the phase is known."""
+
+
+def _attempt(
+    build: Callable[[], tuple[Any, tuple[Any, ...]]],
+    asked: Sequence[targets.Input],
+    batch_dim: int | None,
+    way: _Way,
+    progress: Progress,
+) -> Graph:
+    device = "meta" if way.weights == "none" else "cpu"
+    try:
+        with without_weights() if way.weights == "none" else nullcontext():
+            module, given = build()
+    except ModelError:
+        raise
+    except BaseException as error:
+        raise _BuildFailure from error
+    inputs, dims = _inputs(asked, given, batch_dim, way.live, device)
+    progress("export", 0.45)
+    many = f"{len(inputs)} input{'s' if len(inputs) != 1 else ''} given"
+    _check_call(
+        module.forward,
+        inputs,
+        f"{type(module).__name__}.forward: {many}",
+        "one --input for each, as --input 1x3x224x224",
+    )
+    if not inputs:
+        raise CaptureError(
+            f"{type(module).__name__} needs an input: --input 1x3x224x224, or let the factory return (model, inputs)"
+        )
+    return export(module, inputs, batch_dims=dims)
+
+
+def _inputs(
+    asked: Sequence[targets.Input], given: tuple[Any, ...], batch_dim: int | None, live: bool, device: str
+) -> tuple[list[Any], list[int | None]]:
+    """Example inputs and where their batch is: the inputs as large there as the first one are batched."""
+    if not asked and not all(isinstance(value, torch.Tensor) for value in given):
+        raise CaptureError("the example inputs must be tensors")
+    shapes = [(list(item.shape), getattr(torch, item.dtype)) for item in asked]
+    shapes = shapes or [(list(value.shape), value.dtype) for value in given]
+    if not live or batch_dim is None:
+        dims: list[int | None] = [None] * len(shapes)
+    else:
+        first = next((shape[batch_dim] for shape, _ in shapes if len(shape) > batch_dim), None)
+        if shapes and first is None:
+            raise CaptureError(f"no input has a dimension {batch_dim}; --batch-dim none captures without a batch")
+        dims = [batch_dim if len(shape) > batch_dim and shape[batch_dim] == first else None for shape, _ in shapes]
+        for (shape, _), position in zip(shapes, dims, strict=True):
+            if position is not None:
+                shape[position] = max(2, shape[position])  # an exporter takes 1 for a constant
+    return [torch.zeros(shape, dtype=dtype, device=device) for shape, dtype in shapes], dims

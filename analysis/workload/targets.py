@@ -1,0 +1,211 @@
+"""Models outside the zoo: a Python factory (`net.py:make`, `package.module:make`) or an exported program (`net.pt2`).
+
+A target is one string, so it fits a state: `net.py:make(1x3x224x224,1x128:int64,batch=none)`. Without the
+parentheses it is what a person types; with them it is complete, which is the form kept in states and caches.
+Nothing here runs or imports what it names.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import sys
+from pathlib import Path
+
+import msgspec
+
+from . import zoo
+from .errors import ModelSpecError, UnknownModelError
+from .workload import Workload
+
+DTYPES = (
+    "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool",
+    "complex64", "complex128",
+)  # fmt: skip
+_MAX_SIZE = 1 << 24
+_MAX_RANK = 12
+_MAX_INPUTS = 64
+_MAX_SOURCE = 16 << 20
+
+_NAME = r"[A-Za-z_]\w*"
+_FILE = re.compile(rf"(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?(?P<call>\([^()]*\))?", re.ASCII)
+_MODULE = re.compile(
+    rf"(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*)(?P<call>\([^()]*\))?", re.ASCII
+)
+
+
+class Input(msgspec.Struct, frozen=True):
+    """One example input."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+    def __str__(self) -> str:
+        sizes = "x".join(str(size) for size in self.shape)
+        return sizes if self.dtype == "float32" else f"{sizes}:{self.dtype}"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A model of the user's. `batch_dim` is the dimension of the inputs that is the batch; None: there is none.
+
+    `called` says that the inputs were part of the word: it is complete, and came out of a state.
+    """
+
+    path: str
+    factory: str = ""
+    inputs: tuple[Input, ...] = ()
+    batch_dim: int | None = 0
+    called: bool = True
+
+    @property
+    def runs_code(self) -> bool:
+        return not self.path.endswith(".pt2")
+
+    @property
+    def label(self) -> str:
+        """Short, for titles: `net.py:make`."""
+        name = self.path.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{name}:{self.factory}" if self.factory else name
+
+    def __str__(self) -> str:
+        if not self.runs_code:
+            return self.path
+        words = [str(item) for item in self.inputs]
+        if self.batch_dim != 0:
+            words.append(f"batch={'none' if self.batch_dim is None else self.batch_dim}")
+        return f"{self.path}:{self.factory}({','.join(words)})"
+
+
+def parse(text: str) -> Target | None:
+    """The target a word names, or None for the name of something else. Raises `ModelSpecError`."""
+    text = text.strip()
+    if text.endswith(".pt2"):
+        return Target(text)
+    match = _FILE.fullmatch(text)
+    if match is None:
+        match = _MODULE.fullmatch(text)
+        if match is None or match["path"].lower().replace("-", "_") in zoo.names() or match["path"] == "hf":
+            return None
+    if match["factory"] is None:
+        raise ModelSpecError(_no_factory(match["path"]))
+    call = match["call"]
+    inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
+    return Target(match["path"], match["factory"], inputs, batch_dim, call is not None)
+
+
+def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
+    inputs: list[Input] = []
+    batch_dim: int | None = 0
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        if word.startswith("batch="):
+            batch_dim = parse_batch_dim(word.removeprefix("batch="))
+        else:
+            inputs.append(parse_input(word))
+    if len(inputs) > _MAX_INPUTS:
+        raise ModelSpecError(f"{len(inputs)} inputs are too many (at most {_MAX_INPUTS})")
+    return tuple(inputs), batch_dim
+
+
+def parse_input(text: str) -> Input:
+    """`1x3x224x224`, `1x128:int64`."""
+    sizes, colon, dtype = text.strip().partition(":")
+    dtype = dtype.removeprefix("torch.") if colon else "float32"
+    if dtype not in DTYPES:
+        near = difflib.get_close_matches(dtype, DTYPES, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(DTYPES)}"
+        raise ModelSpecError(f"input {text[:60]!r}: no dtype {dtype[:30]!r}; {hint}")
+    words = sizes.lower().split("x")
+    if not all(re.fullmatch(r"[0-9]{1,9}", word) and 1 <= int(word) <= _MAX_SIZE for word in words):
+        raise ModelSpecError(
+            f"input {text[:60]!r} is no shape; expected sizes from 1 up, as 1x3x224x224 or 1x128:int64"
+        )
+    if len(words) > _MAX_RANK:
+        raise ModelSpecError(f"input {text[:60]!r} has {len(words)} dimensions (at most {_MAX_RANK})")
+    return Input(tuple(int(word) for word in words), dtype)
+
+
+def parse_batch_dim(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not re.fullmatch(r"[0-9]{1,2}", text) or int(text) >= _MAX_RANK:
+        raise ModelSpecError(f"batch dimension {text[:20]!r} is neither a number from 0 to {_MAX_RANK - 1} nor none")
+    return int(text)
+
+
+# --- a batch that is no variable -------------------------------------------------------------------------
+
+_FIXED = re.compile(r"captured at batch ([0-9]+) alone")
+
+
+def fixed_note(batch: int, why: str) -> str:
+    return f"captured at batch {batch} alone: {why}"
+
+
+def fixed_batch(workload: Workload) -> int | None:
+    """The only batch a workload has, or None where any will do."""
+    if any("batch" in str(size) for item in workload.inputs for size in item.shape) or not workload.inputs:
+        return None
+    found = next(filter(None, (_FIXED.match(note) for note in workload.notes)), None)
+    return int(found[1]) if found else 1
+
+
+# --- the file behind it -----------------------------------------------------------------------------------
+
+
+def source(target: Target) -> Path:
+    """The file that defines a target, found without importing anything. Raises `UnknownModelError`."""
+    if target.path.endswith((".py", ".pt2")):
+        path = Path(target.path).expanduser()
+        if not path.is_file():
+            raise UnknownModelError(_no_file(path))
+        return path.absolute()
+    relative = Path(*target.path.split("."))
+    for folder in (Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
+        for path in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):
+            if path.is_file():
+                return path.absolute()
+    raise UnknownModelError(f"no module {target.path} here or on the Python path (a file is named as net.py:make)")
+
+
+def fingerprint(path: Path) -> str:
+    """A hash of a file's contents. Raises `UnknownModelError` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    except OSError as error:
+        raise UnknownModelError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _no_file(path: Path) -> str:
+    if path.is_dir():
+        return f"{path} is a folder, not a file"
+    folder = path.parent
+    if not folder.is_dir():
+        return f"no folder {folder}"
+    there = sorted(entry.name for entry in folder.iterdir() if entry.suffix == path.suffix)[:1000]
+    near = difflib.get_close_matches(path.name, there, n=1, cutoff=0.5)
+    return f"no file {path}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _no_factory(path: str) -> str:
+    """`net.py` alone: name what it defines."""
+    file = source(Target(path, "x"))
+    names = defined(file)
+    example = names[0] if names else "make"
+    listed = f" (it defines {', '.join(names[:5])})" if names else ""
+    return f"name what to build after the file, as {path}:{example}{listed}"
+
+
+def defined(file: Path) -> list[str]:
+    """Classes and functions a Python file defines, classes first; nothing where it cannot be read."""
+    import ast  # only for an error message
+
+    try:
+        if file.stat().st_size > _MAX_SOURCE:
+            return []
+        body = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
+    return [*classes, *(node.name for node in body if isinstance(node, ast.FunctionDef) and node.name[0] != "_")]

@@ -1,0 +1,82 @@
+"""Options for a model of the user's own: what goes in, and what its code may take."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from hardware.errors import RequestError
+
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def memory(text: str) -> int:
+    """A converter for argparse: `8G`, `512M`."""
+    match = re.fullmatch(r"([0-9]{1,6})([kmgt])(i?b)?", text.strip().lower())
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no amount of memory (as 8G or 512M)")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds (as 120)")
+    return float(text)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("your own model (path/to/file.py:factory, package.module:factory, file.pt2)")
+    group.add_argument("--input", action="append", metavar="SHAPE", help="as 1x3x224x224 or 1x128:int64; repeatable")
+    group.add_argument(
+        "--batch-dim", metavar="N", help="dimension of the inputs that is the batch, or none (default 0)"
+    )
+    group.add_argument("--time-limit", type=seconds, metavar="S", help="seconds a capture may take (default 120)")
+    group.add_argument("--memory-limit", type=memory, metavar="SIZE", help="what a capture may allocate (default 8G)")
+    group.add_argument("--show-output", action="store_true", help="show on stderr what the model's code prints")
+    group.add_argument("--run-code", action="store_true", help="capture a model that a state string names")
+
+
+def model(arguments: argparse.Namespace) -> str:
+    """The complete name of the user's model that the arguments give, '' for any other. Naming it here is what
+    lets its code run; a state string does not, unless --run-code says so."""
+    from analysis.workload import targets
+    from analysis.workload.errors import ModelError
+
+    asked = arguments.input or arguments.batch_dim is not None
+    try:
+        target = targets.parse(arguments.model)
+        if target is None:
+            if asked:
+                raise RequestError("--input and --batch-dim are for a model of your own, as net.py:make")
+            return _of_state(arguments)
+        if asked and (target.called or not target.runs_code):
+            raise RequestError(f"{arguments.model[:60]} says its inputs already: leave --input and --batch-dim out")
+        if not target.called:
+            inputs = tuple(targets.parse_input(text) for text in arguments.input or ())
+            batch_dim = targets.parse_batch_dim(arguments.batch_dim) if arguments.batch_dim is not None else 0
+            complete = targets.Target(target.path, target.factory, inputs, batch_dim)
+            targets.source(complete)
+            _allow(str(complete), arguments)
+            return str(complete)
+    except ModelError as error:
+        raise RequestError(str(error)) from None
+    if arguments.run_code:
+        _allow(str(target), arguments)
+    return str(target)
+
+
+def _of_state(arguments: argparse.Namespace) -> str:
+    """A state string is read by its own parser; here only whether its model may run."""
+    if arguments.run_code:
+        from hwexplorer.state import parse
+
+        _allow(parse(arguments.model).model, arguments)
+    return ""
+
+
+def _allow(name: str, arguments: argparse.Namespace) -> None:
+    from analysis.workload.job import USER_LIMITS, Limits
+    from hwexplorer import engine
+
+    seconds, size = arguments.time_limit, arguments.memory_limit
+    engine.allow(name, Limits(seconds or USER_LIMITS.seconds, size or USER_LIMITS.memory_bytes, arguments.show_output))
