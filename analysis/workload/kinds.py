@@ -71,6 +71,8 @@ _ALONE = {
     "resample": OpClass.GATHER,
     "sort": OpClass.GATHER,
     "roi_align": OpClass.GATHER,
+    "all_reduce": OpClass.MOVEMENT,
+    "all_gather": OpClass.MOVEMENT,
     "fft": OpClass.OTHER,
     "unknown": OpClass.OTHER,
 }

@@ -317,3 +317,8 @@ _RULES: dict[str, Rule] = {
     "embedding_bag": _embedding_bag,
     "_embedding_bag": _embedding_bag,
 }
+
+
+def register(rules: dict[str, Rule]) -> None:
+    """Add rules for calls of one's own, by base name (`hwexplorer.rotary`)."""
+    _RULES.update(rules)

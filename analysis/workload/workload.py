@@ -1,6 +1,7 @@
 """The captured model as plain data: operators, tensors and the edges between them.
 
-Every size is a polynomial in the *live dimensions* (today the batch; sequence length and the like later).
+Every size is a polynomial in the *live dimensions* (the batch; of language models also the sequence
+length and the length of the key-value cache).
 `monomials` lists the exponents, one row per monomial, one column per live dimension: `[[0], [1]]` is
 "constant, batch". A quantity is then a row of coefficients and its value at a point is one dot product,
 so one capture serves every batch and a whole model is evaluated in one matrix product.
@@ -20,6 +21,9 @@ Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
 SCHEMA = "hwexplorer-workload/1"
+
+_KEEP_BOUND = 16
+_OF_THE_GRAPH = ("_partition", "_structure_", "_lifetimes_")
 
 # Tensor roles.
 ACTIVATION, INPUT, WEIGHT, BUFFER = range(4)
@@ -84,8 +88,36 @@ class Tensors(msgspec.Struct, frozen=True):
     is_output: Bools
 
 
+class Routing(msgspec.Struct, frozen=True):
+    """Tokens of a mixture of experts choose `active` of `experts`, evenly and independently."""
+
+    experts: int
+    active: int
+
+    def at(self, tokens: float) -> dict[str, float]:
+        """Two live dimensions that follow: the distinct experts that so many tokens touch, on average,
+        E (1 - (1 - k/E)^T), and the tokens at each of those."""
+        touched = self.experts * (1.0 - (1.0 - self.active / self.experts) ** tokens)
+        return {"experts": touched, "expert_rows": tokens * self.active / touched if touched else 0.0}
+
+
+class Parallel(msgspec.Struct, frozen=True):
+    """The workload is the share of one of `degree` devices, joined by links of so much in each direction."""
+
+    degree: int
+    link_bytes_per_s: float
+
+    def link_factor(self, kind: str) -> float:
+        """Bytes that a ring collective sends from each device, per byte of its result."""
+        rounds = {"all_reduce": 2, "all_gather": 1}.get(kind, 0)
+        return rounds * (self.degree - 1) / self.degree
+
+
 class Workload(msgspec.Struct, frozen=True, dict=True):
-    """A captured model. `parameters` counts elements; `origin` says where it came from."""
+    """A captured model. `parameters` counts elements; `origin` says where it came from.
+
+    `defaults` are the values of live dimensions other than the batch where nothing else is asked.
+    """
 
     name: str
     family: str
@@ -99,16 +131,41 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     tensors: Tensors
     versions: dict[str, str] = {}
     notes: tuple[str, ...] = ()
+    defaults: dict[str, int] = {}
+    routing: Routing | None = None
+    parallel: Parallel | None = None
 
     @property
     def n_operators(self) -> int:
         return len(self.operators.path)
 
     def at(self, **dims: int) -> Floats:
-        """The value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`."""
-        point = np.array([dims[name] for name in self.dims], dtype=np.float64)
+        """The value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`.
+
+        Live dimensions not given have their defaults; those of the routing follow from the others."""
+        values: dict[str, float] = {**self.defaults, **dims}
+        if self.routing is not None and "experts" not in values:
+            values |= self.routing.at(values["batch"] * values.get("sequence", 1))
+        point = np.array([values[name] for name in self.dims], dtype=np.float64)
         exponents = np.array(self.monomials, dtype=np.float64).reshape(len(self.monomials), len(self.dims))
         return np.asarray(np.prod(point**exponents, axis=1), dtype=np.float64)
+
+    def bound(self, **dims: int | None) -> Workload:
+        """The same model with other defaults, remembered; dimensions that it lacks and None change nothing."""
+        asked = {name: value for name, value in dims.items() if value is not None and name in self.defaults}
+        wanted = self.defaults | asked
+        if wanted == self.defaults:
+            return self
+        remembered: dict[tuple[int, ...], Workload] = self.__dict__.setdefault("_bound", {})
+        key = tuple(wanted.values())
+        if key not in remembered:
+            if len(remembered) >= _KEEP_BOUND:
+                remembered.pop(next(iter(remembered)))
+            other = msgspec.structs.replace(self, defaults=wanted)
+            # What analyses found out about the graph itself holds at every point.
+            other.__dict__.update({k: v for k, v in self.__dict__.items() if k.startswith(_OF_THE_GRAPH)})
+            remembered[key] = other
+        return remembered[key]
 
 
 def _enc_hook(obj: Any) -> Any:
