@@ -66,6 +66,8 @@ def ready(spec: str, image_size: int | None = None) -> Workload | None:
     if target is not None:
         return _ready_target(target)
     resolved, size = zoo.resolve(spec, image_size)
+    if resolved.is_transformer:
+        return _written(resolved.name)
     if resolved.name == "gemm":
         from . import blocks  # lowering: not needed to open a shipped capture
 
@@ -79,6 +81,14 @@ def ready(spec: str, image_size: int | None = None) -> Workload | None:
     return msgspec.structs.replace(found, name=str(resolved), family=resolved.family)
 
 
+def _written(text: str) -> Workload:
+    """A transformer, written from its configuration."""
+    from . import transformer, transformer_spec  # lowering: not needed to open a shipped capture
+
+    request = transformer_spec.parse(text)
+    return transformer.build(request.text, request.config, request.run)
+
+
 def is_ready(spec: str, image_size: int | None = None) -> bool:
     """Whether `load` returns without a capture. Runs no code of the user's."""
     target = _target(spec, image_size)
@@ -87,7 +97,7 @@ def is_ready(spec: str, image_size: int | None = None) -> bool:
             return targets.source(target).is_file()
         return _ready_target(target) is not None
     resolved, size = zoo.resolve(spec, image_size)
-    if resolved.name == "gemm" or (_SHIPPED / shipped_name(resolved, size)).is_file():
+    if resolved.is_transformer or resolved.name == "gemm" or (_SHIPPED / shipped_name(resolved, size)).is_file():
         return True
     return _read(_cache_path(resolved, size)) is not None
 
@@ -162,7 +172,7 @@ def shipped_name(spec: Spec, image_size: int | None) -> str:
     """File name of a capture. Quantised models share the capture of their float architecture."""
     name = zoo.architecture(str(spec))
     safe = re.sub(r"[^A-Za-z0-9_.=,]", "_", name.replace(":", "-", 1))
-    if spec.is_block or image_size == zoo.table()[name].image_size:
+    if spec.is_block or spec.is_transformer or image_size == zoo.table()[name].image_size:
         return safe + _SUFFIX
     return f"{safe}-{image_size}{_SUFFIX}"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from . import transformer_spec
 from .errors import ModelSpecError, UnknownModelError
 
 _TABLE = Path(__file__).with_name("torchvision.csv")
@@ -96,7 +97,8 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """A parsed request: a model by name, or a building block with its parameters."""
+    """A parsed request: a model by name, a building block with its parameters, or a transformer (whose
+    parameters are part of its name)."""
 
     name: str
     family: str
@@ -105,6 +107,10 @@ class Spec(msgspec.Struct, frozen=True):
     @property
     def is_block(self) -> bool:
         return self.family == "block"
+
+    @property
+    def is_transformer(self) -> bool:
+        return self.family == "transformer"
 
     def __str__(self) -> str:
         if not self.is_block or dict(self.parameters) == BLOCKS[self.name]:
@@ -157,7 +163,7 @@ def models(family: str | None = None) -> list[ModelInfo]:
 
 def names() -> list[str]:
     """Everything `load` knows by name, building blocks first."""
-    return [*BLOCKS, *(info.name for info in models())]
+    return [*BLOCKS, *(info.name for info in models()), *transformer_spec.names()]
 
 
 def input_shape(name: str, image_size: int | None) -> tuple[int, ...]:
@@ -191,7 +197,9 @@ def architecture(name: str) -> str:
 
 
 def parse(text: str) -> Spec:
-    """`resnet50`, `gemm`, `gemm:M=8192,N=8192,K=8192` or `gemm:8192x8192x8192`."""
+    """`resnet50`, `gemm`, `gemm:M=8192,N=8192,K=8192`, `gemm:8192x8192x8192` or `llama3_8b:decode,kv=4096`."""
+    if transformer_spec.handles(text):
+        return Spec(transformer_spec.parse(text).text, "transformer")
     name, colon, rest = text.strip().partition(":")
     name = name.strip().lower().replace("-", "_")
     if name not in names():
@@ -238,6 +246,10 @@ def resolve(text: str, image_size: int | None = None) -> tuple[Spec, int | None]
     spec = parse(text)
     if image_size is not None and (isinstance(image_size, bool) or not 1 <= image_size <= MAX_IMAGE_SIZE):
         raise ModelSpecError(f"image size {image_size} is not between 1 and {MAX_IMAGE_SIZE}")
+    if spec.is_transformer and image_size is not None:
+        raise ModelSpecError(f"{spec.name[:60]} has no image size; it has sequence and kv")
+    if spec.is_transformer:
+        return spec, None
     if spec.is_block:
         return _sized_block(spec, image_size), None
     info = table()[spec.name]
