@@ -145,7 +145,7 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     moves = np.column_stack([place[s.op], moves])
     # What a device does with a kernel may depend on the weights of the model it belongs to: whether all stay on chip.
     weights = _widths(s.numel, s.fixed_bytes)[s.role == READ_WEIGHT].sum(axis=0)
-    head = repr((workload.monomials, weights.tolist())).encode()
+    head = repr((workload.monomials, workload.defaults, workload.routing, workload.parallel, weights.tolist())).encode()
     rows = _rows(operators, s.kernel, s.n_kernels)
     return [head + a + b"|" + b for a, b in zip(rows, _rows(moves, s.own_kernel, s.n_kernels), strict=True)]
 

@@ -80,6 +80,7 @@ def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, b
         raise RequestError(
             f"baseline {baseline!r} is not among the devices ({', '.join(r.device.key for r in results)})"
         )
+    workload = results[0].workload
     point = workload.at(batch=scenario.batch)
     macs = float((workload.operators.macs @ point).sum())
     return Comparison(

@@ -1,4 +1,4 @@
-"""What is asked of every device alike: batch, precision, execution, layout."""
+"""What is asked of every device alike: batch, precision, execution, layout, and lengths of language models."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hardware.precision import PRECISIONS
 EXECUTIONS = ("auto", "eager", "compiled", "fused")
 LAYOUTS = ("nchw", "channels_last")
 MAX_BATCH = 4096
+MAX_TOKENS = 1 << 20
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -17,17 +18,23 @@ class Scenario(msgspec.Struct, frozen=True):
 
     `execution`: eager (a framework dispatches operators), compiled (chains of element-wise operators become one
     kernel, contractions call libraries: torch.compile), fused (a subgraph is one kernel: TensorRT, XLA); auto is
-    eager on CPU and GPU, fused on TPU and KPU. `layout` matters for GPU convolutions.
+    eager on CPU and GPU, fused on TPU and KPU. `layout` matters for GPU convolutions. `sequence` (new tokens) and
+    `kv` (tokens in the cache) are for models that have these dimensions; None is the model's own.
     """
 
     batch: int = 1
     precision: str = "fp32"
     execution: str = "auto"
     layout: str = "nchw"
+    sequence: int | None = None
+    kv: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= MAX_BATCH:
             raise RequestError(f"batch {self.batch} is out of range (allowed: 1 to {MAX_BATCH})")
+        for length, tokens, least in (("sequence", self.sequence, 1), ("kv", self.kv, 0)):
+            if tokens is not None and not least <= tokens <= MAX_TOKENS:
+                raise RequestError(f"{length} {tokens} is out of range (allowed: {least} to {MAX_TOKENS})")
         for what, value, allowed in (
             ("precision", self.precision, PRECISIONS),
             ("execution", self.execution, EXECUTIONS),

@@ -57,7 +57,7 @@ def _workload(model: str, image_size: int | None) -> Workload:
 
 def workload(state: State) -> Workload:
     """The model of a state, which must be ready. Raises RequestError otherwise, and for a batch it has not."""
-    found = _workload(state.model, state.image_size)
+    found = _workload(state.model, state.image_size).bound(sequence=state.sequence, kv=state.kv)
     _check_batch(found, state.batch)
     return found
 
@@ -80,7 +80,7 @@ def is_ready(state: State) -> bool:
 
 
 def scenario(state: State) -> Scenario:
-    return Scenario(state.batch, state.precision, state.execution, state.layout)
+    return Scenario(state.batch, state.precision, state.execution, state.layout, state.sequence, state.kv)
 
 
 @lru_cache(maxsize=256)

@@ -4,8 +4,8 @@
 
     MODEL [@ SETTING,..] [/ DEVICE,..] [? KEY=VALUE &..]
 
-Settings: `b8` batch, `fp16` precision, `fused` execution, `channels_last` layout, `i320` image size. Defaults
-are left out. Parts that are not plain names are percent-encoded, so a path or a shape can be a model.
+Settings: `b8` batch, `fp16` precision, `fused` execution, `channels_last` layout, `i320` image size, `s2048`
+tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out. Parts that are not plain names are percent-encoded, so a path or a shape can be a model.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SORTS = ("graph", "share", "latency", "energy", "name")
 PLOTS = ("roofline",)
 BATCH_MAX = 4096
 IMAGE_MAX = 16_384
+TOKENS_MAX = 1 << 20
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
 
@@ -42,9 +43,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _whole(what: str, value: object, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise RequestError(f"{what} {str(value)[:40]!r}: a whole number from 1 to {most} is expected")
+def _whole(what: str, value: object, most: int, least: int = 1) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise RequestError(f"{what} {str(value)[:40]!r}: a whole number from {least} to {most} is expected")
 
 
 class State(msgspec.Struct, frozen=True):
@@ -59,6 +60,8 @@ class State(msgspec.Struct, frozen=True):
 
     model: str = "resnet50"
     image_size: int | None = None
+    sequence: int | None = None
+    kv: int | None = None
     batch: int = 1
     precision: str = "fp32"
     execution: str = "auto"
@@ -85,6 +88,10 @@ class State(msgspec.Struct, frozen=True):
         _whole("batch", self.batch, BATCH_MAX)
         if self.image_size is not None:
             _whole("image size", self.image_size, IMAGE_MAX)
+        if self.sequence is not None:
+            _whole("sequence", self.sequence, TOKENS_MAX)
+        if self.kv is not None:
+            _whole("kv", self.kv, TOKENS_MAX, 0)
         for what, allowed in _CHOICES.items():
             if getattr(self, what) not in allowed:
                 raise unknown(what, getattr(self, what), allowed)
@@ -136,6 +143,7 @@ def _settings(state: State, against: State = _DEFAULT) -> str:
     ]
     if state.image_size is not None:
         words.append(f"i{state.image_size}")
+    words += [f"{mark}{value}" for mark, value in (("s", state.sequence), ("kv", state.kv)) if value is not None]
     return ("@" + ",".join(words)) if words else ""
 
 
@@ -149,13 +157,16 @@ def _read_settings(text: str) -> dict[str, object]:
     return values
 
 
+_NUMBERS = {"b": "batch", "i": "image_size", "s": "sequence", "kv": "kv"}
+
+
 def _read_setting(word: str) -> tuple[str, object]:
-    if match := re.fullmatch(r"([bi])(-?[0-9]{1,9})", word):
-        return ("batch" if match[1] == "b" else "image_size"), int(match[2])
+    if match := re.fullmatch(r"(b|i|s|kv)(-?[0-9]{1,9})", word):
+        return _NUMBERS[match[1]], int(match[2])
     for name in ("precision", "execution", "layout"):
         if word in _CHOICES[name]:
             return name, word
-    raise unknown("setting", word, ("b8", "i320", *PRECISIONS, *EXECUTIONS, *LAYOUTS))
+    raise unknown("setting", word, ("b8", "i320", "s2048", "kv4096", *PRECISIONS, *EXECUTIONS, *LAYOUTS))
 
 
 def _joined(values: tuple[str, ...]) -> str:
@@ -256,7 +267,7 @@ def pinned(state: State) -> State | None:
     if not device:
         raise RequestError(f"pin {state.pin[:60]!r}: a device is expected, as in tpu_v4@b8,fp16")
     fresh = {name: getattr(_DEFAULT, name) for name in ("batch", "precision", "execution", "layout")}
-    values = {**fresh, "image_size": None, **_read_settings(settings)}
+    values = {**fresh, "image_size": None, "sequence": None, "kv": None, **_read_settings(settings)}
     if slash:
         values["model"] = _decode(model)
     devices = state.devices if device in state.devices else (*state.devices, device)

@@ -19,6 +19,7 @@ from hwexplorer.state import (
     IMAGE_MAX,
     LAYOUTS,
     PRECISIONS,
+    TOKENS_MAX,
     State,
     parse,
     preferred,
@@ -55,6 +56,9 @@ def scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--execution", choices=EXECUTIONS, metavar="X", help="auto, eager or fused (default auto)")
     parser.add_argument("--layout", choices=LAYOUTS, metavar="L", help="nchw or channels_last (default nchw)")
     parser.add_argument("--image-size", type=whole(1, IMAGE_MAX), metavar="S", help="pixels (default: the weights')")
+    lengths = parser.add_argument_group("language models")
+    lengths.add_argument("--sequence", type=whole(1, TOKENS_MAX), metavar="N", help="new tokens (default: the phase's)")
+    lengths.add_argument("--kv", type=whole(0, TOKENS_MAX), metavar="N", help="tokens in the cache (as --sequence)")
 
 
 def model_options(parser: argparse.ArgumentParser, devices: str, default: str | None = None) -> None:
@@ -81,8 +85,8 @@ def state(arguments: argparse.Namespace) -> State:
     state = State(model=named) if named else parse(arguments.model)
     changes: dict[str, Any] = {
         name: getattr(arguments, name)
-        for name in ("batch", "precision", "execution", "layout", "image_size")
-        if getattr(arguments, name) is not None
+        for name in ("batch", "precision", "execution", "layout", "image_size", "sequence", "kv")
+        if getattr(arguments, name, None) is not None
     }
     if arguments.on is not None:
         named = tuple(part.strip() for part in arguments.on.split(",") if part.strip())

@@ -50,7 +50,7 @@ def command(state: State) -> str:
     if verb in ("events", "why") and state.at:
         words += ["--node", quote(state.at)]
     plain = State()
-    for name in ("batch", "precision", "execution", "layout", "image_size"):
+    for name in ("batch", "precision", "execution", "layout", "image_size", "sequence", "kv"):
         if getattr(state, name) != getattr(plain, name):
             words += ["--" + name.replace("_", "-"), str(getattr(state, name))]
     return " ".join(words)

@@ -31,6 +31,10 @@ def settings(state: State) -> str:
         words.append(state.layout.replace("_", " "))
     if state.image_size is not None:
         words.append(f"{state.image_size} px")
+    if state.sequence is not None:
+        words.append(f"sequence {state.sequence}")
+    if state.kv is not None:
+        words.append(f"kv {state.kv}")
     return " · ".join(words)
 
 

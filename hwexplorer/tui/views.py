@@ -15,7 +15,7 @@ from hwexplorer.tui.provider import Provider
 from hwexplorer.views.plain import Plot, Table, Text
 
 _MODEL = ("model", "image_size")
-_RUN = (*_MODEL, "batch", "precision", "execution", "layout")
+_RUN = (*_MODEL, "sequence", "kv", "batch", "precision", "execution", "layout")
 _AGAINST = ("pin", "baseline", "metric", "devices")
 READS: dict[str, tuple[str, ...]] = {
     "models": (*_RUN, "on"),
