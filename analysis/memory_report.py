@@ -153,7 +153,7 @@ def capacities(device: Device) -> tuple[tuple[str, float], ...]:
     if device.architecture in ("cpu", "gpu"):
         near = "L1" if device.architecture == "cpu" else "L1 / shared memory"
         found = [(f"{near} of {count:.0f} {unit}s", device.l1_bytes_per_unit * count), ("L2", device.l2_bytes)]
-        if device.architecture == "cpu" and device.l3_bytes > device.l2_bytes:
+        if "l3_bytes" in device.file.facts:
             found.append(("L3", device.l3_bytes))
     elif device.architecture == "tpu":
         found = [
