@@ -14,8 +14,8 @@ from hwexplorer.state import State
 from hwexplorer.tui.provider import Provider
 from hwexplorer.views.plain import Plot, Table, Text
 
-_MODEL = ("model", "image_size")
-_RUN = (*_MODEL, "sequence", "kv", "batch", "precision", "execution", "layout")
+_MODEL = ("model", "image_size", "sequence", "kv")
+_RUN = (*_MODEL, "batch", "precision", "execution", "layout")
 _AGAINST = ("pin", "baseline", "metric", "devices")
 READS: dict[str, tuple[str, ...]] = {
     "models": (*_RUN, "on"),
