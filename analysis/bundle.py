@@ -223,7 +223,15 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         transfer("transfer_role"),
         transfer("transfer_distance"),
         alone[0].element_bytes,
+        _links(many, alone),
     )
+
+
+def _links(many: Bundle, alone: list[Demand]) -> Floats | None:
+    if all(one.link_s is None for one in alone):
+        return None
+    each = [np.zeros(one.n) if one.link_s is None else one.link_s for one in alone]
+    return np.concatenate([link[mine] for link, mine in zip(each, many.ops, strict=True)])
 
 
 def evaluate(asked: Asked, device: Device, plan: Plan, layout: str) -> Figures:

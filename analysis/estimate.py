@@ -97,6 +97,9 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     marks = _relevant_marks(runs, asked)
     if held.peak_bytes > device.memory_bytes:
         marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")
+    if workload.parallel is not None:
+        speed = workload.parallel.link_bytes_per_s / 1e9
+        marks = (*marks, f"one of {workload.parallel.degree} devices; links of {speed:g} GB/s, their energy not counted")
     rules = workload.operators.has_rule
     bound_s = np.bincount(run.bound, run.kernel_s, minlength=len(BOUNDS))
     return Estimate(

@@ -243,4 +243,14 @@ def _demand(workload: Workload, batch: int, element_bytes: float, s: Structure) 
         s.role,
         distance,
         element_bytes,
+        _link_s(workload, s.elements @ point * element_bytes),
     )
+
+
+def _link_s(workload: Workload, result_bytes: Floats) -> Floats | None:
+    """Seconds that each collective needs of the links; None for a model on one device."""
+    parallel = workload.parallel
+    if parallel is None:
+        return None
+    factor = np.array([parallel.link_factor(kind) for kind in workload.operators.kind])
+    return result_bytes * factor / parallel.link_bytes_per_s

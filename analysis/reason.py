@@ -32,7 +32,7 @@ def kernel_reason(result: Estimate, k: int) -> str:
             floor = quantity(result.device.dispatch_s, "s")
             return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
         return f"launch bound: {busy} of work behind {overhead} of launch and dispatch"
-    resource = RESOURCES[int(run.resource[k])]
+    resource = _resource(result, k)
     if bound == MEMORY:
         return (
             f"memory bound: {memory} at the {resource} against {compute} of compute, {run.utilization[k]:.0%} of peak"
@@ -41,11 +41,21 @@ def kernel_reason(result: Estimate, k: int) -> str:
     return f"compute bound: {compute} on the {resource} against {memory} of memory, {run.utilization[k]:.0%} of peak"
 
 
+def _resource(result: Estimate, k: int) -> str:
+    """The busiest resource of a kernel, in words: for a collective the links, where they are slower."""
+    run, link = result.run, result.demand.link_s
+    if link is not None and int(run.bound[k]) == MEMORY:
+        waiting = float(link[result.demand.kernel == k].sum())
+        if 2 * waiting > float(run.kernel_memory_s[k]):
+            return "links between devices"
+    return RESOURCES[int(run.resource[k])]
+
+
 def flip(result: Estimate, k: int) -> str:
     """What would make another term than the one that bounds kernel k the largest."""
     run = result.run
     compute, memory, overhead = (float(a[k]) for a in (run.kernel_compute_s, run.kernel_memory_s, run.overhead_s))
-    bound, resource = int(run.bound[k]), RESOURCES[int(run.resource[k])]
+    bound, resource = int(run.bound[k]), _resource(result, k)
     if bound == POWER:
         return "a higher power mode, a lower precision, or fewer bytes moved"
     if bound == LAUNCH:

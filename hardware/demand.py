@@ -46,6 +46,7 @@ class Demand(msgspec.Struct, frozen=True):
     Per transfer, shape (t,): the operator it belongs to, its bytes, its role (READ, READ_WEIGHT, WRITE), and
     `distance`, the bytes that other traffic has pushed through the caches since the data was last touched
     (inf: never on chip, or must leave).
+    `link_s` (n,) is what collectives need of the links to other devices; None without any.
     """
 
     op_class: Ints
@@ -64,6 +65,7 @@ class Demand(msgspec.Struct, frozen=True):
     transfer_role: Ints
     transfer_distance: Floats
     element_bytes: float
+    link_s: Floats | None = None
 
     @property
     def n(self) -> int:

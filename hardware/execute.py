@@ -68,6 +68,8 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
     if execution != "eager":
         layout = "channels_last"  # compilers choose the layout of convolutions themselves
     mapping = MAPPINGS[device.architecture](demand, device, plan, layout)
+    if demand.link_s is not None:  # data from another device arrives no faster than its link delivers
+        mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
     prices = coefficients(device, plan)
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
     busy_ends = _overlapped(resources, overlap(device.software_class))
