@@ -42,12 +42,14 @@ class Coefficient(msgspec.Struct, frozen=True):
 
 
 class Coefficients(msgspec.Struct, frozen=True):
-    """The prices of all events of a device, in the order of its taxonomy. Arrays are J per count, shape (e,)."""
+    """The prices of all events of a device, in the order of its taxonomy. Arrays are J per count, shape (e,);
+    `group` numbers the groups whose spreads move together."""
 
     rows: tuple[Coefficient, ...]
     value: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    group: NDArray[np.int64]
 
 
 @lru_cache(maxsize=1)
@@ -175,19 +177,25 @@ def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 
 def _clock(device: Device, _event: Event) -> tuple[Triple, str, str]:
-    fact = device.facts["active_w"]
-    # Energy per cycle belongs to the device, not to the clock and the units of a power mode.
-    whole = device.file.facts
-    per_cycle = fact.value / (whole["units"].value * whole["clock_hz"].value)
+    fact, static = device.facts["active_w"], _at_rest(device)
+    # Clocks alone never exhaust the limit of a mode: work has to fit below it too.
+    watts = min(fact.value, table()["clock_share"]["value"] * (device.power_limit_w - static.value))
+    # Energy per cycle belongs to the device, not to the clock or the units of a power mode.
+    stated = device.file.facts
+    per_cycle = watts / (stated["units"].value * stated["clock_hz"].value)
     low = (fact.low or fact.value * 0.6) / fact.value
     high = (fact.high or fact.value * 1.5) / fact.value
-    source = f"active_w {fact.value:g} W over units x clock; {fact.source}"
+    source = f"active_w {watts:g} W over units x clock; {fact.source}"
     return (per_cycle, per_cycle * low, per_cycle * high), source, fact.quality
 
 
+def _at_rest(device: Device) -> Fact:
+    """What a device that runs a program draws at least: its clocked idle power, or a higher bare idle."""
+    return max((device.facts[name] for name in ("idle_w", "clocked_idle_w")), key=lambda fact: fact.value)
+
+
 def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
-    # A device that runs a program draws its clocked idle power; one that states a higher bare idle, that.
-    fact = max((device.facts[name] for name in ("idle_w", "clocked_idle_w")), key=lambda fact: fact.value)
+    fact = _at_rest(device)
     memory = table()["static_memory_share"]["value"]
     share = memory if event.argument == "memory" else 1 - memory
     low, high = fact.low or fact.value * 0.75, fact.high or fact.value * 1.35
@@ -237,5 +245,6 @@ def coefficients(device: Device, plan: Plan) -> Coefficients:
             np.array([row.value_j for row in rows]),
             np.array([row.low_j for row in rows]),
             np.array([row.high_j for row in rows]),
+            np.unique([row.group for row in rows], return_inverse=True)[1],
         )
     return cache[plan]

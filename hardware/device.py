@@ -221,7 +221,10 @@ def _derived(field: Field, facts: dict[str, Fact], architecture: str) -> Fact:
     factor = field.factor if isinstance(field.factor, float) else field.factor[architecture]
     if not field.base:
         return Fact(factor, field.unit, f"rule: {field.why}", "assumed")
-    base = facts[field.base]
+    if field.base == "sustained_w":  # the TDP, or the limit of a mode below it
+        base = min((facts[name] for name in ("tdp_w", "power_limit_w")), key=lambda fact: fact.value)
+    else:
+        base = facts[field.base]
     note = "" if factor == 1.0 else f"{factor:g} x "
     return Fact(base.value * factor, field.unit, f"rule: {note}{field.base}: {field.why}", "derived")
 

@@ -39,10 +39,11 @@ def efficiency(architecture: str) -> Efficiency:
     return Efficiency(columns(data["compute"]), columns(data["bandwidth"]))
 
 
-@lru_cache(maxsize=1)
-def usable_cache() -> float:
-    """Share of the last on-chip level that a model's tensors can hold."""
-    return float(table()["usable_cache"]["value"])
+@lru_cache(maxsize=2)
+def usable_cache(kind: str) -> float:
+    """Share of the last on-chip level that a model's tensors can hold: 'cached' by hardware or 'managed' by a
+    compiler."""
+    return float(table()["usable_cache"][kind]["value"])
 
 
 @lru_cache(maxsize=1)

@@ -65,8 +65,8 @@ class Execution(msgspec.Struct, frozen=True):
 def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: str) -> Execution:
     """Run the demand on the device. `execution` is 'eager' or 'compiled' (the host
     dispatches every kernel) or 'fused' (one program)."""
-    if execution != "eager":
-        layout = "channels_last"  # compilers choose the layout of convolutions themselves
+    if execution != "eager":  # compilers choose the layout of convolutions themselves
+        layout = "channels_last" if execution == "compiled" else "blocked"
     mapping = MAPPINGS[device.architecture](demand, device, plan, layout)
     if demand.link_s is not None:  # data from another device arrives no faster than its link delivers
         mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
@@ -99,7 +99,7 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
         unthrottled,
         busy,
         overhead_s,
-        np.maximum(ends[1:], dynamic / (device.power_limit_w - static_w)),
+        np.maximum(ends[1:], dynamic * _price_ends(prices, counts)[:, None] / (device.power_limit_w - static_w)),
         compute_s,
         memory_s,
         _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, float(floor[0, 0])),
@@ -109,6 +109,17 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
         dynamic_j + static_w * latency,
         counts,
     )
+
+
+def _price_ends(prices: Coefficients, counts: Floats) -> Floats:
+    """Dynamic energy at the low and high ends of its prices over the nominal, (2,): groups are independent."""
+    total = counts.sum(axis=1)
+    nominal = float(prices.value @ total) or 1.0
+    down, up = (
+        np.sqrt(np.square(np.bincount(prices.group, total * spread)).sum())
+        for spread in (prices.value - prices.low, prices.high - prices.value)
+    )
+    return np.array([max(1.0 - down / nominal, 0.0), 1.0 + up / nominal])
 
 
 def _priced(price: Floats, counts: Floats) -> Floats:
@@ -138,11 +149,12 @@ def _overlapped(resources: Floats, exponent: float) -> Floats:
     """Seconds of each kernel, (3, k): the busiest compute unit and the slowest memory level, overlapped.
 
     Overlap is never perfect near the ridge, where both are busy: a norm of the two with a high exponent, which is
-    their maximum far from it and never less.
+    their maximum where one is below half of the other, and never less.
     """
     compute, memory = resources[:, :2].max(axis=1), resources[:, 2:].max(axis=1)
     larger, smaller = np.maximum(compute, memory), np.minimum(compute, memory)
-    ratio = smaller / np.where(larger > 0, larger, 1.0)
+    # Below half of the larger the smaller is hidden altogether.
+    ratio = np.maximum(2.0 * smaller / np.where(larger > 0, larger, 1.0) - 1.0, 0.0)
     combined: Floats = larger * (1.0 + ratio**exponent) ** (1.0 / exponent)
     return combined
 

@@ -59,16 +59,16 @@ FIELDS: dict[str, Field] = {
         _derive(
             "clocked_idle_w",
             "W",
-            "tdp_w",
-            {"cpu": 0.20, "gpu": 0.17, "tpu": 0.45, "kpu": 0.08},
+            "sustained_w",
+            {"cpu": 0.20, "gpu": 0.18, "tpu": 0.45, "kpu": 0.08},
             "drawn while a program holds the device at working clocks, whatever it computes; at least idle_w: "
             "on GPUs an open context adds 26-66 W to bare idle (arXiv 2605.23918)",
         ),
         _derive(
             "active_w",
             "W",
-            "tdp_w",
-            {"cpu": 0.68, "gpu": 0.45, "tpu": 0.05, "kpu": 0.06},
+            "sustained_w",
+            {"cpu": 0.68, "gpu": 0.48, "tpu": 0.05, "kpu": 0.06},
             "clock tree, schedulers and uncore of a busy device beyond idle: spinning or spin-waiting devices "
             "draw about this share of TDP before any arithmetic",
         ),
@@ -76,7 +76,7 @@ FIELDS: dict[str, Field] = {
             "dispatch_s",
             "s",
             "",
-            {"cpu": 6e-6, "gpu": 15e-6, "tpu": 15e-6, "kpu": 15e-6},
+            {"cpu": 6e-6, "gpu": 17e-6, "tpu": 17e-6, "kpu": 17e-6},
             "host time to issue one operator from a framework in eager mode",
         ),
         _derive(

@@ -89,29 +89,38 @@ class Mapping(msgspec.Struct, frozen=True):
 def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:
     """Bytes that reach memory, given what the last on-chip level can hold.
 
-    A transfer hits as far as its data and all that was touched since still fit (LRU); a contraction whose
-    operands both exceed half the level reads the cheaper one again per panel of the other. `reorder` is how many
-    more times a convolution's weights and activations pass because software rearranges them around it.
+    A transfer hits as far as its data and all that was touched since still fit (LRU); a contraction whose operands
+    do not fit together reads some again. `reorder` is how many more times a convolution's weights and activations
+    pass the last level because software rearranges them around it; memory sees of that what the level cannot hold.
     """
-    capacity = device.last_level_bytes * usable_cache()
+    managed = device.architecture in ("tpu", "kpu")
+    capacity = device.last_level_bytes * usable_cache("managed" if managed else "cached")
     size = demand.transfer_bytes
     room, distance = np.full(demand.n, capacity), demand.transfer_distance
-    if device.architecture in ("tpu", "kpu"):
+    if managed:
         room, distance = _pinned(demand, capacity)
     missed = np.maximum(size - np.maximum(room[demand.transfer_op] - distance, 0.0), 0.0)
     reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
     chip_reads, chip_writes = demand.per_op(size, READ) + demand.per_op(size, READ_WEIGHT), demand.per_op(size, WRITE)
     again = reread(demand, chip_reads, room)
+    passing = np.zeros(demand.n)
     if any(reorder):
-        conv = demand.op_class == OpClass.CONV
-        again = again + np.where(conv, weights * reorder[0] + (reads + writes) * reorder[1], 0.0)
-    return Traffic(reads + weights + again, writes, chip_reads + again, chip_writes, weights)
+        passing = _rearranged(demand, reorder)
+        again = again + np.where(passing > 0, np.maximum(passing - capacity * max(reorder), 0.0), 0.0)
+    return Traffic(reads + weights + again, writes, chip_reads + np.maximum(again, passing), chip_writes, weights)
+
+
+def _rearranged(demand: Demand, reorder: tuple[float, float]) -> Floats:
+    """Bytes of convolutions that pass the last level once more for each rearrangement, shape (n,)."""
+    weights = demand.per_op(demand.transfer_bytes, READ_WEIGHT)
+    activations = demand.per_op(demand.transfer_bytes, READ) + demand.per_op(demand.transfer_bytes, WRITE)
+    return np.where(demand.op_class == OpClass.CONV, weights * reorder[0] + activations * reorder[1], 0.0)
 
 
 def _pinned(demand: Demand, capacity: float) -> tuple[Floats, Floats]:
-    """A compiler that manages the scratchpad keeps all weights of a model in it between inferences where half of it
-    holds them; what is left is for activations. Returns the capacity (n,) and the distances as they then are."""
-    held = np.where(demand.weight_bytes > capacity / 2.0, 0.0, demand.weight_bytes)
+    """A compiler that manages the scratchpad keeps all weights of a model in it between inferences where they leave
+    a quarter of it for activations. Returns the capacity left (n,) and the distances as they then are."""
+    held = np.where(demand.weight_bytes > capacity * assumed("common", "pinned_share"), 0.0, demand.weight_bytes)
     kept = held[demand.transfer_op]
     pinned = (demand.transfer_role == READ_WEIGHT) & (kept > 0)
     return capacity - held, np.where(pinned, -kept, demand.transfer_distance)

@@ -36,8 +36,9 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Ma
     else:
         matrix = vector
     on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & (matrix.seconds < vector.seconds)
-    # oneDNN computes in blocked layouts: weights are rearranged on every call, plain NCHW activations as well.
-    passes = reorder_passes()
+    # oneDNN computes in blocked layouts: frameworks rearrange weights on every call, plain NCHW activations as well;
+    # a runtime that owns the whole graph packs them once.
+    passes = reorder_passes() if layout != "blocked" else 0.0
     flow = traffic(demand, device, (passes, passes if layout == "nchw" else 0.0))
     return assemble(demand, device, plan, layout, flow, matrix, vector, on_matrix, _counts)
 

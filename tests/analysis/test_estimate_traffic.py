@@ -9,18 +9,21 @@ import pytest
 from analysis.estimate import Estimate
 from hardware.demand import READ_WEIGHT
 from hardware.efficiency import reorder_passes, usable_cache
+from hardware.mapping.common import assumed
 
 # conv2d: x (64, 56, 56) -> conv -> bn -> relu, all of one size; 36,864 weights, 4 x 64 of the normalisation.
 ACTIVATION, FILTER, NORM = 64 * 56 * 56, 64 * 64 * 9, 4 * 64
 
 
 def capacity(result: Estimate) -> float:
-    return result.device.last_level_bytes * usable_cache()
+    kind = "managed" if result.device.architecture in ("tpu", "kpu") else "cached"
+    return result.device.last_level_bytes * usable_cache(kind)
 
 
 def room(result: Estimate, weights: float) -> float:
     """What is left for activations: a compiler that manages the scratchpad keeps small weights in it for good."""
-    pinned = result.device.architecture in ("tpu", "kpu") and weights <= capacity(result) / 2
+    most = capacity(result) * assumed("common", "pinned_share")
+    pinned = result.device.architecture in ("tpu", "kpu") and weights <= most
     return capacity(result) - (weights if pinned else 0.0)
 
 
