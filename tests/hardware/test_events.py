@@ -10,7 +10,8 @@ import pytest
 from analysis.estimate import Estimate, estimate
 from analysis.scenario import Scenario
 from analysis.workload import store
-from hardware.coefficients import coefficients, table
+from hardware.coefficients import coefficients
+from hardware.coefficients import table as constants
 from hardware.device import CLASSES, load, load_all
 from hardware.events import EVENTS, INDEX
 from hardware.plan import plan
@@ -23,19 +24,19 @@ DEVICES = [device.id for device in load_all()[0]]
 
 @pytest.mark.parametrize("architecture", MINIMA)
 def test_taxonomy_is_complete(architecture: str) -> None:
-    events_of = EVENTS[architecture]
+    table = EVENTS[architecture]
     events, categories = MINIMA[architecture]
-    assert len(events_of) >= events
-    assert len({event.category for event in events_of}) >= categories
-    labels = [f"{event.category}.{event.name}" for event in events_of]
+    assert len(table) >= events
+    assert len({event.category for event in table}) >= categories
+    labels = [f"{event.category}.{event.name}" for event in table]
     assert len(set(labels)) == len(labels)
     assert INDEX[architecture] == {label: i for i, label in enumerate(labels)}
-    assert {event.component for event in events_of} == {"compute", "memory", "static"}
-    assert any(event.is_overhead for event in events_of)
-    names = {event.name for event in events_of}
+    assert {event.component for event in table} == {"compute", "memory", "static"}
+    assert any(event.is_overhead for event in table)
+    names = {event.name for event in table}
     assert {"dram_read", "dram_write"} <= names, "reads and writes apart"
-    assert [event.component for event in events_of[-2:]] == ["static", "static"]
-    assert all(event.component != "static" for event in events_of[:-2])
+    assert [event.component for event in table[-2:]] == ["static", "static"]
+    assert all(event.component != "static" for event in table[:-2])
 
 
 def test_reads_and_writes_are_apart() -> None:
@@ -73,7 +74,7 @@ def test_no_event_is_paid_twice(architecture: str) -> None:
     results = cases(architecture)[::4] + cases(architecture)[1::4]
     counts = np.concatenate([result.run.counts for result in results], axis=1)
     rows = results[0].run.prices.rows
-    events_of = EVENTS[architecture]
+    table = EVENTS[architecture]
     twins = {("token_injection", "token_extraction")}
     for i in range(len(table) - 2):
         for j in range(i + 1, len(table) - 2):
@@ -129,7 +130,7 @@ def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
     full = prices.value[cycle] * stated["units"].value * stated["clock_hz"].value
     # Clocks alone never exhaust the limit: work has to fit below it in every mode.
     above_rest = device.power_limit_w - prices.value[-2:].sum()
-    assert full == pytest.approx(min(device.active_w, table()["clock_share"]["value"] * above_rest))
+    assert full == pytest.approx(min(device.active_w, constants()["clock_share"]["value"] * above_rest))
     assert full < above_rest
 
 
