@@ -63,7 +63,7 @@ def envelope(state: State, body: msgspec.Struct, on_device: bool = True) -> dict
         "model": engine.workload(state).name,
         "batch": state.batch,
         "precision": state.precision,
-        "image_size": state.image_size,
+        "image_size": engine.workload(state).image_size,
     }
     if on_device:
         result = engine.result(state)
