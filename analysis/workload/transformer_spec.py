@@ -12,7 +12,7 @@ import msgspec
 
 from . import transformer_presets as presets
 from .errors import ModelSpecError
-from .transformer_config import CHOICES, DEFAULTS, PHASES, Config, Run
+from .transformer_config import CHOICES, DEFAULTS, PHASES, Config, Run, macs, size
 
 GENERIC = ("decoder", "encoder")
 HUB = "hf:"
@@ -170,3 +170,29 @@ def _unknown(head: str, key: str, config: Config) -> str:
     near = difflib.get_close_matches(key, known, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(known)}"
     return f"{head[:60]} has no parameter {key[:40]!r}; {hint}"
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A transformer in a list of models: its size, and one step at the default lengths and batch 1."""
+
+    name: str
+    family: str
+    parameters: int
+    macs: float
+    input: dict[str, int]
+    source: str
+
+
+def listed(name: str) -> Listed:
+    request = parse(name)
+    lengths = {"sequence": request.run.sequence}
+    if not request.config.encoder:
+        lengths["kv"] = request.run.kv
+    return Listed(
+        name,
+        "encoder" if request.config.encoder else "language",
+        size(request.config).parameters,
+        float(macs(request.config, request.run)),
+        lengths,
+        presets.preset(name).source if name not in GENERIC else "a configuration of your own",
+    )
