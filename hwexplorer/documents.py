@@ -12,7 +12,7 @@ from analysis.tree import find as find_node
 from analysis.tree import node as tree_node
 from analysis.tree import operator_node, subgraph_node
 from analysis.tree import tree as tree_figures
-from analysis.workload import zoo
+from analysis.workload import transformer_spec, zoo
 from hardware import device as catalogue
 from hwexplorer import engine
 from hwexplorer.state import State
@@ -65,7 +65,8 @@ def models(_state: State) -> Any:
         }
         for info in zoo.table().values()
     ]
-    return {"schema": SCHEMA, "models": rows + blocks}
+    transformers = [msgspec.to_builtins(transformer_spec.listed(name)) for name in transformer_spec.names()]
+    return {"schema": SCHEMA, "models": rows + transformers + blocks}
 
 
 def devices(_state: State) -> Any:

@@ -66,7 +66,10 @@ def model(arguments: argparse.Namespace) -> str:
 
 
 def _of_state(arguments: argparse.Namespace) -> str:
-    """A state string is read by its own parser; here only whether its model may run."""
+    """A state string is read by its own parser; here only whether its model may run. `hf:` and a folder is none:
+    the slashes are the folder's."""
+    if arguments.model.startswith("hf:") and not any(mark in arguments.model for mark in "@?%"):
+        return str(arguments.model)
     if arguments.run_code:
         from hwexplorer.state import parse
 

@@ -1,8 +1,8 @@
-"""The models one can open: torchvision's and the building blocks, with their published figures."""
+"""The models one can open: torchvision's, transformers and the building blocks, with their published figures."""
 
 from __future__ import annotations
 
-from analysis.workload import zoo
+from analysis.workload import transformer_spec, zoo
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Row, Table
 
@@ -28,7 +28,15 @@ def _all() -> tuple[Row, ...]:
         Row(name, (name, "block", None, None, ", ".join(f"{k}={v}" for k, v in parameters.items()), ""), kind="block")
         for name, parameters in zoo.BLOCKS.items()
     )
-    return (*(_row(info) for info in zoo.table().values()), *blocks)
+    written = tuple(_transformer(name) for name in transformer_spec.names())
+    return (*(_row(info) for info in zoo.table().values()), *written, *blocks)
+
+
+def _transformer(name: str) -> Row:
+    """One step at its default lengths."""
+    listed = transformer_spec.listed(name)
+    lengths = ", ".join(f"{key}={value}" for key, value in listed.input.items())
+    return Row(name, (name, listed.family, listed.parameters, listed.macs, lengths, ""), kind=listed.family)
 
 
 def _row(info: zoo.ModelInfo) -> Row:
