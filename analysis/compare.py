@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.estimate import Estimate, estimate
-from analysis.scenario import Scenario
+from analysis.scenario import MAX_BATCH, Scenario
 from analysis.workload.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -15,6 +15,8 @@ from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 
 SCHEMA = "hwexplorer/1"
+LOW_UTILIZATION = 0.3  # below this, a reader wants to know what would fill the device
+CURES = (4, 16, 64, 256)  # times the batch
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -34,6 +36,7 @@ class Row(msgspec.Struct, frozen=True):
     peak_memory_bytes: float
     weight_bytes: float
     activation_bytes: float
+    workspace_bytes: float
     fits: bool
     utilization: float
     average_power_w: float
@@ -118,7 +121,8 @@ def row(result: Estimate, reference: Estimate) -> Row:
         result.latency_s, result.latency_band_s, result.latency_s / batch,
         result.energy_j, result.energy_band_j, result.energy_j / batch,
         result.edp_js, result.throughput_per_s,
-        result.memory.peak_bytes, result.memory.weight_bytes, result.memory.activation_peak_bytes, result.fits,
+        result.memory.peak_bytes, result.memory.weight_bytes, result.memory.activation_peak_bytes,
+        result.memory.workspace_peak_bytes, result.fits,
         result.utilization, result.average_power_w, device.power_limit_w, device.tdp_w,
         result.bound, bound_s, result.execution, result.precision_run, result.marks, compute, memory, static,
         {
@@ -186,9 +190,14 @@ def _about(result: Estimate) -> list[str]:
     name = result.device.name
     if result.bound == "launch":
         busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
+        lines.append(f"{name} is launch bound: {result.demand.n_kernels} kernels keep it busy {busy:.0%} of the time")
+    found = cure(result)
+    if found is not None:
+        each = result.energy_j / result.scenario.batch
         lines.append(
-            f"{name} is launch bound: {result.demand.n_kernels} kernels keep it busy {busy:.0%} of the time; "
-            "a larger batch or fused execution fills it"
+            f"{name} reaches {result.utilization:.1%} of its peak: batch {found.scenario.batch} makes it "
+            f"{found.utilization:.0%}, {each / (found.energy_j / found.scenario.batch):.1f}x less energy per inference "
+            f"and {found.throughput_per_s / (result.throughput_per_s or 1.0):.1f}x the throughput"
         )
     if static > 0.5:
         lines.append(
@@ -200,13 +209,54 @@ def _about(result: Estimate) -> list[str]:
     return lines
 
 
+def cure(result: Estimate) -> Estimate | None:
+    """Where little of the peak is used, the run at the batch that helps: the smallest of 4 to 256 times as many
+    inputs that gains half of the utilisation that any of them does. Found by running them; None where none helps."""
+    if result.utilization >= LOW_UTILIZATION:
+        return None
+    if "_cure" not in result.__dict__:
+        result.__dict__["_cure"] = _cure(result)
+    found: Estimate | None = result.__dict__["_cure"]
+    return found
+
+
+def _cure(result: Estimate) -> Estimate | None:
+    larger = []
+    for factor in CURES:
+        batch = result.scenario.batch * factor
+        if batch > MAX_BATCH:
+            break
+        tried = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, batch=batch))
+        if not tried.fits:
+            break
+        larger.append(tried)
+    best = max((tried.utilization for tried in larger), default=0.0)
+    enough = (result.utilization + best) / 2
+    if best < 1.5 * result.utilization:
+        return None
+    return next(tried for tried in larger if tried.utilization >= enough)
+
+
 def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[str, ...]:
     """Commands that follow up on what was found."""
     model = results[0].workload.name
     flags = "" if scenario.batch == 1 else f" --batch {scenario.batch}"
-    flags += "" if scenario.precision == "fp32" else f" --precision {scenario.precision}"
+    flags += flags_without_batch(scenario)
     best = recommendations(results)["balance"] or results[0].device.key
     steps = [f"hwexplorer tree {model} --on {best}{flags}", f"hwexplorer events {model} --on {best}{flags}"]
-    if any(result.bound == "launch" for result in results):
-        steps.append(f"hwexplorer compare {model} --batch {min(scenario.batch * 8, 4096)}")
+    on = ",".join(result.device.key for result in results)
+    cures = [found.scenario.batch for found in map(cure, results) if found is not None]
+    if cures:
+        steps.append(f"hwexplorer compare {model} --on {on} --batch {max(cures)}" + flags_without_batch(scenario))
+    if len(results) > 1:
+        worst, least = max(results, key=lambda r: r.edp_js), min(results, key=lambda r: r.edp_js)
+        steps.append(f"hwexplorer explain {model} {worst.device.key} {least.device.key}{flags}")
+    steps.append(f"hwexplorer advise {model} --on {best}{flags}")
     return tuple(steps)
+
+
+def flags_without_batch(scenario: Scenario) -> str:
+    """The scenario as options of the command line, its batch left out."""
+    default = Scenario()
+    pairs = [(name, getattr(scenario, name)) for name in ("precision", "execution", "layout")]
+    return "".join(f" --{name} {value}" for name, value in pairs if value != getattr(default, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hwexplorer.commands import common
+from hwexplorer.commands import common, own
 
 METRICS = ("energy", "latency", "memory", "edp")
 
@@ -15,6 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("b", metavar="B", help="another")
     parser.add_argument("--metric", choices=METRICS, default="edp", metavar="M", help=f"{', '.join(METRICS)}")
     common.scenario_options(parser)
+    own.options(parser)
     common.output_options(parser)
     parser.set_defaults(on=None, several=True, baseline=None, node=None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from hardware.errors import RequestError
-from hwexplorer.commands import common
+from hwexplorer.commands import common, own
 
 ORDERS = ("energy", "latency", "throughput", "accuracy", "edp")
 
@@ -15,6 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--family", default="classification", metavar="F", help="family without models named")
     parser.add_argument("--sort", choices=ORDERS, default="energy", metavar="BY", help=f"{', '.join(ORDERS)}")
     common.scenario_options(parser)
+    own.options(parser)
     parser.add_argument("--on", metavar="DEV", help="a device (default: the GPU)")
     parser.set_defaults(several=False, baseline=None, node=None)
     common.output_options(parser)

@@ -8,6 +8,7 @@ from analysis.compare import insights as find_insights
 from analysis.compare import recommendations as find_recommendations
 from analysis.estimate import Estimate
 from hardware.device import Device
+from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.format import delta
@@ -40,6 +41,9 @@ DETAILED = (
     Column("limit", "Limit", "W", keep=4),
     Column("tdp", "TDP", "W", keep=5),
     Column("kernels", "Kernels", "count", keep=5),
+    Column("bounds", "Bounds", role="text", keep=5, help="kernels by what bounds them"),
+    Column("latency_ratio", "Latency ratio", "x", keep=3, help="to the baseline"),
+    Column("energy_ratio", "Energy ratio", "x", keep=3, help="to the baseline"),
 )
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="EDP against the pinned state")
 FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
@@ -133,7 +137,7 @@ def _cells(result: Estimate, reference: Estimate, level: str, against: float) ->
         band(result.latency_band_s, result.latency_s),
         band(result.energy_band_j, result.energy_j),
     )
-    detailed: tuple[float, ...] = ()
+    detailed: tuple[str | float, ...] = ()
     if level == "detailed":
         detailed = (
             *(float(part.sum()) for part in result.component_energy_j),
@@ -142,8 +146,17 @@ def _cells(result: Estimate, reference: Estimate, level: str, against: float) ->
             result.device.power_limit_w,
             result.device.tdp_w,
             result.demand.n_kernels,
+            bounds(result),
+            result.latency_s / (reference.latency_s or 1.0),
+            result.energy_j / (reference.energy_j or 1.0),
         )
     return (*summary, *detailed, *((result.edp_js / against - 1.0,) if against else ()))
+
+
+def bounds(result: Estimate) -> str:
+    """Kernels by what bounds them: `12 C, 51 L`."""
+    counts = [(int((result.run.bound == i).sum()), FLAGS[name]) for i, name in enumerate(BOUNDS)]
+    return ", ".join(f"{count} {letter}" for count, letter in counts if count)
 
 
 def band(ends: tuple[float, float], nominal: float) -> str:

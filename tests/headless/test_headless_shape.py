@@ -18,7 +18,7 @@ CSV_HEADERS = {
     " memory_bytes bound precision band energy_band",
     ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_j edp_js ratio throughput_per_s"
     " power_w utilization memory_bytes bound precision band energy_band compute_j memory_energy_j static_j"
-    " weights_bytes activations_bytes limit_w tdp_w kernels",
+    " weights_bytes activations_bytes limit_w tdp_w kernels bounds latency_ratio energy_ratio",
     ("tree", "resnet18"): "key depth name bar share latency_s energy_j bound cumulative kind modifier fused utilization"
     " macs bytes_bytes benefit_js",
     ("events", "resnet18"): "key depth event bar fraction energy_j count unit each_j band source",
