@@ -99,7 +99,10 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")
     if workload.parallel is not None:
         speed = workload.parallel.link_bytes_per_s / 1e9
-        marks = (*marks, f"one of {workload.parallel.degree} devices; links of {speed:g} GB/s, their energy not counted")
+        marks = (
+            *marks,
+            f"one of {workload.parallel.degree} devices; links of {speed:g} GB/s, their energy not counted",
+        )
     rules = workload.operators.has_rule
     bound_s = np.bincount(run.bound, run.kernel_s, minlength=len(BOUNDS))
     return Estimate(
@@ -146,7 +149,10 @@ def mostly_convolution(asked: Demand) -> bool | None:
 
 def _relevant_marks(runs: Plan, asked: Demand) -> tuple[str, ...]:
     """Marks of the plan that this model meets: one without contractions multiplies nothing in another format."""
-    return runs.marks if asked.macs.any() or runs.stored != runs.requested else ()
+    marks = runs.marks if asked.macs.any() or runs.stored != runs.requested else ()
+    if runs.vector_mac != runs.stored and (asked.op_class == OpClass.DEPTHWISE).any():
+        marks = (*marks, f"depthwise convolutions run as {runs.vector_mac}: no reduction for the matrix unit")
+    return marks
 
 
 def _energy_band(run: Execution, latency: float, energy: float) -> tuple[float, float]:

@@ -100,8 +100,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @property
     def software_class(self) -> str:
         """Whose fitted efficiencies apply: the architecture's, or those of GPUs that share the host's LPDDR."""
-        shared = self.architecture == "gpu" and self.memory_technology.startswith("LPDDR")
-        return "gpu_integrated" if shared else self.architecture
+        return _software_class(self.architecture, self.memory_technology)
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:
@@ -217,8 +216,17 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def _derived(field: Field, facts: dict[str, Fact], architecture: str) -> Fact:
-    factor = field.factor if isinstance(field.factor, float) else field.factor[architecture]
+def _software_class(architecture: str, memory_technology: str) -> str:
+    shared = architecture == "gpu" and memory_technology.startswith("LPDDR")
+    return "gpu_integrated" if shared else architecture
+
+
+def _derived(field: Field, facts: dict[str, Fact], spec: DeviceFile) -> Fact:
+    if isinstance(field.factor, float):
+        factor = field.factor
+    else:
+        kind = _software_class(spec.architecture, spec.memory_technology)
+        factor = field.factor.get(kind, field.factor[spec.architecture])
     if not field.base:
         return Fact(factor, field.unit, f"rule: {field.why}", "assumed")
     if field.base == "sustained_w":  # the TDP, or the limit of a mode below it
@@ -240,7 +248,7 @@ def _complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str
         elif field.required:
             if not field.why:
                 raise _fail(path, f"facts.{name} is missing ({field.unit})")
-            facts[name] = _derived(field, facts, spec.architecture)
+            facts[name] = _derived(field, facts, spec)
     return facts
 
 

@@ -13,7 +13,7 @@ _ALL = frozenset(ARCHITECTURES)
 
 
 class Field(msgspec.Struct, frozen=True):
-    """`rule` is a product: a factor times another field (or 1): 'tdp_w * 0.12'. `why` justifies it."""
+    """A rule is a product: a factor times another field (or 1): 'tdp_w * 0.12'. `why` justifies it."""
 
     name: str
     unit: str
@@ -60,7 +60,7 @@ FIELDS: dict[str, Field] = {
             "clocked_idle_w",
             "W",
             "sustained_w",
-            {"cpu": 0.20, "gpu": 0.18, "tpu": 0.45, "kpu": 0.08},
+            {"cpu": 0.20, "gpu": 0.18, "gpu_integrated": 0.14, "tpu": 0.45, "kpu": 0.08},
             "drawn while a program holds the device at working clocks, whatever it computes; at least idle_w: "
             "on GPUs an open context adds 26-66 W to bare idle (arXiv 2605.23918)",
         ),
@@ -68,7 +68,7 @@ FIELDS: dict[str, Field] = {
             "active_w",
             "W",
             "sustained_w",
-            {"cpu": 0.68, "gpu": 0.48, "tpu": 0.05, "kpu": 0.06},
+            {"cpu": 0.68, "gpu": 0.51, "gpu_integrated": 0.25, "tpu": 0.05, "kpu": 0.06},
             "clock tree, schedulers and uncore of a busy device beyond idle: spinning or spin-waiting devices "
             "draw about this share of TDP before any arithmetic",
         ),
