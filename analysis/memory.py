@@ -70,6 +70,17 @@ def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, element_b
     return size
 
 
+def cache_bytes(workload: Workload, batch: int, element_bytes: float) -> float:
+    """The key-value cache after the step: what was there and what it adds. Part of the activations held."""
+    tensors = workload.tensors
+    appended = {i for i, target in enumerate(workload.operators.target) if "cache_append" in target}
+    which = [
+        role == INPUT and name.endswith(("k_cache", "v_cache")) or producer in appended
+        for name, role, producer in zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
+    ]
+    return float((tensors.numel[which] @ workload.at(batch=batch)).sum() * element_bytes)
+
+
 def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
     """What is held while each kernel runs, shape (k,)."""
     n = max(n_kernels, 1)

@@ -66,7 +66,8 @@ def models(_state: State) -> Any:
         for info in zoo.table().values()
     ]
     transformers = [msgspec.to_builtins(transformer_spec.listed(name)) for name in transformer_spec.names()]
-    return {"schema": SCHEMA, "models": rows + transformers + blocks}
+    named = sorted(rows + transformers, key=lambda row: str(row["name"]))
+    return {"schema": SCHEMA, "models": named + blocks}
 
 
 def devices(_state: State) -> Any:
@@ -108,6 +109,7 @@ def _scenario(state: State) -> dict[str, Any]:
         "execution": state.execution,
         "layout": state.layout,
         "image_size": engine.workload(state).image_size,
+        **engine.workload(state).defaults,
     }
 
 

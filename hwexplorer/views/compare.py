@@ -104,9 +104,10 @@ def title(state: State) -> str:
 
 
 def words(state: State) -> str:
-    """The scenario in words: `batch 8, fp16, auto`."""
+    """The scenario in words: `batch 8, fp16, auto`; of a language model with its lengths."""
+    lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
-    return f"batch {state.batch}, {state.precision}, {state.execution}{layout}"
+    return f"batch {state.batch}{lengths}, {state.precision}, {state.execution}{layout}"
 
 
 def place(state: State) -> str:

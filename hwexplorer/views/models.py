@@ -28,8 +28,8 @@ def _all() -> tuple[Row, ...]:
         Row(name, (name, "block", None, None, ", ".join(f"{k}={v}" for k, v in parameters.items()), ""), kind="block")
         for name, parameters in zoo.BLOCKS.items()
     )
-    written = tuple(_transformer(name) for name in transformer_spec.names())
-    return (*(_row(info) for info in zoo.table().values()), *written, *blocks)
+    named = [_row(info) for info in zoo.table().values()] + [_transformer(n) for n in transformer_spec.names()]
+    return (*sorted(named, key=lambda row: row.key), *blocks)
 
 
 def _transformer(name: str) -> Row:
