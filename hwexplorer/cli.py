@@ -40,6 +40,7 @@ VERBS: dict[str, str] = {
     "advise": "what to change, each suggestion run with the change",
     "check": "rules that must hold, for CI: exit 1 where one is broken",
     "cost": "money and carbon per million inferences, break-even of two devices",
+    "report": "everything about one model on one device: text, Markdown, or a page to open offline",
     "models": "the models that can be opened",
     "devices": "the device catalogue",
     "device": "one device with the source of every fact",

@@ -18,6 +18,7 @@ from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import compare as compare_view
+from hwexplorer.views import decisions
 from hwexplorer.views import events as events_view
 from hwexplorer.views import plot as plot_view
 from hwexplorer.views import reports
@@ -122,4 +123,5 @@ DOCUMENTS: dict[str, Callable[[State], Any]] = {
     "why": lambda state: view(state, "why"),
     "plot": lambda state: view(state, "plot"),
     **reports.documents(),
+    **decisions.documents(),
 }

@@ -173,13 +173,17 @@ def _plot(view: Plot) -> str:
 
 def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
     colour = _COLOURS[index % len(_COLOURS)]
-    points = [(a, b) for a, b in zip(series.x, series.y, strict=True) if math.isfinite(a) and math.isfinite(b)]
+    named = series.labels or series.keys or (series.name,) * len(series.x)
+    points = [
+        (a, b, label)
+        for a, b, label in zip(series.x, series.y, named, strict=True)
+        if math.isfinite(a) and math.isfinite(b)
+    ]
     if series.line:
-        path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b in points)
+        path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b, _ in points)
         return f'<polyline class="roof" points="{path}"><title>{_text(series.name)}</title></polyline>'
-    labels = series.labels or series.keys or (series.name,) * len(series.x)
     return "".join(
         f'<circle cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="4" fill="{colour}" fill-opacity=".75"><title>'
         f"{_text(label)}: {_text(quantity(a, view.x_unit))}, {_text(quantity(b, view.y_unit))}</title></circle>"
-        for (a, b), label in zip(points, labels, strict=False)
+        for a, b, label in points
     )

@@ -12,7 +12,7 @@ from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.text import render as as_text
 from hwexplorer.state import State
-from hwexplorer.views import compare, devices, events, models, plot, reports, tree, why
+from hwexplorer.views import compare, decisions, devices, events, models, plot, reports, tree, why
 from hwexplorer.views.plain import Report, View
 
 VIEWS: dict[str, Callable[[State], View | Report]] = {
@@ -24,6 +24,7 @@ VIEWS: dict[str, Callable[[State], View | Report]] = {
     "why": why.why,
     "plot": plot.plot,
     **reports.views(),
+    **decisions.views(),
 }
 
 

@@ -1,0 +1,128 @@
+"""The report and HTML: complete, self-contained, escaped, and with the numbers of the other formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+from decisions import DEFAULTS, hwexplorer
+
+from hwexplorer.export.html import as_html
+from hwexplorer.export.render import VIEWS, plain
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Plot, Report, Row, Series, Table, Text
+
+VOID = {"meta", "br"}
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=1+1", "&amp;", "\x1b[31mred", "a\nb")
+
+
+class _Page(HTMLParser):
+    """Checks that tags balance, and gathers what a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.fetched += [f"{k}={v}" for k, v in attrs if k in ("src", "href", "action", "data") or k.startswith("on")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def _read(page: str) -> _Page:
+    reader = _Page()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def _check(page: str) -> _Page:
+    reader = _read(page)
+    assert reader.fetched == []
+    assert reader.tags.count("script") == 1
+    assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org)[^\s<\"]*\.(js|css|png|woff)", page)
+    assert "prefers-color-scheme" in page
+    return reader
+
+
+@pytest.mark.parametrize("on", DEFAULTS)
+def test_the_page_opens_offline(on: str) -> None:
+    done = hwexplorer("report", "resnet18", "--on", on, "--format", "html")
+    assert done.code == 0, done.err
+    reader = _check(done.out)
+    assert reader.tags.count("svg") >= 2
+    assert reader.tags.count("table") >= 10
+    assert "aria-sort" in done.out
+
+
+@pytest.mark.parametrize("form", ["text", "md", "csv"])
+def test_the_report_in_other_formats(form: str) -> None:
+    done = hwexplorer("report", "mobilenet_v2", "--on", "kpu", "--format", form)
+    assert done.code == 0, done.err
+    assert "features" in done.out
+    if form != "csv":
+        assert "latency and roofline" in done.out
+
+
+def test_the_documents_are_those_of_the_verbs() -> None:
+    words = ("resnet18", "--on", "gpu", "--format", "json")
+    whole = hwexplorer("report", *words).json()
+    assert whole["schema"] == "hwexplorer/1"
+    for verb in ("tree", "events", "energy", "memory", "edp", "roofline", "mapping", "concurrency"):
+        assert whole[verb] == hwexplorer(verb, *words).json(), verb
+    assert all(check["passed"] in (True, False) for check in whole["checks"])
+
+
+@pytest.mark.parametrize("name", sorted(VIEWS))
+def test_every_view_as_html(name: str) -> None:
+    built = VIEWS[name](State("resnet18"))
+    reader = _check(as_html(built))
+    tables = built.parts if isinstance(built, Report) else (built,)
+    rows = sum(len(part.rows) + 1 for part in tables if isinstance(part, Table))
+    assert reader.tags.count("tr") == rows
+
+
+def test_hostile_names_are_text() -> None:
+    columns = (Column("name", HOSTILE[0], role="text"), Column("bar", "Share", "%", role="bar"), Column("n", "N", "s"))
+    rows = tuple(Row(name, (name, 0.5, float("inf"))) for name in HOSTILE)
+    values = tuple(float(i + 1) for i in range(len(HOSTILE)))
+    view = Report(
+        "x", HOSTILE[0],
+        (
+            Table("t", HOSTILE[1], columns, rows, HOSTILE, HOSTILE),
+            Text("p", HOSTILE[0], ((HOSTILE[1], HOSTILE),)),
+            Plot("q", HOSTILE[0], HOSTILE[1], "y", "s", "J", (Series(HOSTILE[0], values, values, HOSTILE, HOSTILE),)),
+        ),
+        0,
+    )  # fmt: skip
+    page = as_html(view)
+    reader = _check(page)
+    assert "img" not in reader.tags
+    assert "\x1b" not in page
+    cells = list(csv.reader(io.StringIO(plain(view, "csv"))))
+    assert any(cell == "'=1+1" for row in cells for cell in row)
+    assert not any(cell.startswith("=") for row in cells for cell in row)
+
+
+def test_numbers_sort_by_value() -> None:
+    table = Table("t", "", (Column("n", "N", "s"),), (Row("a", (1e-3,)), Row("b", (2.0,)), Row("c", (None,))))
+    assert re.findall(r'data-v="([^"]*)"', as_html(table)) == ["0.001", "2.0", ""]
+
+
+def test_html_by_suffix(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    target = tmp_path / "report.html"
+    assert hwexplorer("compare", "resnet18", "-o", str(target)).code == 0
+    _check(target.read_text(encoding="utf-8"))
