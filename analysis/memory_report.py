@@ -11,7 +11,7 @@ import numpy as np
 from analysis import workspace
 from analysis.estimate import Estimate, estimate
 from analysis.kernel_rows import kernel_id
-from analysis.memory import allocation_bytes, lifetimes
+from analysis.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.recompute import Checkpointing, Recomputation, checkpointing, recompute_one
 from analysis.workload.workload import INPUT
 from hardware.demand import Demand
@@ -65,7 +65,8 @@ class Quantization(msgspec.Struct, frozen=True):
 
 class MemoryReport(msgspec.Struct, frozen=True):
     """`peak_bytes` = weights + activations + workspace at `peak_kernel`. `workspace_rule` says where the workspace
-    comes from, '' where no rule is known and none is counted."""
+    comes from, '' where no rule is known and none is counted. `cache_bytes` of the activations are the key-value
+    cache of a language model."""
 
     peak_bytes: float
     weight_bytes: float
@@ -83,6 +84,7 @@ class MemoryReport(msgspec.Struct, frozen=True):
     recomputation: Recomputation
     checkpointing: Checkpointing
     timeline: tuple[Moment, ...]
+    cache_bytes: float = 0.0
 
 
 def memory_report(result: Estimate) -> MemoryReport:
@@ -112,6 +114,7 @@ def memory_report(result: Estimate) -> MemoryReport:
         recompute_one(result),
         checkpointing(result),
         timeline,
+        cache_bytes(result.workload, result.scenario.batch, result.plan.element_bytes),
     )
 
 

@@ -70,6 +70,7 @@ def _summary(found: MemoryReport) -> Text:
         f"{quantity(found.activation_bytes, 'byte')} + workspace {quantity(found.workspace_bytes, 'byte')}, in "
         f"{found.peak_kernel}",
         f"{'fits' if found.fits else 'DOES NOT FIT'} in {quantity(found.device_bytes, 'byte')}",
+        *([f"{quantity(found.cache_bytes, 'byte')} of it key-value cache"] if found.cache_bytes else []),
         f"workspace: {rule}",
         f"reuse {found.reuse:.1f}x: {quantity(found.total_activation_bytes, 'byte')} of values pass through",
         f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations; checkpointed in {kept.segments} "
