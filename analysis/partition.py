@@ -56,7 +56,9 @@ def _group(workload: Workload) -> list[list[int]]:
             readers.setdefault(t, set()).add(i)
     outputs = set(np.flatnonzero(tensors.is_output).tolist())
 
+    macs = (ops.macs @ workload.at(**dict.fromkeys(workload.dims, 2))).tolist()
     groups: list[list[int]] = []
+    work: list[float] = []
     group_of: list[int] = []
     for i, kind in enumerate(ops.kind):
         target = -1
@@ -67,12 +69,15 @@ def _group(workload: Workload) -> list[list[int]]:
                     continue
                 group = groups[group_of[p]]
                 same_size = all(numel[o] == numel[t] for o in out_tensor[out_ptr[i] : out_ptr[i + 1]])
+                # Of two branches that meet, the one with more work takes the addition; the later where equal.
                 if group[-1] == p and same_size and _accepts(group, kind, ops.kind):
-                    target = max(target, group_of[p])
+                    target = max(target, group_of[p], key=lambda s: (work[s] if s >= 0 else -1.0, s))
         if target < 0:
             target = len(groups)
             groups.append([])
+            work.append(0.0)
         groups[target].append(i)
+        work[target] += macs[i]
         group_of.append(target)
     return groups
 
