@@ -41,6 +41,7 @@ VERBS: dict[str, str] = {
     "check": "rules that must hold, for CI: exit 1 where one is broken",
     "cost": "money and carbon per million inferences, break-even of two devices",
     "report": "everything about one model on one device: text, Markdown, or a page to open offline",
+    "capture": "capture a model, of your own or not: coverage, and a file to open elsewhere",
     "models": "the models that can be opened",
     "devices": "the device catalogue",
     "device": "one device with the source of every fact",

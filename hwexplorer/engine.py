@@ -62,6 +62,11 @@ def workload(state: State) -> Workload:
     return found
 
 
+def captured(state: State) -> Workload:
+    """The model of a state whatever the state's batch. Raises RequestError where it is not captured."""
+    return _workload(state.model, state.image_size)
+
+
 def _check_batch(model: Workload, batch: int) -> None:
     """A model that fixes its batch runs at that one only: figures at another would be made up."""
     fixed = targets.fixed_batch(model)

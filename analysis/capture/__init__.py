@@ -1,2 +1,33 @@
 """From a PyTorch module to a workload. The only package that imports torch; run it as a subprocess
-(`python -m analysis.capture`) from anything that must stay light."""
+(`python -m analysis.capture`) from anything that must stay light.
+
+The package can be called: `analysis.capture(model, example_inputs)` captures a module at hand.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .shown import Captured
+
+
+class _Capture(ModuleType):
+    def __call__(self, model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured:
+        """The workload of a torch module and its example inputs: a tensor, or several in a tuple or list.
+
+        `batch_dim` is the dimension of the inputs that becomes the batch; None keeps all sizes as they are. The
+        result shows itself in a notebook and goes wherever a Workload goes. Raises a `CaptureError` that says
+        in one line what cannot be captured and where.
+        """
+        from .shown import shown
+        from .user import capture_module
+
+        given: Sequence[Any] = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+        return shown(capture_module(model, given, batch_dim, name or type(model).__name__))
+
+
+sys.modules[__name__].__class__ = _Capture

@@ -76,6 +76,10 @@ def reason(error: BaseException) -> str:
     text = lines[0] if lines else ""
     if text.startswith("Constraints violated") or "Not all values of" in str(root):
         text = next((line.removeprefix("- ") for line in lines if line.startswith("- ")), text)
+    if match := re.search(r"specialized it to be a constant \((\d+)\)", text):
+        return f"its code works for {match[1]} only"
+    if match := re.search(r"satisfy the generated guard (.*?)\.?$", text):
+        return f"its code requires {match[1][:_DETAIL]}"
     text = re.sub(r" ?For more information.*", "", text)
     name = type(root).__name__
     return f"{name}: {text[:_DETAIL]}" if text else name

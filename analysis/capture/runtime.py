@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -77,11 +78,14 @@ def export_settings() -> Iterator[None]:
     """Inference, no warnings, and attention as separate operators rather than one fused fast path."""
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    silenced = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # torch logs whole graphs before it raises what we report in a line
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        logging.disable(silenced)
         torch.backends.mha.set_fastpath_enabled(fast_path)
 
 

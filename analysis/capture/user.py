@@ -6,9 +6,10 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import io
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,12 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
 def capture_module(module: Any, inputs: Sequence[Any], batch_dim: int | None, name: str) -> Workload:
     """The workload of a module at hand, whose weights stay as they are."""
     was_training = module.training
+    quiet = io.StringIO()
     try:
-        graph = _capture(lambda: (module, tuple(inputs)), (), batch_dim, lambda phase, fraction: None, ways=("real",))
+        with redirect_stdout(quiet), redirect_stderr(quiet):  # torch prints graphs before it raises
+            graph = _capture(
+                lambda: (module, tuple(inputs)), (), batch_dim, lambda phase, fraction: None, ways=("real",)
+            )
     finally:
         module.train(was_training)
     return lower(replace(graph, versions={"torch": graph.versions["torch"]}), name, "custom", "python")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import re
 import tempfile
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 ProgressCallback = Callable[[str, float], None]
 
 _SHIPPED = Path(__file__).with_name("captures")
-_SUFFIX = ".msgpack.gz"
+_SUFFIX = targets.STORED
+_MAX_BYTES = 1 << 30
 # Part of the cache key: raise it when lowering or a cost rule changes.
 RULES = 1
 
@@ -113,9 +115,9 @@ def keep(spec: str, image_size: int | None, workload: Workload) -> bool:
     """Store a workload in the user's cache; False where that is not possible."""
     target = _target(spec, image_size)
     if target is not None:
-        return _write(_target_path(target), pack(workload))
+        return write(_target_path(target), pack(workload))
     resolved, size = zoo.resolve(spec, image_size)
-    return _write(_cache_path(resolved, size), pack(workload))
+    return write(_cache_path(resolved, size), pack(workload))
 
 
 def _target(spec: str, image_size: int | None) -> targets.Target | None:
@@ -130,11 +132,21 @@ def _ready_target(target: targets.Target) -> Workload | None:
     """An exported program is read; the capture of a factory comes from the cache while the files it was made
     from, those it imported included, are what they were."""
     if not target.runs_code:
+        if target.path.endswith(targets.STORED):
+            return _stored(targets.source(target))
         from . import pt2
 
         return pt2.load(targets.source(target))
     found = _read(_target_path(target))
     return found if found is not None and _unchanged(found) else None
+
+
+def _stored(path: Path) -> Workload:
+    """A workload somebody wrote with `hwexplorer capture -o`."""
+    found = _read(path)
+    if found is None:
+        raise ModelSpecError(f"{path.name} is no captured model of this version (hwexplorer capture -o writes one)")
+    return found
 
 
 _FILE_KEY = "file "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint
@@ -165,7 +177,11 @@ def pack(workload: Workload) -> bytes:
 
 
 def unpack(data: bytes) -> Workload:
-    return decode(gzip.decompress(data))
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        plain = file.read(_MAX_BYTES + 1)
+    if len(plain) > _MAX_BYTES:
+        raise ValueError("larger than any workload")
+    return decode(plain)
 
 
 def shipped_name(spec: Spec, image_size: int | None) -> str:
@@ -210,7 +226,7 @@ def _read(path: Path) -> Workload | None:
         return None
 
 
-def _write(path: Path, data: bytes) -> bool:
+def write(path: Path, data: bytes) -> bool:
     """All of the file or nothing, also when two processes write it at once."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

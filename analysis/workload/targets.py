@@ -23,6 +23,7 @@ DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool",
     "complex64", "complex128",
 )  # fmt: skip
+STORED = ".msgpack.gz"  # a workload as `hwexplorer capture -o` writes it
 _MAX_SIZE = 1 << 24
 _MAX_RANK = 12
 _MAX_INPUTS = 64
@@ -60,7 +61,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def runs_code(self) -> bool:
-        return not self.path.endswith(".pt2")
+        return not self.path.endswith((".pt2", STORED))
 
     @property
     def label(self) -> str:
@@ -80,12 +81,14 @@ class Target(msgspec.Struct, frozen=True):
 def parse(text: str) -> Target | None:
     """The target a word names, or None for the name of something else. Raises `ModelSpecError`."""
     text = text.strip()
-    if text.endswith(".pt2"):
+    if text.startswith("hf:"):
+        return None
+    if text.endswith((".pt2", STORED)):
         return Target(text)
     match = _FILE.fullmatch(text)
     if match is None:
         match = _MODULE.fullmatch(text)
-        if match is None or match["path"].lower().replace("-", "_") in zoo.names() or match["path"] == "hf":
+        if match is None or match["path"].lower().replace("-", "_") in zoo.names():
             return None
     if match["factory"] is None:
         raise ModelSpecError(_no_factory(match["path"]))
@@ -155,7 +158,7 @@ def fixed_batch(workload: Workload) -> int | None:
 
 def source(target: Target) -> Path:
     """The file that defines a target, found without importing anything. Raises `UnknownModelError`."""
-    if target.path.endswith((".py", ".pt2")):
+    if target.path.endswith((".py", ".pt2", STORED)):
         path = Path(target.path).expanduser()
         if not path.is_file():
             raise UnknownModelError(_no_file(path))

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "csv", "md", "html")
 
 
+_strict = False  # --strict of the command that runs
+
+
 class OutputError(Exception):
     """What was asked for is made, but standard output does not take it. The message is one line."""
 
@@ -81,6 +84,8 @@ def state(arguments: argparse.Namespace) -> State:
     """The state that the model argument (or state string) and the flags describe."""
     if not arguments.model.strip():
         raise RequestError("the model is an empty word (hwexplorer models lists them)")
+    global _strict
+    _strict = getattr(arguments, "strict", False)
     named = own.model(arguments)
     state = State(model=named) if named else parse(arguments.model)
     changes: dict[str, Any] = {
@@ -133,8 +138,16 @@ def prepare(state: State) -> None:
         other = spelt.setdefault(engine.device(name).key, name)
         if other != name:
             raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
+    capture(state)
+    if _strict and (gap := own.gap(engine.captured(state))):
+        raise OutputError(gap)
+
+
+def capture(state: State) -> None:
+    """Capture the model if it must be, with progress on a terminal."""
+    from hwexplorer import engine
+
     if engine.is_ready(state):
-        engine.workload(state)  # a batch it has not is said now
         return
     if sys.stderr is None or not sys.stderr.isatty():
         engine.capture(state)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING
 
 from hardware.errors import RequestError
+
+if TYPE_CHECKING:
+    from analysis.workload.workload import Workload
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -33,6 +37,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--time-limit", type=seconds, metavar="S", help="seconds a capture may take (default 120)")
     group.add_argument("--memory-limit", type=memory, metavar="SIZE", help="what a capture may allocate (default 8G)")
     group.add_argument("--show-output", action="store_true", help="show on stderr what the model's code prints")
+    group.add_argument("--strict", action="store_true", help="exit 1 where an operator has no cost rule")
     group.add_argument("--run-code", action="store_true", help="capture a model that a state string names")
 
 
@@ -75,6 +80,25 @@ def _of_state(arguments: argparse.Namespace) -> str:
 
         _allow(parse(arguments.model).model, arguments)
     return ""
+
+
+def gap(model: Workload) -> str:
+    """What has no cost rule, in one line; '' where everything has one."""
+    known = model.operators.has_rule
+    names = uncovered(model)
+    if not names:
+        return ""
+    listed = ", ".join(f"{name} ({count}x)" for name, count in list(names.items())[:8])
+    return f"{model.name}: {len(known) - int(known.sum())} of {len(known)} operators have no cost rule: {listed}"
+
+
+def uncovered(model: Workload) -> dict[str, int]:
+    """Operators without a cost rule and how often each occurs, the most frequent first."""
+    counts: dict[str, int] = {}
+    for target, known in zip(model.operators.target, model.operators.has_rule.tolist(), strict=True):
+        if not known:
+            counts[target] = counts.get(target, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def _allow(name: str, arguments: argparse.Namespace) -> None:
