@@ -18,11 +18,10 @@ from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import compare as compare_view
-from hwexplorer.views import decisions
+from hwexplorer.views import decisions, reports
 from hwexplorer.views import events as events_view
 from hwexplorer.views import plot as plot_view
-from hwexplorer.views import reports
-from hwexplorer.views import why as why_view
+from hwexplorer.views import verdict as verdict_view
 
 
 def compare(state: State) -> Any:
@@ -98,7 +97,7 @@ def device(name: str) -> Any:
 
 def view(state: State, name: str) -> Any:
     """A view without a document of its own, as its plain rows, lines or points."""
-    builders: dict[str, Callable[[State], Any]] = {"why": why_view.why, "plot": plot_view.plot}
+    builders: dict[str, Callable[[State], Any]] = {"why": verdict_view.why, "plot": plot_view.plot}
     plain = msgspec.to_builtins(builders[name](state))
     return {"schema": SCHEMA, "state": format_state(state), **_scenario(state), **plain}
 

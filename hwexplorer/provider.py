@@ -7,9 +7,11 @@ from pathlib import Path
 from analysis.workload.errors import ModelError
 from analysis.workload.job import CaptureJob
 from hwexplorer import engine
-from hwexplorer.state import State, replace
-from hwexplorer.views import compare, events, models, plot, tree, why
-from hwexplorer.views.plain import Plot, Table, Text
+from hwexplorer.state import State, node, replace
+from hwexplorer.views import events, heat, models, plot, ranked, why
+from hwexplorer.views.plain import Column, Plot, Table, Text
+
+_SIGN = {True: "x", False: ""}
 
 
 class Job:
@@ -43,16 +45,20 @@ class Engine:
         return models.models(state)
 
     def compare(self, state: State) -> Table:
-        return compare.compare(state)
+        return ranked.view(state)
 
     def tree(self, state: State) -> Table:
-        return tree.tree(state)
+        return heat.view(state)
 
     def events(self, state: State) -> Table:
         return events.events(state)
 
     def why(self, state: State) -> Text:
-        return why.why(state)
+        if not (state.pin and state.diff):
+            return why.why(state)
+        from hwexplorer.views import verdict
+
+        return verdict.why(state)
 
     def plot(self, state: State) -> Plot:
         return plot.plot(state)
@@ -61,6 +67,40 @@ class Engine:
         result = engine.result(state)
         known = "" if result.coverage == 1 else f"{result.coverage:.0%} of operators covered"
         return "; ".join(part for part in (known, *result.marks) if part)
+
+    def verdict(self, state: State) -> str:
+        if not (state.pin and state.diff):
+            return ""
+        from hwexplorer.views.verdict import verdict
+
+        return verdict(state)
+
+    def devices(self, state: State) -> Table:
+        """The catalogue; those of the state are keyed as they are spelt there."""
+        from hwexplorer.views import devices
+
+        table = devices.devices()
+        spelt = {engine.device(name).id: name for name in state.devices}
+        column = Column("chosen", "In", role="flag", keep=0)
+        rows = tuple(
+            replace(row, key=spelt.get(row.key, row.key), cells=(row.cells[0], _SIGN[row.key in spelt], *row.cells[1:]))
+            for row in table.rows
+        )
+        return replace(table, columns=(table.columns[0], column, *table.columns[1:]), rows=rows)
+
+    def device(self, name: str) -> Text:
+        from hwexplorer.views import devices
+
+        return devices.device(name)
+
+    def device_key(self, name: str) -> str:
+        return engine.device(name).key
+
+    def text(self, state: State, verb: str, width: int) -> str | None:
+        """What a verb prints about a state; None where that takes a process of its own."""
+        from hwexplorer.export.render import VIEWS, render
+
+        return render(replace(state, at=node(state.at)), verb, "text", width) if verb in VIEWS else None
 
     def ready(self, state: State) -> bool:
         return engine.is_ready(state)
@@ -73,6 +113,6 @@ class Engine:
         from hwexplorer.export.render import render
 
         # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
-        shown = replace(state, at="") if view == "tree" else state
+        shown = replace(state, at="" if view == "tree" else node(state.at))
         files.write(path, render(shown, view, files.format_of(path)), overwrite)
         return f"{view} written to {path}"

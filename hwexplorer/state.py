@@ -5,7 +5,8 @@
     MODEL [@ SETTING,..] [/ DEVICE,..] [? KEY=VALUE &..]
 
 Settings: `b8` batch, `fp16` precision, `fused` execution, `channels_last` layout, `i320` image size, `s2048`
-tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out. Parts that are not plain names are percent-encoded, so a path or a shape can be a model.
+tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out. Parts that are not plain
+names are percent-encoded, so a path or a shape can be a model.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ LAYOUTS = ("nchw", "channels_last")
 PANES = ("models", "compare", "tree", "events", "why", "plot")
 METRICS = ("edp", "energy", "latency")
 SORTS = ("graph", "share", "latency", "energy", "name")
-PLOTS = ("roofline",)
+PLOTS = ("roofline", "roofs", "cumulative", "batch", "pareto", "memory")
+RANKS = ("given", "latency", "energy", "edp", "throughput", "power", "memory", "name")
+FOLDS = (0.0, 0.5, 1.0, 2.0, 5.0)  # per cent: what the fold key goes through
+MORE = "~more"  # ends the key of a row that stands for several small ones
 BATCH_MAX = 4096
 IMAGE_MAX = 16_384
 TOKENS_MAX = 1 << 20
@@ -40,6 +44,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "metric": METRICS,
     "sort": SORTS,
     "plot": PLOTS,
+    "rank": RANKS,
 }
 
 
@@ -55,7 +60,9 @@ class State(msgspec.Struct, frozen=True):
     others are compared with: both are one of `devices`, spelt as there, and fall back to the H100 or the
     first. `at` is the node under the cursor ("" is the model), `open` the expanded nodes besides the model
     itself. `pin` is what deltas are taken against (see `pinned`), shown while `diff`. `find` searches the
-    tree, `filter` the model list. A wrong value raises RequestError: a State that exists is valid in itself.
+    tree, `filter` the model list. `rank` orders the compared devices, `heat` puts the metric of each of them in
+    the tree, `fold` (per cent) folds smaller rows into one. A wrong value raises RequestError: a State that exists
+    is valid in itself.
     """
 
     model: str = "resnet50"
@@ -81,6 +88,10 @@ class State(msgspec.Struct, frozen=True):
     open: tuple[str, ...] = ()
     pin: str = ""
     diff: bool = True
+    rank: str = "given"
+    rank_reverse: bool = False
+    heat: bool = False
+    fold: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -95,6 +106,8 @@ class State(msgspec.Struct, frozen=True):
         for what, allowed in _CHOICES.items():
             if getattr(self, what) not in allowed:
                 raise unknown(what, getattr(self, what), allowed)
+        if not isinstance(self.fold, int | float) or not 0 <= self.fold <= 50:
+            raise RequestError(f"fold {str(self.fold)[:40]!r}: a percentage from 0 to 50 is expected")
         if not self.devices:
             raise RequestError("no device named (hwexplorer devices lists them)")
         if len(set(self.devices)) != len(self.devices):
@@ -183,6 +196,12 @@ def _flag(text: str) -> bool:
     return text == "1"
 
 
+def _percent(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", text):
+        raise RequestError(f"{text[:40]!r}: a percentage from 0 to 50 is expected")
+    return float(text)
+
+
 def _text(value: str) -> str:
     return _encode(value, "/,@")
 
@@ -203,6 +222,10 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
     "open": ("open", _joined, _split),
     "pin": ("pin", _text, _decode),
     "diff": ("diff", lambda v: str(int(v)), _flag),
+    "rank": ("rank", _text, _decode),
+    "rank_reverse": ("rank_reverse", lambda v: str(int(v)), _flag),
+    "heat": ("heat", lambda v: str(int(v)), _flag),
+    "fold": ("fold", lambda v: f"{v:g}", _percent),
 }
 
 
@@ -272,6 +295,11 @@ def pinned(state: State) -> State | None:
         values["model"] = _decode(model)
     devices = state.devices if device in state.devices else (*state.devices, device)
     return replace(state, **values, devices=devices, on=device, pin="")
+
+
+def node(at: str) -> str:
+    """The node that a row is about: a row of folded ones is about the branch they hang on."""
+    return at.removesuffix(MORE).removesuffix("/") if at.endswith(MORE) else at
 
 
 # --- history ----------------------------------------------------------------------------------------------

@@ -12,16 +12,16 @@ from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.text import render as as_text
 from hwexplorer.state import State
-from hwexplorer.views import compare, decisions, devices, events, models, plot, reports, tree, why
+from hwexplorer.views import decisions, devices, events, heat, models, plot, ranked, reports, verdict
 from hwexplorer.views.plain import Report, View
 
 VIEWS: dict[str, Callable[[State], View | Report]] = {
     "models": models.models,
     "devices": lambda _state: devices.devices(),
-    "compare": compare.compare,
-    "tree": tree.subtree,
+    "compare": ranked.view,
+    "tree": heat.subtree,
     "events": events.events,
-    "why": why.why,
+    "why": verdict.why,
     "plot": plot.plot,
     **reports.views(),
     **decisions.views(),

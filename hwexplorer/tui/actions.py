@@ -6,12 +6,13 @@ the rows on screen or the world outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
+from hwexplorer.tui.palette import THEMES
 
 Change = Callable[[State], State]
 TABLES = ("models", "compare", "tree", "events")
@@ -82,6 +83,25 @@ def _sort(state: State) -> State:
     return replace(_cycle("sort", states.SORTS)(state), descending=True)
 
 
+def _rank(state: State) -> State:
+    return replace(_cycle("rank", states.RANKS)(state), rank_reverse=False)
+
+
+def _rank_reverse(state: State) -> State:
+    return replace(state, rank_reverse=not state.rank_reverse)
+
+
+def _heat(state: State) -> State:
+    return replace(state, heat=not state.heat)
+
+
+def remove_device(state: State) -> State:
+    """Without the device under the cursor, which goes to the one after it; the last one stays."""
+    place = state.devices.index(state.on)
+    rest = state.devices[:place] + state.devices[place + 1 :]
+    return replace(state, devices=rest, on=rest[min(place, len(rest) - 1)]) if rest else state
+
+
 def _change(id: str, keys: str, title: str, help: str, change: Change, panes: str = "", hint: str = "") -> Action:
     return Action(id, tuple(keys.split()), title, help, change=change, panes=tuple(panes.split()), hint=hint)
 
@@ -128,12 +148,31 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         ),
         _effect("open_all", "+", "Open subtree", "Open everything below the cursor", "subtree", 1, "tree events"),
         _effect("close_all", "-", "Close subtree", "Close everything below the cursor", "subtree", 0, "tree events"),
+        _effect("expand", "o", "Expand all", "Open every branch of the tree", "every", 1),
+        _effect("collapse", "O", "Collapse all", "Close every branch of the tree", "every", 0),
+        _effect(
+            "fold",
+            "f",
+            "Fold small",
+            "Fold rows below 0.5, 1, 2, 5 % of the share into one row, or none",
+            "fold",
+            hint="fold",
+        ),
+        _change("heat", "H", "Devices in tree", "The metric on every device side by side, and which wins", _heat),
         _effect("heaviest", ".", "Heaviest path", "Follow the heaviest path down", "heaviest", hint="heaviest"),
         _change("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS), _sort, hint="sort"),
         _change("reverse", "S", "Reverse", "Reverse the order of the tree", _reverse),
     ),
     "Find": (
-        _effect("find", "/", "Find", "Find rows of the tree by name", "prompt", "find", hint="find"),
+        _effect(
+            "find",
+            "/",
+            "Find",
+            "Find rows: words, kind:conv share>5 bound:memory latency>1ms",
+            "prompt",
+            "find",
+            hint="find",
+        ),
         _effect("find_next", "n", "Next match", "Go to the next match", "find", 1),
         _effect("find_previous", "N", "Match before", "Go to the match before", "find", -1),
         _effect("filter", "/", "Filter", "Type to narrow the list of models", "prompt", "filter", "models", "filter"),
@@ -194,24 +233,39 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "compare",
             "baseline",
         ),
+        _effect("devices", "a", "Devices", "Choose devices from the catalogue", "devices", hint="devices"),
+        _change("remove", "d", "Remove device", "Take the device under the cursor away", remove_device, "compare"),
+        _change("rank", "s", "Order", "Order the devices by: " + ", ".join(states.RANKS), _rank, "compare", "order"),
+        _change("rank_reverse", "S", "Order reversed", "Reverse the order of the devices", _rank_reverse, "compare"),
+        _effect("sheet", "i", "Device sheet", "The device under the cursor with the source of every fact", "sheet"),
     ),
     "View": (
         _change("to_tree", "enter", "Tree", "Go to the tree of this device", _pane("tree"), "compare why plot", "tree"),
         _change("why", "w", "Why", "Explain the row under the cursor", _pane("why"), hint="why"),
         _change("explain", "enter", "Why", "Explain the row under the cursor", _pane("why"), "tree events"),
-        _effect("plot", "v", "Plot", "Go to the plot; there, the next kind of plot", "plot"),
+        _effect("plot", "v", "Plot", "Go to the plot; there, the next of: " + ", ".join(states.PLOTS), "plot", 1),
+        _effect("plot_before", "V", "Plot before", "Go to the plot; there, the kind of plot before", "plot", -1),
     ),
     "Take away": (
         _effect("copy_name", "y", "Copy name", "Copy the name in the row under the cursor", "copy", "name"),
         _effect("copy_row", "Y", "Copy row", "Copy the row under the cursor, tabs between cells", "copy", "row"),
         _effect("copy_command", "c", "Copy command", "Copy the command that prints this view", "copy", "command"),
         _effect("copy_state", "L", "Copy state", "Copy this screen as one string for hwexplorer", "copy", "state"),
-        _effect("export", "e", "Export", "Write the focused view to a file", "prompt", "export", hint="export"),
+        _effect(
+            "export",
+            "e",
+            "Export",
+            "Write this view, the screen (.svg) or all (a folder)",
+            "prompt",
+            "export",
+            hint="export",
+        ),
     ),
     "Program": (
         _effect("help", "? f1", "Help", "All keys, those of this pane first", "help", hint="help"),
+        _effect("command", ":", "Command", "Type a command: any verb, or batch 32, on tpu, at fc", "prompt", "command"),
         _effect("palette", "ctrl+p", "Palette", "Find an action by its name", "palette"),
-        _effect("theme", "T", "Theme", "Dark, light, or the terminal's own colours", "theme"),
+        _effect("theme", "T", "Theme", "The next of: " + ", ".join(THEMES), "theme"),
         _effect("quit", "q ctrl+c", "Quit", "Leave", "quit", hint="quit"),
     ),
 }
@@ -225,43 +279,89 @@ def key_sign(key: str) -> str:
     return _SIGNS.get(key, key)
 
 
-def find(key: str, pane: str) -> Action | None:
-    """The action of a key in a pane: the pane's own first."""
-    own = (a for a in ACTIONS if key in a.keys and pane in a.panes)
-    everywhere = (a for a in ACTIONS if key in a.keys and not a.panes)
-    return next(own, None) or next(everywhere, None)
+def keys_of(action: Action) -> str:
+    return " ".join(key_sign(key) for key in action.keys)
 
 
-_PAIRS = {"batch_up": "[ ]", "precision_up": "{ }"}
+_PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down"}
 _ORDER = (
-    *("help", "quit", "to_tree", "choose", "filter", "baseline", "toggle", "batch_up", "precision_up", "find", "pin"),
-    *("heaviest", "why", "sort", "execution", "metric", "zoom", "export"),
+    *("help", "quit", "to_tree", "choose", "filter", "baseline", "rank", "toggle", "batch_up", "precision_up"),
+    *("find", "pin", "heaviest", "why", "sort", "execution", "metric", "zoom", "export", "fold", "devices"),
 )
 
 
-def hints(pane: str) -> list[tuple[str, str, str]]:
-    """(action, key, word) of the footer for a pane, the most useful first; what is in its way drops at the end."""
-    shown = [a for a in ACTIONS if a.hint and (not a.panes or pane in a.panes)]
-    shown = [a for a in shown if find(a.keys[0], pane) is a and not (a.id == "why" and pane == "why")]
-    rank = {name: place for place, name in enumerate(_ORDER)}
-    shown.sort(key=lambda a: rank.get(a.id, 99))
-    return [(a.id, _PAIRS.get(a.id, key_sign(a.keys[0])), a.hint) for a in shown]
+class Keymap:
+    """The actions with their keys, as they are or as somebody would have them."""
+
+    def __init__(self, actions: tuple[Action, ...] = ACTIONS) -> None:
+        self.actions = actions
+        self.by_id = {action.id: action for action in actions}
+        self._own: dict[tuple[str, str], Action] = {}
+        self._everywhere: dict[str, Action] = {}
+        for action in actions:
+            for key in action.keys:
+                for pane in action.panes:
+                    self._own.setdefault((key, pane), action)
+                if not action.panes:
+                    self._everywhere.setdefault(key, action)
+
+    def find(self, key: str, pane: str) -> Action | None:
+        """The action of a key in a pane: the pane's own first."""
+        return self._own.get((key, pane)) or self._everywhere.get(key)
+
+    def hints(self, pane: str) -> list[tuple[str, str, str]]:
+        """(action, key, word) of the footer for a pane, the most useful first; what is in its way drops at the end."""
+        shown = [a for a in self.actions if a.hint and a.keys and (not a.panes or pane in a.panes)]
+        shown = [a for a in shown if self.find(a.keys[0], pane) is a and not (a.id == "why" and pane == "why")]
+        rank = {name: place for place, name in enumerate(_ORDER)}
+        shown.sort(key=lambda a: rank.get(a.id, 99))
+        return [(a.id, self._sign(a), a.hint) for a in shown]
+
+    def _sign(self, action: Action) -> str:
+        other = self.by_id.get(_PAIRS.get(action.id, ""))
+        keys = (*(other.keys[:1] if other else ()), action.keys[0])
+        return " ".join(map(key_sign, keys))
+
+    def groups(self, pane: str = "") -> list[tuple[str, list[Action]]]:
+        """Actions by group; with a pane, first those that are its own."""
+        found: dict[str, list[Action]] = {}
+        if pane:
+            found[f"In {pane}"] = [a for a in self.actions if pane in a.panes]
+        for action in self.actions:
+            if pane and pane in action.panes:
+                continue
+            found.setdefault(action.group, []).append(action)
+        return [(name, actions) for name, actions in found.items() if actions]
 
 
-def groups(pane: str = "") -> list[tuple[str, list[Action]]]:
-    """Actions by group; with a pane, first those that are its own."""
-    found: dict[str, list[Action]] = {}
-    if pane:
-        found[f"In {pane}"] = [a for a in ACTIONS if pane in a.panes]
+DEFAULT = Keymap()
+find, hints, groups = DEFAULT.find, DEFAULT.hints, DEFAULT.groups
+
+
+def remapped(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
+    """The actions with some keys of their own, taken from whoever had them; and what is wrong with the request."""
+    wrong = [f"no action {name!r}" for name in keys if name not in BY_ID]
+    wanted = {name: tuple(those) for name, those in keys.items() if name in BY_ID}
+    found = []
     for action in ACTIONS:
-        if pane and pane in action.panes:
+        if action.id in wanted:
+            found.append(replace(action, keys=wanted[action.id]))
             continue
-        found.setdefault(action.group, []).append(action)
-    return [(name, actions) for name, actions in found.items() if actions]
+        taken = {
+            key for name, those in wanted.items() if _meet(BY_ID[name], action) for key in those if key in action.keys
+        }
+        left = tuple(key for key in action.keys if key not in taken)
+        found.append(replace(action, keys=left) if taken else action)
+    keymap = Keymap(tuple(found))
+    for name in ("help", "quit"):  # one can always find out, and leave
+        if not keymap.by_id[name].keys:
+            return DEFAULT, [*wrong, f"{name} would have no key left"]
+    return keymap, wrong
 
 
-def keys_of(action: Action) -> str:
-    return " ".join(key_sign(key) for key in action.keys)
+def _meet(one: Action, other: Action) -> bool:
+    """Would a key of one stand in the way of the same key of the other?"""
+    return one.panes == other.panes or bool(set(one.panes) & set(other.panes))
 
 
 def help_lines(actions: Iterable[Action], pane: str = "") -> tuple[str, ...]:

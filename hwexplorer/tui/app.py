@@ -10,7 +10,7 @@ import gc
 from collections.abc import Callable, Iterable
 from os import environ
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import App, SystemCommand
@@ -22,19 +22,27 @@ from textual.widget import Widget
 
 from hardware.errors import RequestError
 from hwexplorer import state as states
-from hwexplorer.state import PANES, History, State, replace
-from hwexplorer.tui import actions, effects, lines
+from hwexplorer.state import PANES, PLOTS, History, State, node, replace
+from hwexplorer.tui import actions, effects, lines, moves, overlays, prompts, query
+from hwexplorer.tui.actions import Keymap
 from hwexplorer.tui.capture import Capture
+from hwexplorer.tui.folding import more_key
 from hwexplorer.tui.layout import arrange
-from hwexplorer.tui.navigate import Index, shown
+from hwexplorer.tui.navigate import Index, at_heaviest, shown
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt, typed
 from hwexplorer.tui.provider import Provider
-from hwexplorer.tui.views import Cache, Views
+from hwexplorer.tui.views import Cache, Views, linked
 from hwexplorer.tui.widgets.pane import Content, Line, Pane
 from hwexplorer.tui.widgets.plot import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
-from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.tui.widgets.table import EMPTY, TreeTable
+from hwexplorer.views.plain import Table
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.ahead import Ahead
+    from hwexplorer.tui.sessions import Sessions
+    from hwexplorer.tui.task import Task
 
 MESSAGE_SECONDS = 6.0
 
@@ -71,6 +79,11 @@ class Explorer(Screen[None]):
         self.app.paste(event.text)  # type: ignore[attr-defined]
 
 
+def _covering(overlay: str) -> str:
+    """The pane that an overlay is drawn in."""
+    return "picker" if overlay == "picker" else "help"
+
+
 class HwExplorer(App[None]):
     """The explorer on a provider. `failures` lists what should not have happened; tests hold it empty."""
 
@@ -79,7 +92,17 @@ class HwExplorer(App[None]):
     ALLOW_SELECT = False
     TITLE = "hwexplorer"
 
-    def __init__(self, state: State, provider: Provider, ascii: bool = False, theme: str = "dark") -> None:
+    def __init__(
+        self,
+        state: State,
+        provider: Provider,
+        ascii: bool = False,
+        theme: str = "dark",
+        keymap: Keymap = actions.DEFAULT,
+        keeper: Sessions | None = None,
+        remark: str = "",
+        heaviest: bool = False,
+    ) -> None:
         # https://no-color.org: the terminal's own look, of which only bold and reversed are left.
         plain = bool(environ.get("NO_COLOR"))
         theme = "ansi" if plain else theme
@@ -96,13 +119,20 @@ class HwExplorer(App[None]):
         self.history = History(present=state)
         self.failures: list[str] = []
         self.prompt: Prompt | None = None
-        self.helping = False
+        self.overlay = ""  # what lies over the panes: help, sheet, picker, report
+        self.keymap = keymap
+        self.keeper = keeper
+        self.remark = remark
+        self.commands: list[str] = []
         self.capture: Capture | None = None
+        self.errand: Task | None = None
+        self._ahead: Ahead | None = None
+        self._arranged: frozenset[str] = frozenset()
         self.said: tuple[str, str] | None = None
         self._saying: Timer | None = None
         self._polling: Timer | None = None
         self._places: dict[str, list[tuple[int, int, str]]] = {}
-        self._index: Index | None = None
+        self._indices: list[Index] = []
         self.views: Views | None = None
         self.colours = Palette(theme, ascii)
         self.models, self.compare = TreeTable(tree=False), TreeTable(tree=False)
@@ -112,8 +142,13 @@ class HwExplorer(App[None]):
         self.contents: dict[str, Content] = dict(zip(PANES, shown_in, strict=True))
         self.panes = {n: Pane(n, i, self.contents[n], self.colours) for i, n in enumerate(PANES, 1)}
         self.panes["help"] = Pane("help", 0, self.help, self.colours)
+        self.picker = TreeTable(tree=False)
+        self.panes["picker"] = Pane("picker", 0, self.picker, self.colours)
         self.bars = {name: Line(name, self.colours) for name in ("head", "tabs", "foot")}
         if provider.ready(state):  # a state that cannot be shown ends before the screen opens
+            if heaviest:
+                state = at_heaviest(state, Index(self.cache.view("tree", state)))
+                self.history = History(present=state)
             self.views = self.cache.views(state)
 
     @property
@@ -121,11 +156,25 @@ class HwExplorer(App[None]):
         return self.history.present
 
     @property
+    def helping(self) -> bool:
+        return bool(self.overlay)
+
+    @property
     def index(self) -> Index:
-        table = self.views.tree if self.views else TreeTable().table
-        if self._index is None or self._index.table is not table:
-            self._index = Index(table)
-        return self._index
+        """The tree as shown, small rows folded."""
+        return self._indexed(self.views.tree if self.views else EMPTY)
+
+    @property
+    def whole(self) -> Index:
+        """All of the tree."""
+        return self._indexed(self.views.whole if self.views else EMPTY)
+
+    def _indexed(self, table: Table) -> Index:
+        for index in self._indices:
+            if index.table is table:
+                return index
+        self._indices = [Index(table), *self._indices[:1]]
+        return self._indices[0]
 
     def get_default_screen(self) -> Screen[None]:
         return Explorer()
@@ -135,9 +184,15 @@ class HwExplorer(App[None]):
         if self.views is None:
             self.start_capture(self.state)
         self.show()
+        if self.remark:
+            self.say(self.remark, "warn")
 
     def on_ready(self) -> None:
         """The first frame is out: collect again, but never go through what was made at the start."""
+        from hwexplorer.tui.ahead import Ahead
+
+        self._ahead = Ahead(self)
+        self._ahead.wake()
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
@@ -145,9 +200,10 @@ class HwExplorer(App[None]):
     def boxes(self, width: int, height: int) -> dict[str, tuple[int, int, int, int]]:
         state = self.state
         boxes = arrange(width, height, state.pane, state.zoom, len(state.devices)).boxes
-        if self.helping:
+        self._arranged = frozenset(boxes)
+        if self.overlay:
             foot = {"foot": boxes["foot"]} if "foot" in boxes else {}
-            return {"help": (0, 0, width, height - len(foot)), **foot}
+            return {_covering(self.overlay): (0, 0, width, height - len(foot)), **foot}
         return boxes
 
     def on_resize(self, event: events.Resize) -> None:
@@ -163,7 +219,7 @@ class HwExplorer(App[None]):
             if not self.provider.ready(state):
                 self.start_capture(state)
                 return False
-            views = self.cache.views(state)
+            state, views = self._unhidden(state, self.cache.views(state))
         except RequestError as error:
             self.say(str(error), "bad")
             return False
@@ -179,10 +235,34 @@ class HwExplorer(App[None]):
         self.failures.append(f"{type(error).__name__}: {error}")
         self.say(f"internal error, the screen is as before: {self.failures[-1]}", "bad")
 
+    def _unhidden(self, state: State, views: Views) -> tuple[State, Views]:
+        """The row under the cursor is always in the tree: what it is folded into opens."""
+        if not state.fold or state.at in self._indexed(views.tree).place:
+            return state, views
+        parent = self._indexed(views.whole).parent.get(state.at)
+        if parent is None:
+            return state, views
+        state = replace(state, open=(*state.open, more_key(parent)))
+        return state, self.cache.views(state)
+
+    def standing_for(self, state: State) -> str:
+        """The row that stands for the one under the cursor when a state folds: itself, its branch or `~more`."""
+        place = self._indexed(self.cache.views(replace(state, at="")).tree).place
+        whole = self.whole
+        at = node(state.at)
+        while at and at not in place:
+            parent = whole.parent.get(at) or ""
+            if more_key(parent) in place:
+                return more_key(parent)
+            at = parent
+        return at
+
     def move_to(self, node: str) -> None:
         """Put the tree's cursor on a node; what hides it opens."""
-        above = self.index.ancestors(node)
-        opened = (*self.state.open, *sorted(above - set(self.state.open) - {""}))
+        above = self.whole.ancestors(node)
+        hidden = above | {node}
+        folds = {more_key(self.whole.parent.get(key) or "") for key in hidden if key and key not in self.index.place}
+        opened = (*self.state.open, *sorted((above | folds) - set(self.state.open) - {""}))
         self.apply(replace(self.state, at=node, open=opened))
 
     # --- showing ------------------------------------------------------------------------------------------
@@ -193,8 +273,8 @@ class HwExplorer(App[None]):
             return
         self._fill()
         state = self.state
-        active = "help" if self.helping else state.pane
-        arrangement = (active, state.zoom, self.helping, len(state.devices))
+        active = _covering(self.overlay) if self.overlay else state.pane
+        arrangement = (active, state.zoom, self.overlay, len(state.devices))
         for name, pane in self.panes.items():
             pane.active = name == active
         explorer = self.screen_stack[0]
@@ -210,7 +290,7 @@ class HwExplorer(App[None]):
         views, state = self.views, self.state
         if views is None or pane.pane not in ("models", "compare"):
             return None
-        shared = (pane.active, id(pane.palette))
+        shared = (pane.active, id(pane.palette), pane.heading, pane.remark)
         if pane.pane == "models":
             return (views.models, state.filter, state.model, self.models.cursor, *shared)
         return (views.compare, state.on, bool(state.diff and state.pin), *shared)
@@ -228,12 +308,13 @@ class HwExplorer(App[None]):
             self.models.go(state.model)
         self.compare.update(views.compare, hide=hide)
         self.compare.go(state.on)
-        self.outline.find = state.find
+        found = query.words(state.find)
+        self.outline.find = found[0] if found else ""
         self.outline.update(views.tree, shown(self.index, state.open, state.at), hide=hide)
         self.outline.go(state.at)
         self.events.update(views.events, hide=hide)
         self.why.update(views.why)
-        self.plot.update(views.plot, state.at)
+        self.plot.update(views.plot, linked(state))
         for name in PANES:
             pane = self.panes[name]
             pane.heading = lines.heading(name, state, views)
@@ -244,7 +325,12 @@ class HwExplorer(App[None]):
         if name == "tree":
             order = state.sort if state.descending else f"{state.sort} reversed"
             find = f"find {state.find!r} · " if state.find else ""
-            return f"{find}{order} · {self.outline.cursor + 1}/{len(self.outline.visible)}"
+            fold = f"from {state.fold:g} % · " if state.fold else ""
+            return f"{find}{fold}{order} · {self.outline.cursor + 1}/{len(self.outline.visible)}"
+        if name == "compare" and state.rank != "given":
+            return f"by {state.rank}{' reversed' if state.rank_reverse else ''}"
+        if name == "plot":
+            return f"{state.plot} {PLOTS.index(state.plot) + 1}/{len(PLOTS)}"
         if name == "models":
             total = len(self.models.table.rows)
             return f"{state.filter!r} {len(self.models.visible)}/{total}" if state.filter else str(total)
@@ -253,21 +339,27 @@ class HwExplorer(App[None]):
     def show_lines(self, width: int) -> None:
         """The lines around the panes; the foot is whatever is most urgent."""
         state, colours = self.state, self.colours
-        status = self.views.status if self.views else ""
+        status = ""
+        if self.views is not None:
+            seen = "compare" in self._arranged  # else the verdict has its place beside what is estimated
+            status = self.views.status if seen or not self.views.verdict else self.views.verdict
         self.bars["head"].show(lines.head(state, status, width, colours))
         segments, self._places["tabs"] = lines.tabs(state, width, colours)
         self.bars["tabs"].show(segments)
         self._places["foot"] = []
         if self.prompt is not None:
-            self.bars["foot"].show(lines.prompt_line(self.prompt, effects.prompt_note(self), width, colours))
+            self.bars["foot"].show(lines.prompt_line(self.prompt, prompts.prompt_note(self), width, colours))
         elif self.said is not None:
             self.bars["foot"].show(lines.message(*self.said, width, colours))
+        elif self.errand is not None:
+            elapsed = monotonic() - self.errand.started
+            self.bars["foot"].show(lines.progress(self.errand.name, -1.0, elapsed, width, colours))
         elif self.capture is not None:
             phase, fraction = self.capture.progress()
             elapsed = monotonic() - self.capture.started
             self.bars["foot"].show(lines.progress(phase, fraction, elapsed, width, colours))
         else:
-            segments, self._places["foot"] = lines.foot(state, width, colours)
+            segments, self._places["foot"] = lines.foot(state, width, colours, self.keymap)
             self.bars["foot"].show(segments)
 
     def say(self, text: str, role: str = "text") -> None:
@@ -291,7 +383,7 @@ class HwExplorer(App[None]):
         self.colours = Palette(self.look, self.ascii)
         old = Palette(self.look, self.ascii, dimmed=True) if self.capture is not None else self.colours
         for name, pane in self.panes.items():
-            pane.palette = self.colours if name in ("models", "help") else old
+            pane.palette = self.colours if name in ("models", "help", "picker") else old
             pane.content.forget()
         for bar in self.bars.values():
             bar.palette = self.colours
@@ -301,14 +393,16 @@ class HwExplorer(App[None]):
 
     def press_key(self, key: str, character: str | None) -> bool:
         """True when the key meant something."""
+        if self._ahead is not None:
+            self._ahead.wake()
         if self.prompt is not None:
-            effects.prompt_key(self, key, character)
+            prompts.prompt_key(self, key, character)
             return True
         if self.said is not None:
             self.hush()
-        if self.helping:
-            return effects.help_key(self, key, character)
-        action = actions.find(character or key, self.state.pane) or actions.find(key, self.state.pane)
+        if self.overlay:
+            return overlays.key(self, key, character)
+        action = self.keymap.find(character or key, self.state.pane) or self.keymap.find(key, self.state.pane)
         if action is None:
             return False
         self.perform(action.id)
@@ -316,7 +410,7 @@ class HwExplorer(App[None]):
 
     def perform(self, id: str) -> None:
         """Do an action of the registry by its name: from a key, the palette, the mouse or a test."""
-        action = actions.BY_ID[id]
+        action = self.keymap.by_id[id]
         if action.change is not None:
             self.apply(action.change(self.state))
         else:
@@ -324,13 +418,20 @@ class HwExplorer(App[None]):
 
     def paste(self, text: str) -> None:
         if self.prompt is not None:
-            effects.prompt_changed(self, typed(self.prompt, text))
+            prompts.prompt_changed(self, typed(self.prompt, text))
 
     def on_pane_clicked(self, message: Pane.Clicked) -> None:
-        if message.pane != "help":
-            effects.click(self, message.pane, message.y)
+        if message.pane == "picker":
+            if (key := self.picker.at(message.y)) is not None:
+                self.picker.go(key)
+                overlays.pick(self)
+                self.panes["picker"].refresh()
+        elif message.pane != "help" and self.prompt is None:
+            moves.click(self, message.pane, message.y)
 
     def on_line_clicked(self, message: Line.Clicked) -> None:
+        if self.prompt is not None or self.overlay:
+            return
         for start, end, name in self._places.get(message.line, []):
             if start <= message.x < end:
                 self.perform(f"pane_{name}" if message.line == "tabs" else name)
@@ -340,7 +441,7 @@ class HwExplorer(App[None]):
         def command(action: actions.Action) -> Callable[[], None]:
             return lambda: self.perform(action.id)
 
-        for action in actions.ACTIONS:
+        for action in self.keymap.actions:
             if not action.panes or self.state.pane in action.panes:
                 yield SystemCommand(f"{action.title} ({actions.keys_of(action)})", action.help, command(action))
 
@@ -351,16 +452,43 @@ class HwExplorer(App[None]):
         effects.cancel_capture(self)
         self.capture = Capture(state, self.provider.capture(state))
         self.capture.start()
+        self._poll_on()
+        self.dress()
+
+    def start_task(self, task: Task) -> None:
+        """Run a command of its own; the screen stays in use, and shows what it printed once it is done."""
+        if self.errand is not None:
+            self.errand.cancel()
+        self.errand = task
+        task.start()
+        self._poll_on()
+        self.show_lines(self.size.width)
+
+    def _poll_on(self) -> None:
         if self._polling is None:
             self._polling = self.set_interval(0.1, self._poll)
         else:
             self._polling.resume()
-        self.dress()
+
+    def _poll_task(self) -> None:
+        task = self.errand
+        if task is None:
+            return
+        if not task.done():
+            self.show_lines(self.size.width)
+            return
+        self.errand = None
+        if task.failed():
+            self.say(task.failed(), "bad")
+        else:
+            overlays.show_text(self, "report", task.name, task.text())
+        self.show_lines(self.size.width)
 
     def _poll(self) -> None:
+        self._poll_task()
         capture = self.capture
         if capture is None:
-            if self._polling is not None:
+            if self._polling is not None and self.errand is None:
                 self._polling.pause()
             return
         if not capture.done():
@@ -377,15 +505,3 @@ class HwExplorer(App[None]):
             else:
                 self.apply(effects.with_model(self.state, wanted.model, wanted.image_size))
         self.dress()
-
-
-def run(state: State, provider: Provider, ascii: bool = False) -> None:
-    """Open the explorer. RequestError before the screen opens when the state cannot be shown.
-
-    Collecting garbage while everything is being made costs a sixth of the start, and finds none.
-    """
-    gc.disable()
-    try:
-        HwExplorer(state, provider, ascii=ascii).run()
-    finally:
-        gc.enable()

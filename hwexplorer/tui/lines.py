@@ -59,7 +59,8 @@ def heading(name: str, state: State, views: Views) -> str:
     """A pane's title: what it shows, short, for the line above the panes has told the rest."""
     device = next((str(r.cells[0]) for r in views.compare.rows if r.key == state.on), state.on)
     about = {
-        "tree": device,
+        "compare": views.verdict,
+        "tree": f"{device} and others" if state.heat else device,
         "events": state.at or state.model,
         "why": state.at or state.model,
         "plot": f"{state.plot} · {device}",
@@ -80,11 +81,13 @@ def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], lis
     return _segments(parts, palette), places
 
 
-def foot(state: State, width: int, palette: Palette) -> tuple[list[Segment], list[tuple[int, int, str]]]:
+def foot(
+    state: State, width: int, palette: Palette, keymap: actions.Keymap = actions.DEFAULT
+) -> tuple[list[Segment], list[tuple[int, int, str]]]:
     """Keys and what they do, as many as there is room for."""
     parts: list[Part] = []
     places = []
-    for action, key, word in actions.hints(state.pane):
+    for action, key, word in keymap.hints(state.pane):
         start = _width(parts)
         more: list[Part] = [("key", f" {key}"), ("dim", f" {word} ")]
         if start + _width(more) > width:

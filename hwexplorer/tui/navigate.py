@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from hwexplorer.state import State, replace
+from hwexplorer.tui import query
 from hwexplorer.views.plain import Table
 
 
@@ -63,20 +65,25 @@ class Index:
         return here
 
 
+def at_heaviest(state: State, index: Index) -> State:
+    """Where nobody has said where to look: the heaviest operator, its subgraph open."""
+    if state.at or state.open:
+        return state
+    leaf = index.heaviest("")
+    return replace(state, at=leaf, open=tuple(sorted(index.ancestors(leaf) - {""})))
+
+
 def shown(index: Index, opened: Collection[str], at: str) -> set[str]:
     """What counts as open: what was opened, and whatever keeps the cursor in sight."""
     return set(opened) | index.ancestors(at)
 
 
 def find(table: Table, text: str, start: str, step: int) -> str | None:
-    """The key of the next row, from `start` on and around, whose name or key holds `text`; step 0 may stay."""
-    wanted = text.casefold()
-    matches = [
-        place
-        for place, row in enumerate(table.rows)
-        if wanted in str(row.cells[0]).casefold() or wanted in row.key.casefold()
-    ]
-    if not matches or not wanted:
+    """The key of the next row, from `start` on and around, that fits `text` (tui/query.py); step 0 may stay.
+
+    Raises RequestError for a condition that cannot be."""
+    matches = query.matches(table, text)
+    if not matches:
         return None
     here = next((place for place, row in enumerate(table.rows) if row.key == start), 0)
     if step < 0:

@@ -86,8 +86,10 @@ _ROLES: dict[str, tuple[str, str]] = {
     "series1": ("warn", ""),
     "series2": ("good", ""),
     "series3": ("bad", ""),
+    "series4": ("text", ""),
+    "series5": ("dim", ""),
 }
-SERIES = ("series0", "series1", "series2", "series3")
+SERIES = ("series0", "series1", "series2", "series3", "series4", "series5")
 
 
 class Palette:

@@ -8,20 +8,22 @@ LENGTH_MAX = 500
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """`kind` says what happens with the text; `before` is what escape goes back to."""
+    """`kind` says what happens with the text; `before` is what escape goes back to, `stem` what completion began
+    with."""
 
     kind: str
     label: str
     text: str = ""
     place: int = 0
     before: str = ""
+    stem: str | None = None
 
 
 def typed(prompt: Prompt, text: str) -> Prompt:
     """Text put in at the cursor, from a key or pasted; what cannot be printed is left out."""
     text = "".join(c for c in text if c.isprintable())[: max(0, LENGTH_MAX - len(prompt.text))]
     whole = prompt.text[: prompt.place] + text + prompt.text[prompt.place :]
-    return msgspec.structs.replace(prompt, text=whole, place=prompt.place + len(text))
+    return msgspec.structs.replace(prompt, text=whole, place=prompt.place + len(text), stem=None)
 
 
 def edit(prompt: Prompt, key: str, character: str | None) -> Prompt:
@@ -46,4 +48,4 @@ def edit(prompt: Prompt, key: str, character: str | None) -> Prompt:
         text, place = text[:start] + text[place:], start
     elif character and character.isprintable():
         return typed(prompt, character)
-    return msgspec.structs.replace(prompt, text=text, place=place)
+    return msgspec.structs.replace(prompt, text=text, place=place, stem=None)

@@ -55,6 +55,26 @@ class Provider(Protocol):
         """Points are keyed by operator."""
         ...
 
+    def verdict(self, state: State) -> str:
+        """The state against its pin in one line; '' without one, or with deltas off."""
+        ...
+
+    def devices(self, state: State) -> Table:
+        """The catalogue, keyed by id; those of the state as they are spelt there, `chosen` where they are."""
+        ...
+
+    def device(self, name: str) -> Text:
+        """The sheet of one device."""
+        ...
+
+    def device_key(self, name: str) -> str:
+        """The one name of a device; RequestError when there is none of this name."""
+        ...
+
+    def text(self, state: State, verb: str, width: int) -> str | None:
+        """What a verb of the command line prints about a state; None: it takes a process of its own."""
+        ...
+
     def status(self, state: State) -> str:
         """One short line: coverage and marks."""
         ...

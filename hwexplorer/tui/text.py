@@ -42,6 +42,8 @@ def wrap(text: str, width: int, indent: int = 0) -> list[str]:
     """Lines of at most `width` cells; what follows the first is indented by `indent`."""
     if width < 4:
         return [shorten(text, max(width, 0))]
+    if width_of(text) <= width:
+        return [text]
     indent = min(indent, width // 2)
     lines: list[str] = []
     current = ""

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from hwexplorer.state import State
+from hwexplorer.state import MORE, State, node, replace
+from hwexplorer.tui.folding import folded
 from hwexplorer.tui.provider import Provider
 from hwexplorer.views.plain import Plot, Table, Text
 
@@ -19,26 +20,34 @@ _RUN = (*_MODEL, "batch", "precision", "execution", "layout")
 _AGAINST = ("pin", "baseline", "metric", "devices")
 READS: dict[str, tuple[str, ...]] = {
     "models": (*_RUN, "on"),
-    "compare": (*_RUN, *_AGAINST),
-    "tree": (*_RUN, *_AGAINST, "on", "sort", "descending"),
+    "compare": (*_RUN, *_AGAINST, "rank", "rank_reverse"),
+    "tree": (*_RUN, *_AGAINST, "on", "sort", "descending", "heat"),
     "events": (*_RUN, *_AGAINST, "on", "at"),
     "why": (*_RUN, *_AGAINST, "on", "at"),
     "plot": (*_RUN, *_AGAINST, "on", "plot"),
     "status": (*_RUN, *_AGAINST, "on", "at"),
+    "verdict": (*_RUN, *_AGAINST, "on", "diff"),
+}
+# A plot over batches is the same at each of them.
+_PLOT_READS = {
+    "batch": (*_MODEL, "sequence", "kv", "precision", "execution", "layout", "metric", "devices", "plot"),
+    "pareto": (*_MODEL, "sequence", "kv", "precision", "execution", "layout", "devices", "plot"),
 }
 KEPT = 160
 
 
 class Views(msgspec.Struct, frozen=True):
-    """All of one state's views."""
+    """All of one state's views. `tree` has its small rows folded, `whole` has not."""
 
     models: Table
     compare: Table
     tree: Table
+    whole: Table
     events: Table
     why: Text
     plot: Plot
     status: str
+    verdict: str
 
 
 class Cache:
@@ -49,14 +58,39 @@ class Cache:
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
     def views(self, state: State) -> Views:
-        return Views(**{name: self.view(name, state) for name in READS})
+        found = {name: self.view(name, state) for name in READS}
+        return Views(**found, whole=found["tree"]) if not state.fold else self._folded(state, found)
+
+    def _folded(self, state: State, found: dict[str, Any]) -> Views:
+        whole: Table = found.pop("tree")
+        opened = tuple(key for key in state.open if key.endswith(MORE))
+        key = ("folded", id(whole), state.fold, opened)
+        kept = self._kept.get(key)
+        if kept is None or kept[0] is not whole:
+            kept = self._keep(key, (whole, folded(whole, state.fold, opened)))
+        return Views(**found, tree=kept[1], whole=whole)
 
     def view(self, name: str, state: State) -> Any:
-        key = (name, *(getattr(state, field) for field in READS[name]))
+        key = self._key(name, state)
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        view = self._kept[key] = getattr(self.provider, name)(state)
+        return self._keep(key, getattr(self.provider, name)(replace(state, at=node(state.at))))
+
+    def has(self, name: str, state: State) -> bool:
+        return self._key(name, state) in self._kept
+
+    def _key(self, name: str, state: State) -> tuple[Any, ...]:
+        fields = _PLOT_READS.get(state.plot, READS[name]) if name == "plot" else READS[name]
+        return (name, *(node(state.at) if field == "at" else getattr(state, field) for field in fields))
+
+    def _keep(self, key: tuple[Any, ...], view: Any) -> Any:
+        self._kept[key] = view
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return view
+
+
+def linked(state: State) -> str:
+    """What the cursor of the plot stands on: the node, or in plots over batches the device at its batch."""
+    return f"{state.on}@b{state.batch}" if state.plot in _PLOT_READS else node(state.at)

@@ -65,7 +65,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline."""
+    """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline; `mark`: they stand out."""
 
     name: str
     x: tuple[float, ...]
@@ -73,6 +73,7 @@ class Series(msgspec.Struct, frozen=True):
     keys: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     line: bool = False
+    mark: bool = False
 
 
 class Plot(msgspec.Struct, frozen=True):

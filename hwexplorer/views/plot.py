@@ -1,4 +1,4 @@
-"""The roofline: every operator by arithmetic intensity and achieved rate, under the roofs of its device."""
+"""The plot of a state. The roofline is here: operators by arithmetic intensity and rate, under their device's roofs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from hwexplorer.views.plain import Plot, Series
 
 
 def plot(state: State) -> Plot:
-    return roofline(state)
+    """The kind of plot that the state names."""
+    if state.plot == "roofline":
+        return roofline(state)
+    from hwexplorer.views import plots
+
+    return plots.BUILDERS[state.plot](state)
 
 
 def roofline(state: State) -> Plot:

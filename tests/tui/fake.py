@@ -96,7 +96,8 @@ class Fake:
         )
         there = pinned(state)
         rows = []
-        for device in state.devices:
+        names = {"name": sorted(state.devices), "given": state.devices}.get(state.rank, state.devices)
+        for device in reversed(names) if state.rank_reverse else names:
             here = State(**{**_dict(state), "on": device, "pin": ""})
             t, e = self._total(here)
             change = None
@@ -142,6 +143,13 @@ class Fake:
             for part, op in zip((0.8, 0.15, 0.05), OPERATORS, strict=True):
                 cells = (op, share * part, t * share * part, e * share * part, None, "C", ratio)
                 rows.append(Row(f"{name}/{op}", cells, 2, False, "operator"))
+        if state.heat:
+            columns = (*columns[:2], *(Column("on:" + d, d, "Js", "quantity", 2) for d in state.devices))
+            shares = [(row, float(row.cells[1] or 0)) for row in rows]  # type: ignore[arg-type]
+            rows = [
+                Row(r.key, (*r.cells[:2], *(v / (n + 1) for n, _ in enumerate(state.devices))), r.depth, r.has_children)
+                for r, v in shares
+            ]
         return Table("tree", f"Tree · {DEVICES[state.on][0]}", columns, tuple(rows))
 
     def events(self, state: State) -> Table:
@@ -184,6 +192,35 @@ class Fake:
 
     def status(self, state: State) -> str:
         return "coverage 100 %" + (" · fp8 run as fp16" if state.precision == "fp8" else "")
+
+    def verdict(self, state: State) -> str:
+        there = pinned(state) if state.diff else None
+        if there is None:
+            return ""
+        (t, e), (pt, pe) = self._total(state), self._total(there)
+        return f"{state.on} b{state.batch} vs {there.on} b{there.batch}: EDP {(e * t) / (pe * pt) - 1:+.0%}"
+
+    def devices(self, state: State) -> Table:
+        columns = (
+            Column("id", "Device", role="text", keep=0),
+            Column("chosen", "In", role="flag", keep=0),
+            Column("class", "Arch", role="text", keep=1),
+        )
+        rows = [Row(id, (id, "x" if id in state.devices else "", DEVICES[id][1])) for id in DEVICES]
+        return Table("devices", "Devices", columns, tuple(rows))
+
+    def device(self, name: str) -> Text:
+        if name not in DEVICES:
+            raise unknown("device", name, DEVICES)
+        return Text("device", DEVICES[name][0], (("Facts", ("peak 1 TFLOP/s [data sheet: made up]",)),))
+
+    def device_key(self, name: str) -> str:
+        if name not in DEVICES:
+            raise unknown("device", name, DEVICES)
+        return name
+
+    def text(self, state: State, verb: str, width: int) -> str | None:
+        return f"{verb} of {state.model}" if verb == "energy" else None
 
     def ready(self, state: State) -> bool:
         if not state.model.startswith("big") and state.model not in MODELS:

@@ -10,10 +10,11 @@ import pytest
 from textual.pilot import Pilot
 
 from hardware.errors import RequestError
-from hwexplorer.state import PANES, State, parse
+from hwexplorer.state import PANES, PLOTS, State, format, parse
 from hwexplorer.tui import actions, clipboard, effects
 from hwexplorer.tui.actions import ACTIONS, BY_ID
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.palette import THEMES
 from tests.tui.fake import Fake
 
 Run = Callable[[HwExplorer, Pilot[None]], Awaitable[None]]
@@ -248,6 +249,52 @@ async def test_events_fold_where_they_do_not_fit() -> None:
         assert len(pilot.app.events.visible) == 16  # type: ignore[attr-defined]
 
 
+@case("expand", "resnet50?at=conv1")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("o")
+    assert len(app.outline.visible) == len(app.outline.table.rows)
+
+
+@case("collapse", "resnet50?at=conv1/bn&open=conv1,fc")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("O")
+    assert (app.state.open, app.state.at) == ((), "conv1")
+    assert {row.depth for row in map(app.outline.table.rows.__getitem__, app.outline.visible)} == {0, 1}
+
+
+@case("fold", "resnet50@b8?sort=share")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    whole = app.outline.table
+    await pilot.press(*"ffff")
+    assert app.state.fold == 5.0
+    assert parse(format(app.state)) == app.state
+    rows = app.index.table.rows
+    more = next(row for row in rows if row.key == "~more")
+    small = [row for row in whole.rows if row.depth == 1 and row.cells[1] < 0.05]  # type: ignore[operator]
+    assert more.cells[0] == f"{len(small)} more"
+    assert more.cells[1] == pytest.approx(sum(row.cells[1] for row in small))  # type: ignore[misc]
+    assert sum(row.cells[1] for row in rows if row.depth == 1) == pytest.approx(1)  # type: ignore[misc]
+    await pilot.press("G")
+    assert app.state.at == "~more"
+    assert f"{len(small)} more" in screen_text(app)
+    await pilot.press("enter", "3", "l")
+    assert app.state.at in {row.key for row in small}
+    assert "~more" in app.state.open
+    await pilot.press("f")
+    assert app.state.fold == 0.0
+    assert app.outline.table.rows == whole.rows
+
+
+@case("heat")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("z", "H")
+    assert app.state.heat
+    assert "tpu_v4" in screen_text(app)
+    assert "◂" in screen_text(app)
+    await pilot.press("H")
+    assert "tpu_v4" not in screen_text(app).splitlines()[3]
+
+
 # --- finding ----------------------------------------------------------------------------------------------
 
 
@@ -398,6 +445,52 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.baseline == "tpu_v4"
 
 
+@case("devices")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("a", *"tpu")
+    assert app.picker.key == "tpu_v4"
+    assert len(app.picker.visible) == 1
+    await pilot.press("space")
+    assert app.state.devices == ("xeon_8490h", "h100_sxm", "kpu_t256")
+    await pilot.press("space", "enter")
+    assert app.state.devices == ("xeon_8490h", "h100_sxm", "kpu_t256", "tpu_v4")
+    assert (app.overlay, app.prompt) == ("", None)
+
+
+@case("remove", "resnet50?pane=compare&on=tpu_v4")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("d")
+    assert app.state.devices == ("xeon_8490h", "h100_sxm", "kpu_t256")
+    assert app.state.on == "kpu_t256"
+    await pilot.press("d", "d", "d")
+    assert app.state.devices == ("xeon_8490h",)
+    await pilot.press("u")
+    assert len(app.state.devices) == 2
+
+
+@case("rank", "resnet50?pane=compare")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("s")
+    assert app.state.rank == "latency"
+    assert "by latency" in screen_text(app)
+    assert app.compare.key == app.state.on
+
+
+@case("rank_reverse", "resnet50?pane=compare")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("S")
+    assert app.compare.table.rows[0].key == "kpu_t256"
+    assert app.compare.key == app.state.on
+
+
+@case("sheet")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("i")
+    assert "data sheet: made up" in screen_text(app)
+    await pilot.press("i")
+    assert app.overlay == ""
+
+
 # --- views ------------------------------------------------------------------------------------------------
 
 
@@ -423,8 +516,15 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("v")
     assert app.state.pane == "plot"
-    await pilot.press("v")
-    assert app.state.plot == "roofline"
+    for kind in (*PLOTS[1:], PLOTS[0]):
+        await pilot.press("v")
+        assert app.state.plot == kind
+
+
+@case("plot_before", "resnet50?pane=plot")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("V")
+    assert app.state.plot == PLOTS[-1]
 
 
 # --- taking away ------------------------------------------------------------------------------------------
@@ -480,6 +580,13 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.pane == "tree"
 
 
+@case("command")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press(":", *"batch 32", "enter")
+    assert app.state.batch == 32
+    assert app.commands == ["batch 32"]
+
+
 @case("palette")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("ctrl+p")
@@ -493,7 +600,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 
 @case("theme")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    for look in ("light", "ansi", "dark"):
+    for look in (*THEMES[1:], THEMES[0]):
         await pilot.press("T")
         assert app.look == look
 

@@ -37,6 +37,10 @@ STATES = st.builds(
     open=st.lists(TEXT.filter(bool), max_size=4).map(tuple),
     pin=st.sampled_from(["", "tpu_v4@b8,fp16", "h100_sxm", "resnet18/gpu@int8,i64", "a%2Fb@b2"]),
     diff=st.booleans(),
+    rank=st.sampled_from(states.RANKS),
+    rank_reverse=st.booleans(),
+    heat=st.booleans(),
+    fold=st.sampled_from(states.FOLDS),
 )
 EXAMPLE = "resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2&sort=share&pin=tpu_v4@b8,fp16"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 from rich.segment import Segment
@@ -102,12 +103,15 @@ def render(
     left = max((width_of(label) for _, label in y_ticks), default=0)
     columns = width - left - 2
     canvas = Braille(columns, rows)
-    for index, series in enumerate(plot.series):
-        _draw(canvas, series, x, y, index)
+    owners = _owners(plot.series)
+    for owner, series in zip(owners, plot.series, strict=True):
+        if not series.mark:
+            _draw(canvas, series, x, y, owner)
     found = _cursor(points, x, y, columns, rows, cursor)
+    tags = _tags(plot.series, owners, x, y, columns, rows) if len(lines) > 1 else []
     out = [_title(plot, width, palette)]
     labels = {_row(y, value, rows): label for value, label in reversed(y_ticks)}
-    out += [_body(canvas, row, labels.get(row, ""), left, found, palette) for row in range(rows)]
+    out += [_body(canvas, row, labels.get(row, ""), left, (found, tags), palette) for row in range(rows)]
     out += _bottom(x, left, columns, palette)
     return out
 
@@ -151,13 +155,72 @@ def _cursor(
     return found
 
 
+TAG = 14
+_SIGNS = str.maketrans({"◆": "#"})
+
+
+def _owners(series: Sequence[Series]) -> list[int]:
+    """A colour for each series; those of one name (points and the line through them) share it."""
+    names = list(dict.fromkeys(each.name for each in series))
+    return [names.index(each.name) for each in series]
+
+
+def _tags(
+    series: Sequence[Series], owners: Sequence[int], x: Axis, y: Axis, columns: int, rows: int
+) -> list[tuple[int, int, str, str]]:
+    """(column, row, text, role): names at the right end of lines, which colour alone would not tell, and marks."""
+    found: list[tuple[int, int, str, str]] = []
+    used: dict[int, list[tuple[int, int]]] = {}
+
+    def free(row: int, start: int, end: int) -> bool:
+        return 0 <= row < rows and all(end <= a or start >= b for a, b in used.get(row, ()))
+
+    for owner, each in zip(owners, series, strict=True):
+        role = SERIES[owner % len(SERIES)]
+        if each.mark:
+            for a, b in zip(each.x, each.y, strict=True):
+                place_x, place_y = x.place(a), y.place(b)
+                if place_x is not None and place_y is not None:
+                    at = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
+                    found.append((at, _row(y, b, rows), "◆", "strong"))
+        if not each.line or not each.x:
+            continue
+        name = to_ascii(shorten(safe(each.name), TAG, middle=True))
+        end = _visible_end(each, x, y, columns, rows)
+        if end is None or len(name) + 2 > columns:
+            continue
+        start = min(columns - len(name), max(0, end[0] - len(name)))
+        for row in (end[1] - 1, end[1] + 1, end[1] - 2, end[1] + 2):
+            if free(row, start, start + len(name)):
+                used.setdefault(row, []).append((start, start + len(name) + 1))
+                found.append((start, row, name, role))
+                break
+    return found
+
+
+def _visible_end(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> tuple[int, int] | None:
+    """(column, row) of the last place of a line that is in sight."""
+    places = [(x.place(a), y.place(b)) for a, b in zip(line.x, line.y, strict=True)]
+    known = [(a, b) for a, b in places if a is not None and b is not None]
+    for (x0, y0), (x1, y1) in reversed(list(pairwise(known))):
+        for step in range(40, -1, -1):
+            a, b = x0 + (x1 - x0) * step / 40, y0 + (y1 - y0) * step / 40
+            if 0 <= a <= 1 and 0 <= b <= 1:
+                return int(a * (columns - 1)), rows - 1 - int(b * (rows - 1))
+    return None
+
+
 def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
     """What y is, then a legend entry for each series while there is room."""
     head = shorten(_say(_titled(plot.y_title, plot.y_unit), palette), width)
     segments = [Segment(head, palette.get("header"))]
     used = width_of(head)
-    for index, series in enumerate(plot.series):
-        sign = "─ " if series.line else "• "
+    told: set[str] = set()
+    for index, series in zip(_owners(plot.series), plot.series, strict=True):
+        if series.name in told:
+            continue
+        told.add(series.name)
+        sign = "─ " if series.line else "◆ " if series.mark else "• "
         name = _say("  " + sign + safe(series.name), palette) if not palette.ascii else ""
         if palette.ascii:
             name = f"  {'*+ox'[index % 4]} {to_ascii(safe(series.name))}"
@@ -183,8 +246,14 @@ def _say(text: str, palette: Palette) -> str:
 
 
 def _body(
-    canvas: Braille, row: int, label: str, left: int, found: list[tuple[int, int, str]], palette: Palette
+    canvas: Braille,
+    row: int,
+    label: str,
+    left: int,
+    marks: tuple[list[tuple[int, int, str]], list[tuple[int, int, str, str]]],
+    palette: Palette,
 ) -> list[Segment]:
+    found, tags = marks
     segments = [
         Segment(_say(label.rjust(left), palette), palette.get("dim")),
         Segment(" " + ("|" if palette.ascii else "┤" if label else "│"), palette.get("guide")),
@@ -193,6 +262,10 @@ def _body(
     for column in range(canvas.width):
         character, owner = canvas.cell(column, row, palette.ascii)
         text.append((character, SERIES[owner % len(SERIES)] if owner >= 0 else "text"))
+    for column, at, name, role in tags:
+        if at == row:
+            for offset, character in enumerate(name.translate(_SIGNS) if palette.ascii else name):
+                text[column + offset] = (character, role)
     for column, at, label in reversed(found):
         if at == row:
             _mark(text, column, label, palette)

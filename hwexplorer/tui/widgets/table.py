@@ -343,8 +343,23 @@ class TreeTable:
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
             return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
         told = quantity(number, found.column.unit) if role == "quantity" else found.scale.cell(number)
+        if found.column.key.startswith("on:"):
+            return self._heat(told, number, row, width, palette, ground)
         text = _plain(told, palette)
         return [Segment(pad(text, width, True), palette.get(base, ground))]
+
+    def _heat(
+        self, told: str, number: float | None, row: Row, width: int, palette: Palette, ground: int
+    ) -> list[Segment]:
+        """One device's figure among those of the others: the least has a sign, the rest a colour by how far off."""
+        values = [row.cells[i] for i, c in enumerate(self.table.columns) if c.key.startswith("on:")]
+        least = min((float(v) for v in values if isinstance(v, NUMBERS)), default=0.0)
+        wins = number is not None and number == least
+        ratio = number / least if number is not None and least > 0 else 1.0
+        role = "good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"
+        sign = "<" if palette.ascii else "◂"
+        text = _plain(told, palette) + (sign if wins else " ")
+        return [Segment(pad(text, width, True), palette.get(role, ground))]
 
     def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
         fraction = float(value) if isinstance(value, NUMBERS) else 0.0

@@ -1,0 +1,86 @@
+"""Small rows of the tree folded into one that says how many there are and what they make together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from hwexplorer.state import MORE
+from hwexplorer.views.plain import Cell, Row, Table
+
+_ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
+_SHARES = ("share", "bar")
+
+
+def more_key(parent: str) -> str:
+    """The key of the row that stands for the small children of a branch."""
+    return f"{parent}/{MORE}" if parent else MORE
+
+
+def folded(table: Table, percent: float, opened: Collection[str] = ()) -> Table:
+    """Siblings whose share is below `percent` as one row at their end, unless its key is in `opened`.
+
+    The heaviest of any siblings is never folded, and one small row alone is not either.
+    """
+    bar = next((i for i, column in enumerate(table.columns) if column.role == "bar"), None)
+    if not percent or bar is None or not table.rows:
+        return table
+    hidden = _hidden(table, percent / 100, bar, opened)
+    if not hidden:
+        return table
+    adds = [c.role in ("number", "quantity", "bar") and (c.unit in _ADD_UP or c.key in _SHARES) for c in table.columns]
+    rows: list[Row] = []
+    pending: list[tuple[int, Row]] = []  # (depth of the siblings, the row for them): goes after their last one
+    skip = 1 << 30
+    for place, row in enumerate(table.rows):
+        while pending and row.depth < pending[-1][0]:
+            rows.append(pending.pop()[1])
+        if row.depth > skip:
+            continue
+        skip = 1 << 30
+        if place in hidden:
+            skip = row.depth
+            parent, members, last = hidden[place]
+            if last:
+                pending.append((row.depth, _row(table, parent, members, row.depth, adds)))
+            continue
+        rows.append(row)
+    rows.extend(row for _, row in reversed(pending))
+    return msgspec.structs.replace(table, rows=tuple(rows))
+
+
+def _hidden(
+    table: Table, least: float, bar: int, opened: Collection[str]
+) -> dict[int, tuple[str, tuple[int, ...], bool]]:
+    """Place of a folded row -> (parent, all folded with it, is it the last of them)."""
+    families: dict[str, list[int]] = {}
+    path: list[str] = []
+    for place, row in enumerate(table.rows):
+        del path[row.depth :]
+        if row.depth:
+            families.setdefault(path[-1], []).append(place)
+        path += [row.key] * (row.depth + 1 - len(path))
+    found: dict[int, tuple[str, tuple[int, ...], bool]] = {}
+
+    def share(place: int) -> float:
+        value = table.rows[place].cells[bar]
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    for parent, members in families.items():
+        top = max(members, key=share)
+        small = tuple(m for m in members if m != top and share(m) < least)
+        if len(small) > 1 and more_key(parent) not in opened:
+            found |= {m: (parent, small, m == small[-1]) for m in small}
+    return found
+
+
+def _row(table: Table, parent: str, members: tuple[int, ...], depth: int, adds: list[bool]) -> Row:
+    cells: list[Cell] = []
+    for index, add in enumerate(adds):
+        values = [table.rows[m].cells[index] for m in members]
+        numbers = [v for v in values if isinstance(v, int | float)]
+        text = table.columns[index].role in ("text", "flag")
+        cells.append(sum(numbers) if add and numbers else "" if text else None)
+    cells[0] = f"{len(members)} more"
+    return Row(more_key(parent), tuple(cells), depth, True, "more", True)

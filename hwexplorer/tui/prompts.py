@@ -1,0 +1,142 @@
+"""Typing in the foot: find, filter, command, export, the device picker; every key shows what it does so far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hardware.errors import RequestError
+from hwexplorer.state import replace
+from hwexplorer.tui import navigate, query, takeaway
+from hwexplorer.tui.prompt import Prompt, edit
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.app import HwExplorer
+
+
+def prompt(app: HwExplorer, kind: str) -> None:
+    state = app.state
+    if kind == "export":
+        name = f"{state.model.rpartition('/')[2].partition(':')[0]}_{state.pane}.txt"
+        app.prompt = Prompt("export", "export to", name, len(name))
+    elif kind == "command":
+        app.prompt = Prompt("command", ":", before=app.look)
+    else:
+        text = state.filter if kind == "filter" else state.find
+        app.prompt = Prompt(kind, kind, text, len(text), before=text)
+    app.show_lines(app.size.width)
+
+
+def prompt_note(app: HwExplorer) -> str:
+    """What the text does so far, on the right of the line."""
+    typing = app.prompt
+    if typing is None:
+        return ""
+    if typing.kind == "export":
+        return ".txt .json .csv .md .html .svg or a folder/ · enter writes, esc leaves"
+    if typing.kind == "overwrite":
+        return "y overwrites, n leaves it"
+    if typing.kind == "filter":
+        return f"{len(app.models.visible)} models · enter loads"
+    if typing.kind == "devices":
+        return f"{len(app.picker.visible)} devices · space adds or takes away, enter done"
+    if typing.kind == "command":
+        from hwexplorer.tui import command
+
+        return command.note(app, typing.text)
+    if not typing.text:
+        return query.HINT
+    try:
+        count = len(query.matches(app.whole.table, typing.text))
+    except RequestError as error:
+        return str(error)
+    return f"{count} row{'s' * (count != 1)}"
+
+
+def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
+    typing = app.prompt
+    assert typing is not None
+    if typing.kind == "overwrite":
+        app.prompt = None
+        if character in ("y", "Y"):
+            takeaway.export(app, typing.text, overwrite=True)
+        else:
+            app.say("left as it was", "dim")
+    elif key in ("escape", "ctrl+c"):
+        app.prompt = None
+        _live(app, typing.kind, typing.before)
+        _close_picker(app, typing)
+        app.show()
+    elif key == "enter":
+        app.prompt = None
+        _submit(app, typing)
+        app.show()
+    elif typing.kind == "command" and key in ("tab", "shift+tab", "up", "down"):
+        from hwexplorer.tui import command
+
+        prompt_changed(app, command.moved(app, typing, key))
+    elif typing.kind == "devices" and key in ("up", "down", "pageup", "pagedown", "space"):
+        _pick(app, key)
+    elif key in ("up", "down") and typing.kind == "filter":
+        app.models.move(1 if key == "down" else -1)
+        app.panes["models"].refresh()
+    else:
+        prompt_changed(app, edit(typing, key, character))
+
+
+def _pick(app: HwExplorer, key: str) -> None:
+    from hwexplorer.tui import overlays
+
+    if key == "space":
+        overlays.pick(app)
+    else:
+        step = app.picker.page() if key.startswith("page") else 1
+        app.picker.move(step if key.endswith("down") else -step)
+    app.panes["picker"].refresh()
+
+
+def _close_picker(app: HwExplorer, typing: Prompt) -> None:
+    if typing.kind == "devices":
+        app.overlay = ""
+
+
+def prompt_changed(app: HwExplorer, typing: Prompt) -> None:
+    before, app.prompt = app.prompt, typing
+    if before is not None and before.text != typing.text:
+        _live(app, typing.kind, typing.text)
+    app.show_lines(app.size.width)
+
+
+def _live(app: HwExplorer, kind: str, text: str) -> None:
+    """Find, filter, devices and themes follow every key."""
+    if kind == "filter":
+        app.apply(replace(app.state, filter=text))
+    elif kind == "devices":
+        from hwexplorer.tui import overlays
+
+        overlays.fill_picker(app)
+        app.panes["picker"].refresh()
+    elif kind == "command":
+        from hwexplorer.tui import command
+
+        command.preview(app, text)
+    elif kind == "find":
+        app.apply(replace(app.state, find=text))
+        try:
+            found = navigate.find(app.whole.table, text, app.state.at, 0)
+        except RequestError:
+            return  # half typed; the note says what is missing
+        if found is not None:
+            app.move_to(found)
+
+
+def _submit(app: HwExplorer, typing: Prompt) -> None:
+    if typing.kind == "export":
+        takeaway.export(app, typing.text.strip(), overwrite=False)
+    elif typing.kind == "filter":
+        app.perform("choose")
+    elif typing.kind == "command":
+        from hwexplorer.tui import command
+
+        command.submit(app, typing.text)
+    else:
+        _close_picker(app, typing)

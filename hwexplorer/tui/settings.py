@@ -1,0 +1,69 @@
+"""The user's settings: a TOML file in the platform's place. A bad one is one line of warning, never an end.
+
+theme = "light"          # one of the themes
+ascii = false            # plain characters only
+mouse = true
+heaviest = true          # open the heaviest path at the start
+[keys]
+heaviest = "."           # action = "keys, separated by spaces"; KEYS.md lists the actions
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hardware.errors import unknown
+from hwexplorer.tui import actions
+from hwexplorer.tui.palette import THEMES
+
+
+class Settings(msgspec.Struct, frozen=True):
+    theme: str = "dark"
+    ascii: bool = False
+    mouse: bool = True
+    heaviest: bool = True
+    keymap: actions.Keymap = actions.DEFAULT
+
+
+_FLAGS = ("ascii", "mouse", "heaviest")
+_KNOWN = ("theme", *_FLAGS, "keys")
+
+
+def read(path: Path) -> tuple[Settings, str]:
+    """The settings, and one line about what is wrong with the file ('' when nothing is)."""
+    try:
+        with path.open("rb") as file:
+            found = tomllib.load(file)
+    except FileNotFoundError:
+        return Settings(), ""
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        return Settings(), f"settings ignored, {path}: {' '.join(str(error).split())[:120]}"
+    settings, wrong = _checked(found)
+    return settings, f"settings, {path}: {'; '.join(wrong)[:160]}" if wrong else ""
+
+
+def _checked(found: dict[str, Any]) -> tuple[Settings, list[str]]:
+    wrong = [str(unknown("setting", name, _KNOWN)) for name in found if name not in _KNOWN]
+    values: dict[str, Any] = {}
+    if "theme" in found:
+        if found["theme"] in THEMES:
+            values["theme"] = found["theme"]
+        else:
+            wrong.append(str(unknown("theme", found["theme"], THEMES)))
+    for name in _FLAGS:
+        if name in found:
+            if isinstance(found[name], bool):
+                values[name] = found[name]
+            else:
+                wrong.append(f"{name} is true or false")
+    keys = found.get("keys", {})
+    if not isinstance(keys, dict) or not all(isinstance(text, str) for text in keys.values()):
+        wrong.append('keys are given as action = "key key"')
+    elif keys:
+        values["keymap"], more = actions.remapped({name: text.split() for name, text in keys.items()})
+        wrong += more
+    return Settings(**values), wrong

@@ -1,0 +1,110 @@
+"""A verb of the command line run beside the screen: in a process of its own, to be waited for or stopped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from threading import Thread
+from time import monotonic
+
+from hwexplorer.views.plain import Text
+
+OUTPUT_MAX = 2_000_000  # bytes: what is longer is cut, and says so
+
+
+class Task:
+    """`words` are those after `hwexplorer`; what it prints is as wide as the screen."""
+
+    def __init__(self, words: list[str], width: int) -> None:
+        self.words, self._width = words, width
+        self.name = words[0]
+        self.started = monotonic()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._out, self._err = b"", b""
+        self._code: int | None = None
+        self._cancelled = False
+        self._thread = Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            ours, theirs = _terminal(self._width)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hwexplorer", *self.words],
+                stdin=subprocess.DEVNULL,
+                stdout=theirs,
+                stderr=subprocess.PIPE,
+            )
+            if self._cancelled:
+                self._process.kill()
+            os.close(theirs)
+            errors = Thread(target=self._read_errors, daemon=True)
+            errors.start()
+            self._out = _all(ours)
+            errors.join()
+            code = self._process.wait()
+        except OSError as error:
+            self._err, code = str(error).encode(), 1
+        self._code = code
+
+    def _read_errors(self) -> None:
+        if self._process is not None and self._process.stderr is not None:
+            self._err = self._process.stderr.read()
+
+    def done(self) -> bool:
+        return self._code is not None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._process is not None:
+            with suppress(OSError):
+                self._process.kill()
+
+    def failed(self) -> str:
+        """One line where it went wrong and printed nothing, else ''."""
+        if not self._code or self._out.strip():
+            return ""
+        said = self._err.decode(errors="replace").strip().splitlines()
+        return (said[-1] if said else f"{self.name} ended with {self._code}").removeprefix("hwexplorer: ")
+
+    def text(self) -> Text:
+        lines = self._out[:OUTPUT_MAX].decode(errors="replace").replace("\r", "").rstrip().split("\n")
+        if len(self._out) > OUTPUT_MAX:
+            lines.append("... and more, cut here: run it in a shell with -o FILE")
+        return Text("report", " ".join(self.words), (("", tuple(lines)),))
+
+
+def _terminal(width: int) -> tuple[int, int]:
+    """(end to read, end to write): a terminal of our width, or a pipe where there are none."""
+    try:
+        import fcntl
+        import pty
+        import struct
+        import termios
+
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, max(40, width), 0, 0))
+        settings = termios.tcgetattr(theirs)
+        settings[1] &= ~termios.OPOST  # lines end as they are written
+        termios.tcsetattr(theirs, termios.TCSANOW, settings)
+        return ours, theirs
+    except (ImportError, OSError):
+        return os.pipe()
+
+
+def _all(descriptor: int) -> bytes:
+    parts = []
+    while True:
+        try:
+            part = os.read(descriptor, 1 << 16)
+        except OSError:  # how a terminal ends
+            break
+        if not part:
+            break
+        parts.append(part)
+    os.close(descriptor)
+    return b"".join(parts)
