@@ -63,20 +63,22 @@ def _name(text: str) -> str:
     return squeezed.get(plain.replace("_", ""), plain)
 
 
-@lru_cache(maxsize=64)
 def parse(text: str) -> Request:
-    """Raises ModelSpecError with what is allowed."""
+    """Raises ModelSpecError with what is allowed. A configuration file is read each time: it may have changed."""
     text = text.strip()
-    if text.lower().startswith(HUB):
-        from . import transformer_hf
+    if not text.lower().startswith(HUB):
+        return _named(text)
+    from . import transformer_hf
 
-        where, options = _split_hub(text[len(HUB) :])
-        head, config = HUB + where, transformer_hf.config(where)
-    else:
-        name, _, options = text.partition(":")
-        head = _name(name)
-        config = presets.preset(head).config if head not in GENERIC else _generic(head)
-    return _request(head, config, options)
+    where, options = _split_hub(text[len(HUB) :])
+    return _request(HUB + where, transformer_hf.config(where), options)
+
+
+@lru_cache(maxsize=256)
+def _named(text: str) -> Request:
+    name, _, options = text.partition(":")
+    head = _name(name)
+    return _request(head, presets.preset(head).config if head not in GENERIC else _generic(head), options)
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,116 @@
+"""Parameters and operations of transformers against what is published and what follows by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from transformer_cases import PUBLISHED, PYTHIA_BODY, ROUNDED, SMALL, total, workload
+
+from analysis.workload import transformer_presets as presets
+from analysis.workload import transformer_spec as spec
+from analysis.workload.kinds import KINDS
+from analysis.workload.transformer_config import macs, size
+from analysis.workload.workload import WEIGHT, decode, encode
+
+
+def test_every_preset_has_a_source_and_a_published_size() -> None:
+    known = set(PUBLISHED) | set(ROUNDED) | {"falcon_7b"}
+    assert set(presets.names()) <= known
+    for name in presets.names():
+        found = presets.preset(name)
+        assert found.source
+        assert found.parameters == PUBLISHED.get(name)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameters_are_the_published_ones(name: str) -> None:
+    model = workload(name)
+    assert model.parameters == PUBLISHED[name]
+    weights = model.tensors.numel[model.tensors.role == WEIGHT]
+    assert total(weights, model) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_parameters_as_papers_round_them(name: str) -> None:
+    sizes = size(presets.preset(name).config)
+    whole, active = ROUNDED[name]
+    assert round(sizes.parameters / 1e9, 1) == whole
+    assert round((sizes.parameters - sizes.idle) / 1e9, 1) == pytest.approx(active, abs=0.05)
+
+
+def test_falcon_is_seven_billion() -> None:
+    assert size(presets.preset("falcon_7b").config).parameters == 6_921_720_704
+
+
+@pytest.mark.parametrize("name", PYTHIA_BODY)
+def test_parameters_outside_the_embedding(name: str) -> None:
+    sizes = size(presets.preset(name).config)
+    assert sizes.linear + sizes.vectors == PYTHIA_BODY[name]
+
+
+@pytest.mark.parametrize("name", [*presets.names(), *SMALL])
+def test_closed_form_is_the_graph(name: str) -> None:
+    request, model = spec.parse(name), workload(name)
+    assert size(request.config).parameters == model.parameters
+    for batch in (1, 3):
+        assert total(model.operators.macs, model, batch) == macs(request.config, request.run, batch)
+
+
+@pytest.mark.parametrize("name", [n for n in presets.names() if not n.startswith("bert")])
+@pytest.mark.parametrize("kv", [0, 2048])
+def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: str, kv: int) -> None:
+    config, model = presets.preset(name).config, workload(f"{name}:decode")
+    sizes = size(config)
+    active = sizes.linear + sizes.head
+    attention = 4 * config.layers * config.heads * config.head_dim * (kv + 1)
+    at = {"batch": 1, "sequence": 1, "kv": kv}
+    contraction = 2 * total(model.operators.macs, model, **at)
+    assert contraction == 2 * active + attention
+    # Element-wise work (norms, rotation, softmax, activations) is small beside it.
+    assert contraction < total(model.operators.flops, model, **at) < 1.02 * contraction
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3_8b", "mixtral_8x7b"])
+def test_prefill_is_the_sum_of_its_tokens_but_one_head(name: str) -> None:
+    config = presets.preset(name).config
+    model, tokens = workload(name), 100
+    per_token = size(config).linear * tokens + size(config).head
+    scores = 2 * config.layers * config.heads * config.head_dim * tokens * tokens
+    assert total(model.operators.macs, model, sequence=tokens, kv=0) == per_token + scores
+
+
+def test_bert_base_by_hand() -> None:
+    model, tokens = workload("bert_base"), 128
+    layer = 4 * 768 * 768 + 2 * 768 * 3072
+    assert total(model.operators.macs, model, sequence=128) == 12 * tokens * (layer + 2 * 768 * tokens) + 768 * 768
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_operator_is_known_and_named(name: str) -> None:
+    ops = workload(name).operators
+    assert ops.has_rule.all()
+    assert len(set(ops.path)) == len(ops.path)
+    assert set(ops.kind) <= set(KINDS)
+    gemm, product = ops.gemm, np.zeros(len(ops.path))
+    point = workload(name).at(batch=3)
+    product = np.prod(gemm @ point, axis=1)
+    plain = np.array([kind in ("linear", "matmul") for kind in ops.kind])
+    np.testing.assert_allclose(product[plain], (ops.macs @ point)[plain], rtol=1e-12)
+
+
+def test_paths_follow_the_modules() -> None:
+    paths = set(workload("llama3_8b").operators.path)
+    leaves = ("q_proj", "k_proj", "v_proj", "rotary_q", "cache_append", "sdpa", "o_proj")
+    assert {f"layers.3.attention.{leaf}" for leaf in leaves} <= paths
+    assert {"embed_tokens", "norm", "lm_head", "layers.31.mlp.down_proj", "layers.0.attention_residual"} <= paths
+    experts = set(workload("mixtral_8x7b").operators.path)
+    assert {"layers.0.mlp.router", "layers.0.mlp.experts.gate_proj", "layers.0.mlp.combine"} <= experts
+
+
+@pytest.mark.parametrize("name", [SMALL[0], SMALL[2]])
+def test_survives_storage(name: str) -> None:
+    model = workload(name)
+    again = decode(encode(model))
+    assert again.defaults == model.defaults
+    assert again.routing == model.routing
+    assert total(again.operators.flops, again, 5) == total(model.operators.flops, model, 5)

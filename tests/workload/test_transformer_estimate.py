@@ -1,0 +1,180 @@
+"""Transformers on devices: what bounds them, what they hold, and that figures add up and grow with the work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformer_cases import SMALL, run, total, workload
+
+from analysis.memory import cache_bytes, memory
+from analysis.tree import tree
+from analysis.workload.workload import Routing
+from hardware.device import load
+from hardware.execute import BOUNDS, MEMORY
+
+DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
+
+
+def test_decode_reads_every_weight_once_a_token() -> None:
+    """At batch 1 a token costs about weights / bandwidth."""
+    for execution in ("compiled", "fused"):
+        result = run("llama3_8b:decode", execution=execution, kv=0)
+        assert result.bound == BOUNDS[MEMORY]
+        read = 2 * (8_030_261_248 - 128256 * 4096)  # of the embedding one row is read
+        least = read / load("h100_sxm").memory_bandwidth
+        assert least < result.latency_s < 1.6 * least
+
+
+def test_prefill_is_compute_bound() -> None:
+    result = run("llama3_8b", execution="fused", sequence=4096)
+    assert result.bound in ("compute", "power")
+    assert result.utilization > 0.4
+
+
+@pytest.mark.parametrize("kv", [0, 4096, 100_000])
+@pytest.mark.parametrize(("precision", "width"), [("bf16", 2.0), ("int8", 1.0), ("fp32", 4.0)])
+def test_cache_takes_its_bytes(kv: int, precision: str, width: float) -> None:
+    """Llama 3 8B: 32 layers x 2 x 8 heads x 128 elements a token: 128 KiB at 16 bit."""
+    per_token = 32 * 2 * 8 * 128 * width
+    result = run("llama3_8b:decode", batch=4, precision=precision, kv=kv)
+    assert result.plan.element_bytes == width
+    assert cache_bytes(result.workload, 4, width) == 4 * (kv + 1) * per_token
+    held = result.memory.peak_bytes - result.memory.weight_bytes
+    assert 4 * kv * per_token <= held < 4 * (kv + 1) * per_token + 4 * 128256 * width + 1e7
+    assert result.fits == (result.memory.peak_bytes <= 80e9)
+
+
+def test_memory_grows_with_the_cache_to_where_it_no_longer_fits() -> None:
+    peaks = [run("llama3_8b:decode", batch=8, kv=kv).memory.peak_bytes for kv in (1, 1000, 10_000, 100_000)]
+    assert peaks == sorted(peaks)
+    last = run("llama3_8b:decode", batch=8, kv=100_000)
+    assert not last.fits
+    assert any("does not fit" in mark for mark in last.marks)
+
+
+def test_all_experts_are_held_and_the_touched_ones_read() -> None:
+    model = workload("mixtral_8x7b:decode")
+    assert memory(model, 1, 2.0, "fused").weight_bytes == pytest.approx(2 * model.parameters, rel=1e-4)
+    per_expert = 2.0 * 32 * 3 * 4096 * 14336
+    for batch in (1, 4, 64):
+        touched = 8 * (1 - (1 - 2 / 8) ** batch)
+        result = run("mixtral_8x7b:decode", batch=batch, execution="fused", kv=1)
+        read = result.demand.per_op(result.demand.transfer_bytes, 1)
+        experts = np.array(["experts." in path for path in result.workload.operators.path])
+        assert read[experts].sum() == pytest.approx(touched * per_expert, rel=1e-9)
+
+
+@given(st.integers(1, 256), st.integers(1, 16), st.integers(1, 10_000))
+def test_routing(experts: int, active: int, tokens: int) -> None:
+    active = min(active, experts)
+    found = Routing(experts, active).at(tokens)
+    assert active <= found["experts"] * (1 + 1e-12)
+    assert found["experts"] <= experts
+    assert found["experts"] * found["expert_rows"] == pytest.approx(tokens * active)
+
+
+@pytest.mark.parametrize("name", [*SMALL, "llama3_8b:decode,tp=4", "mixtral_8x7b:decode", "gpt2"])
+@pytest.mark.parametrize("execution", ["eager", "compiled", "fused"])
+def test_figures_add_up(name: str, execution: str) -> None:
+    for on in DEVICES:
+        result = run(name, on, 3, execution=execution)
+        figures = tree(result)
+        assert result.run.latency_s.sum() == pytest.approx(result.latency_s, rel=1e-9)
+        assert result.event_energy_j.sum() == pytest.approx(result.energy_j, rel=1e-9)
+        assert figures.estimate is result
+        assert (result.run.utilization <= 1 + 1e-9).all()
+        assert result.average_power_w <= result.device.power_limit_w * (1 + 1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(SMALL),
+    st.sampled_from(DEVICES),
+    st.sampled_from(["eager", "fused"]),
+    st.sampled_from(["batch", "sequence", "kv"]),
+    st.integers(1, 64),
+    st.integers(1, 600),
+    st.integers(0, 600),
+    st.integers(1, 700),
+)
+def test_more_work_is_never_quicker(
+    name: str, on: str, execution: str, grows: str, batch: int, sequence: int, kv: int, more: int
+) -> None:
+    at = {"batch": batch, "sequence": sequence, "kv": kv}
+    larger = at | {grows: at[grows] + more}
+    one, two = (run(name, on, execution=execution, **lengths) for lengths in (at, larger))
+    for quantity in ("latency_s", "energy_j"):
+        assert getattr(two, quantity) >= getattr(one, quantity) * (1 - 1e-9), quantity
+    assert two.memory.peak_bytes >= one.memory.peak_bytes
+
+
+def test_lengths_that_a_model_lacks_change_nothing() -> None:
+    plain, asked = run("resnet50"), run("resnet50", sequence=7, kv=9)
+    assert plain.workload is asked.workload
+    assert plain.latency_s == asked.latency_s
+
+
+def test_bound_workloads_are_remembered_and_apart() -> None:
+    model = workload(SMALL[0])
+    assert model.bound(kv=5) is model.bound(kv=5)
+    assert model.bound(kv=5) is not model.bound(kv=6)
+    assert model.bound(kv=0, sequence=512) is model
+    assert run(SMALL[0], kv=5).demand is not run(SMALL[0], kv=6).demand
+
+
+@pytest.mark.parametrize("tp", [2, 4, 8])
+def test_devices_share_the_work(tp: int) -> None:
+    whole, part = workload("llama3_70b:decode"), workload(f"llama3_70b:decode,tp={tp}")
+    assert tp * total(part.operators.macs, part) == total(whole.operators.macs, whole)
+    assert part.parameters < whole.parameters / tp * 1.01
+    assert run(f"llama3_70b:decode,tp={tp}").latency_s < run("llama3_70b:decode").latency_s
+    assert tp * cache_bytes(part, 1, 2.0) == cache_bytes(whole, 1, 2.0)
+
+
+def test_collectives_send_their_bytes() -> None:
+    """Two all-reduces a layer of (batch x sequence x hidden), each 2 (N - 1) / N of its bytes over the link."""
+    result = run("llama2_7b:tp=4,link=100", sequence=1000, execution="fused")
+    link = result.demand.link_s
+    assert link is not None
+    kinds = result.workload.operators.kind
+    reduces = [i for i, kind in enumerate(kinds) if kind == "all_reduce"]
+    assert len(reduces) == 2 * 32 + 1  # and one of the embedding
+    assert link[reduces] == pytest.approx(1000 * 4096 * 2 * 1.5 / 100e9)
+    assert (result.run.latency_s[reduces] >= link[reduces]).all()
+    assert any("links of 100 GB/s" in mark for mark in result.marks)
+    assert result.latency_s > run("llama2_7b:tp=4,link=900", sequence=1000, execution="fused").latency_s
+
+
+# Measured: gpt-fast README (github.com/pytorch-labs/gpt-fast, commit 0f925b5), "8xA100-80GB, power limited to 330W",
+# batch 1, bfloat16, prompt of 5 and 200 new tokens: tokens per second by number of GPUs. torch.compile with CUDA
+# graphs: fewer launches than our 'compiled', less fusion than our 'fused'. NVLink 3: 300 GB/s in each direction.
+# Quality: published by the authors of the software, one machine, no spread stated.
+MEASURED = {
+    ("llama2_7b", 1): 104.9, ("llama2_7b", 2): 168.84, ("llama2_7b", 4): 254.02, ("llama2_7b", 8): 328.43,
+    ("llama2_70b", 2): 21.32, ("llama2_70b", 4): 38.01, ("llama2_70b", 8): 62.50,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "tp"), MEASURED)
+def test_measured_decoding_lies_in_the_band(name: str, tp: int) -> None:
+    spec = f"{name}:decode,kv=100,tp={tp},link=300" if tp > 1 else f"{name}:decode,kv=100"
+    compiled, fused = (run(spec, "a100_sxm4_80gb", execution=mode) for mode in ("compiled", "fused"))
+    measured_s = 1 / MEASURED[name, tp]
+    assert compiled.latency_band_s[0] <= measured_s <= compiled.latency_band_s[1]
+    assert fused.latency_band_s[0] <= measured_s <= fused.latency_band_s[1]
+    assert fused.latency_s * 0.9 <= measured_s <= compiled.latency_s * 1.1
+
+
+def test_measured_request_on_an_h100() -> None:
+    """NVIDIA NeMo framework user guide, performance of Llama 2: 7B, one H100 80GB HBM3, batch 1, 128 tokens in,
+    20 out: 153.8 ms (TensorRT-LLM; precision not stated, taken as 16 bit). Quality: published by the vendor."""
+    low, high = (
+        sum(
+            run(f"llama2_7b:{phase}", precision="fp16", execution=mode, **lengths).latency_s * steps
+            for phase, steps, lengths in (("prefill", 1, {"sequence": 128}), ("decode", 19, {"kv": 138}))
+        )
+        for mode in ("fused", "compiled")
+    )
+    assert low <= 0.1538 <= high

@@ -1,0 +1,69 @@
+"""What the tests of transformers share: published counts, models, estimates."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from analysis.estimate import Estimate, estimate
+from analysis.scenario import Scenario
+from analysis.workload import store
+from analysis.workload.workload import Workload
+from hardware.device import load
+
+# Parameters as published: elements of the tensors on the model's Hugging Face page (safetensors header or state
+# dict), or the table of the authors' README; the configurations they follow from are in transformers.toml.
+PUBLISHED = {
+    "gpt2": 124_439_808, "gpt2_medium": 354_823_168, "gpt2_large": 774_030_080, "gpt2_xl": 1_557_611_200,
+    "opt_125m": 125_239_296, "opt_1_3b": 1_315_758_080, "opt_6_7b": 6_658_473_984,
+    "pythia_70m": 70_426_624, "pythia_160m": 162_322_944, "pythia_410m": 405_334_016,
+    "pythia_1_4b": 1_414_647_808, "pythia_6_9b": 6_857_302_016, "pythia_12b": 11_846_072_320,
+    "llama2_7b": 6_738_415_616, "llama2_13b": 13_015_864_320, "llama2_70b": 68_976_648_192,
+    "llama3_8b": 8_030_261_248, "llama3_70b": 70_553_706_496,
+    "llama3_2_1b": 1_235_814_400, "llama3_2_3b": 3_212_749_824,
+    "mistral_7b": 7_241_732_096, "mixtral_8x7b": 46_702_792_704, "mixtral_8x22b": 140_620_634_112,
+    "deepseek_moe_16b": 16_375_728_128,
+    "qwen2_0_5b": 494_032_768, "qwen2_1_5b": 1_543_714_304, "qwen2_7b": 7_615_616_512, "qwen2_72b": 72_706_203_648,
+    "qwen3_8b": 8_190_735_360, "qwen3_30b_a3b": 30_532_122_624,
+    "gemma_2b": 2_506_172_416, "gemma_7b": 8_537_680_896, "phi_2": 2_779_683_840,
+    "bert_base": 109_482_240, "bert_large": 335_141_888,
+}  # fmt: skip
+# Known to the digits that the papers print: total and active parameters, billions.
+ROUNDED = {"olmoe_1b_7b": (6.9, 1.3), "deepseek_moe_16b": (16.4, 2.8), "mixtral_8x7b": (46.7, 12.9)}
+# Parameters outside the embedding, from the same README of Pythia (its head counts as embedding too).
+PYTHIA_BODY = {
+    "pythia_70m": 18_915_328, "pythia_160m": 85_056_000, "pythia_410m": 302_311_424,
+    "pythia_1_4b": 1_208_602_624, "pythia_6_9b": 6_444_163_072, "pythia_12b": 11_327_027_200,
+}  # fmt: skip
+
+SMALL = (
+    "decoder:hidden=64,layers=2,heads=4,kv_heads=2,ffn=160,vocab=1000",
+    "decoder:hidden=64,layers=2,heads=4,ffn=160,vocab=1000,gated=0,parallel=1,norm=layer,activation=gelu,tied=1",
+    "decoder:hidden=64,layers=3,heads=4,ffn=96,vocab=1000,experts=8,active=2,shared_ffn=64,dense_layers=1",
+    "decoder:hidden=64,layers=2,heads=4,ffn=96,vocab=1000,experts=4,active=1,qk_norm=head,position=none",
+    "encoder:hidden=64,layers=2,heads=4,ffn=160,vocab=1000",
+)
+
+
+@cache
+def workload(name: str) -> Workload:
+    return store.load(name)
+
+
+@cache
+def run(
+    name: str,
+    on: str = "h100_sxm",
+    batch: int = 1,
+    precision: str = "bf16",
+    execution: str = "auto",
+    sequence: int | None = None,
+    kv: int | None = None,
+) -> Estimate:
+    scenario = Scenario(batch, precision, execution, "nchw", sequence, kv)
+    return estimate(workload(name), load(on), scenario)
+
+
+def total(values: np.ndarray, model: Workload, batch: int = 1, **lengths: int) -> float:
+    return float((values @ model.bound(**lengths).at(batch=batch)).sum())
