@@ -172,8 +172,16 @@ def _rows(
 
 
 def _csv(row: tuple[Any, ...]) -> str:
-    # Names of shipped models and catalogue devices need no quoting; floats are written so that they read back equal.
-    return ",".join([str(value) for value in row]) + "\n"
+    # Floats are written so that they read back equal; the two names come first.
+    return ",".join([_quoted(row[0]), _quoted(row[1]), *[str(value) for value in row[2:]]]) + "\n"
+
+
+@lru_cache(maxsize=4096)
+def _quoted(name: str) -> str:
+    """A name as a CSV cell that a spreadsheet does not run: a user's device file may be called anything."""
+    text = "'" + name if name.startswith(("=", "+", "-", "@")) else name
+    text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"') else text
 
 
 def _json(row: tuple[Any, ...]) -> str:

@@ -160,6 +160,11 @@ def metric(result: Point | Estimate, name: str) -> float:
     return result.energy_j / batch
 
 
+def _standing(result: Point | Estimate, name: str) -> float:
+    """The metric; infinite where the model does not fit, so that such a device is never ahead of one it fits on."""
+    return metric(result, name) if result.fits else float("inf")
+
+
 _Configuration = tuple[Workload, Device, Scenario]
 
 
@@ -176,7 +181,7 @@ def _crossovers(series: list[list[_Configuration]], rows: list[list[Point]]) -> 
 def _crossover(
     name: str, left: list[_Configuration], right: list[_Configuration], a: list[Point], b: list[Point]
 ) -> Crossover:
-    wins = [metric(p, name) <= metric(q, name) for p, q in zip(a, b, strict=True)]
+    wins = [_standing(p, name) <= _standing(q, name) for p, q in zip(a, b, strict=True)]
     turns = [k for k, (now, then) in enumerate(pairwise(wins)) if now != then]
     names = (a[0].device, b[0].device) if wins[0] else (b[0].device, a[0].device)
     batch = None
@@ -194,7 +199,7 @@ def _turn(name: str, left: _Configuration, right: _Configuration, low: int, high
             estimate(workload, device, msgspec.structs.replace(asked, batch=batch))
             for workload, device, asked in (left, right)
         )
-        return metric(first, name) <= metric(second, name)
+        return _standing(first, name) <= _standing(second, name)
 
     before = wins(low)
     while high - low > 1:

@@ -216,6 +216,34 @@ def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
     assert found.err.count("\n") == 1
 
 
+def test_a_device_it_does_not_fit_on_is_never_ahead() -> None:
+    devices = [device("coral_edge_tpu"), device("h100_sxm")]
+    found = sweep([workload("vgg16")], devices, (1, 512), ("fp32",), Scenario())
+    fits = {(p.device, p.batch): p.fits for p in found.rows}
+    for cross in found.crossovers:
+        if cross.batch is None:
+            assert fits[cross.before, 512] or not fits[cross.after, 512]
+    for best in found.best:
+        assert fits[best.device, best.batch]
+
+
+def test_names_are_inert_in_csv() -> None:
+    assert catalogue_sweep._quoted("h100_sxm:400w") == "h100_sxm:400w"
+    assert catalogue_sweep._quoted("=1+1") == "'=1+1"
+    assert catalogue_sweep._quoted('a,"b') == '"a,""b"'
+    assert "\x1b" not in catalogue_sweep._quoted("\x1b[31m")
+
+
+def test_devices_of_a_folder_are_swept(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from hardware.device import CATALOG
+
+    text = (CATALOG / "kpu_t256.toml").read_text(encoding="utf-8").replace('id = "kpu_t256"', 'id = "mine"')
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    work = chunks((1,), ("int8",), ("resnet18",), ("mine",), folders=(tmp_path,))
+    (line,) = run_chunk(work[0]).splitlines()
+    assert line.startswith("resnet18,mine,1,int8")
+
+
 def test_nothing_to_sweep_is_said() -> None:
     with pytest.raises(RequestError, match="no batch"):
         sweep([workload("conv2d")], [device("gpu")], (), ("fp32",), Scenario())
