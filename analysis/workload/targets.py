@@ -159,10 +159,14 @@ def fixed_batch(workload: Workload) -> int | None:
 def source(target: Target) -> Path:
     """The file that defines a target, found without importing anything. Raises `UnknownModelError`."""
     if target.path.endswith((".py", ".pt2", STORED)):
-        path = Path(target.path).expanduser()
-        if not path.is_file():
-            raise UnknownModelError(_no_file(path))
-        return path.absolute()
+        try:
+            path = Path(target.path).expanduser()
+            if path.is_file():
+                return path.absolute()
+            problem = _no_file(path)
+        except (OSError, ValueError, RuntimeError) as error:  # a name too long, a NUL, no such home
+            problem = f"no file {target.path[:60]!r} ({getattr(error, 'strerror', None) or error})"
+        raise UnknownModelError(problem)
     relative = Path(*target.path.split("."))
     for folder in (Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
         for path in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):

@@ -1,0 +1,147 @@
+"""Models as a user might have them: good, and bad in every way a capture must survive. Captured, never imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.fc(torch.relu(self.conv(x)).mean((2, 3)))
+
+
+class Branch(Net):
+    def forward(self, x: Any) -> Any:
+        if x.sum() > 0:  # branch
+            return x
+        return x * 2
+
+
+class Item(Net):
+    def forward(self, x: Any) -> Any:
+        return x[:, :, : int(x[0, 0, 0, 0].item())]  # item
+
+
+class Mask(Net):
+    def forward(self, x: Any) -> Any:
+        kept = x[x > 0]  # mask
+        return kept * 2
+
+
+class Bad(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        raise ValueError("no such width\nsecond line")  # constructor
+
+
+class Fixed(Net):
+    def forward(self, x: Any) -> Any:
+        return super().forward(x.view(4, 3, 8, 8))
+
+
+class Two(Net):
+    def forward(self, x: Any, t: Any) -> Any:
+        return super().forward(x) + t
+
+
+class Width(Net):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+
+
+class Looping(Net):
+    def forward(self, x: Any) -> Any:
+        while True:
+            x = x.view(x.shape)
+
+
+class RealValues(Net):
+    """Its constructor reads values, so it cannot be built without weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = float(torch.ones(3).sum().item())
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * self.scale
+
+
+def forever() -> nn.Module:
+    while True:
+        pass
+
+
+def forty_gigabytes() -> nn.Module:
+    kept = bytearray(40 << 30)  # allocation
+    return nn.Linear(len(kept), 1)
+
+
+def forty_gigabytes_of_weights() -> nn.Module:
+    net = Net()
+    net.table = nn.Parameter(torch.zeros(10 << 30))
+    return net
+
+
+def flood() -> nn.Module:
+    for _ in range(100_000):
+        print("x" * 100)
+    os.write(1, b"raw" * 100_000)
+    os.write(2, b"raw" * 100_000)
+    return Net()
+
+
+def leave() -> nn.Module:
+    sys.exit(3)  # exit
+
+
+def leave_hard() -> nn.Module:
+    os._exit(5)
+
+
+def no_module() -> dict[str, int]:
+    return {"a": 1}
+
+
+def with_inputs() -> tuple[nn.Module, Any]:
+    return Net(), torch.zeros(1, 3, 16, 16)
+
+
+def asks() -> nn.Module:
+    input("width? ")
+    return Net()
+
+
+def leaves_a_process() -> nn.Module:
+    subprocess.Popen(["sleep", "86399"])
+    return Net()
+
+
+net = Net()
+
+_library = torch.library.Library("own_models", "DEF")
+_library.define("shaped(Tensor x) -> Tensor")
+_library.impl("shaped", lambda x: x.clone(), "CPU")
+torch.library.register_fake("own_models::shaped", lambda x: torch.empty_like(x), lib=_library)
+_library.define("shapeless(Tensor x) -> Tensor")
+_library.impl("shapeless", lambda x: x.clone(), "CPU")
+
+
+class Unknown(Net):
+    def forward(self, x: Any) -> Any:
+        return super().forward(torch.ops.own_models.shaped(x))
+
+
+class Shapeless(Net):
+    def forward(self, x: Any) -> Any:
+        return super().forward(torch.ops.own_models.shapeless(x))

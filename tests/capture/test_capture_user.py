@@ -1,0 +1,260 @@
+"""A user's model: what is captured, and the one line for each way it can go wrong, with nothing left behind."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.workload import job as job_module
+from analysis.workload import store, targets
+from analysis.workload.errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
+from analysis.workload.job import Limits
+from analysis.workload.workload import Workload
+from hardware.errors import RequestError
+from hwexplorer import cli, engine
+from hwexplorer.state import State, format, parse
+
+OWN = Path(__file__).with_name("own_models.py")
+LIMITS = Limits(seconds=60, memory_bytes=8 << 30)
+INPUT = "1x3x16x16"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(folder))
+    monkeypatch.setattr(engine, "_allowed", {})
+    monkeypatch.setattr(engine, "_captured", {})
+    engine._workload.cache_clear()
+    return folder
+
+
+def captured(factory: str, inputs: str = INPUT, limits: Limits = LIMITS) -> Workload:
+    return store.load(f"{OWN}:{factory}({inputs})", limits=limits)
+
+
+def line(comment: str) -> int:
+    return next(i for i, text in enumerate(OWN.read_text().splitlines(), 1) if text.endswith(f"# {comment}"))
+
+
+# --- what works -------------------------------------------------------------------------------------------
+
+
+def test_a_module_of_ones_own() -> None:
+    w = captured("Net")
+    assert w.name == "own_models.py:Net"
+    assert w.parameters == 3 * 8 * 9 + 8 + 8 * 4 + 4
+    assert w.inputs[0].shape == ("batch", 3, 16, 16)
+    assert float((w.operators.macs @ w.at(batch=5)).sum()) == 5 * (14 * 14 * 8 * 27 + 32)
+
+
+def test_the_factory_may_give_the_inputs_and_print_and_keep_a_process() -> None:
+    assert captured("with_inputs", "").inputs[0].shape == ("batch", 3, 16, 16)
+    assert captured("flood").n_operators == 6
+    assert captured("leaves_a_process").n_operators == 6
+    running = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
+    assert not [row for row in running.splitlines() if "sleep 86399" in row and not row.startswith("Z")]
+
+
+def test_weights_take_no_memory_unless_the_constructor_reads_them() -> None:
+    assert captured("forty_gigabytes_of_weights").parameters > 10 << 30
+    assert captured("RealValues").n_operators == 7
+
+
+def test_a_model_that_fixes_its_batch_is_captured_at_it() -> None:
+    w = captured("Fixed", "4x3x8x8")
+    assert w.inputs[0].shape == (4, 3, 8, 8)
+    assert any(note.startswith("captured at batch 4 alone") for note in w.notes)
+    assert targets.fixed_batch(w) == 4
+    assert (w.operators.macs @ w.at(batch=1) == w.operators.macs @ w.at(batch=9)).all()
+    assert targets.fixed_batch(captured("Net", "4x3x8x8,batch=none")) == 1
+
+
+def test_an_operator_without_a_rule_is_listed_and_lowers_coverage() -> None:
+    w = captured("Unknown")
+    assert [w.operators.target[i] for i in range(w.n_operators) if not w.operators.has_rule[i]] == [
+        "own_models.shaped.default"
+    ]
+    assert w.operators.kind.count("unknown") == 1
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("factory", "inputs", "words"),
+    [
+        ("Branch", INPUT, [f"own_models.py:{line('branch')} in forward", "branch", "torch.where"]),
+        ("Item", INPUT, [f"own_models.py:{line('item')} in forward", "item"]),
+        ("Mask", INPUT, [f"own_models.py:{line('mask')} in forward", "fixed size"]),
+        ("Bad", INPUT, [f"own_models.py:{line('constructor')} in __init__", "ValueError: no such width"]),
+        ("Net", "1x4x16x16", ["in forward", "to have 3 channels, but got 4"]),
+        ("Net", f"{INPUT},1x2", ["2 inputs given", "--input"]),
+        ("Net", "", ["--input 1x3x224x224"]),
+        ("Two", INPUT, ["1 input given", "'t'"]),
+        ("Width", INPUT, ["needs arguments", "'width'"]),
+        ("leave", INPUT, [f"own_models.py:{line('exit')} in leave", "sys.exit(3)"]),
+        ("leave_hard", INPUT, ["ended with code 5"]),
+        ("no_module", INPUT, ["gave a dict, not a torch.nn.Module"]),
+        ("asks", INPUT, ["EOFError"]),
+        ("forty_gigabytes", INPUT, [f"own_models.py:{line('allocation')}", "memory", "--memory-limit"]),
+        ("Shapeless", INPUT, ["own_models.shapeless", "register_fake"]),
+        ("Nett", INPUT, ["has no Nett", "did you mean Net?"]),
+    ],
+)
+def test_one_line_with_the_cause(factory: str, inputs: str, words: list[str], cache: Path) -> None:
+    with pytest.raises(CaptureError) as caught:
+        captured(factory, inputs)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 400
+    assert all(word in message for word in words), message
+    assert not cache.exists() or not list(cache.iterdir())
+
+
+@pytest.mark.parametrize("factory", ["forever", "Looping"])
+def test_an_endless_loop_is_stopped(factory: str) -> None:
+    with pytest.raises(CaptureError, match="longer than 6 s"):
+        captured(factory, limits=Limits(seconds=6, memory_bytes=8 << 30))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nowhere/net.py:Net(1)", ["no folder nowhere"]),
+        (f"{OWN.with_name('own_model.py')}:Net(1)", ["did you mean own_models.py?"]),
+        (str(OWN), ["name what to build", f"{OWN}:Net"]),
+        (f"{OWN}:Net(0x3)", ["no shape", "1x3x224x224"]),
+        (f"{OWN}:Net(1x3:int46)", ["did you mean int64?"]),
+        (f"{OWN}:Net(1x3,batch=x)", ["batch dimension 'x'"]),
+        ("no.such:Net(1)", ["no module no.such"]),
+        (str(OWN.parent) + ".py:Net(1)", ["no file"]),
+        ("missing.pt2", ["no file missing.pt2"]),
+    ],
+)
+def test_wrong_names_say_so_before_anything_runs(text: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_module.CaptureJob, "start", lambda self: pytest.fail("started"))
+    with pytest.raises((ModelSpecError, UnknownModelError)) as caught:
+        store.load(text)
+    assert "\n" not in str(caught.value)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+@pytest.mark.parametrize(
+    "text", ["resnet50", "gemm:M=8", "gemm:8x8x8", "hf:some/folder", "hf:x.py", "resnet50@b8/h100_sxm", "gemm:8"]
+)
+def test_other_names_are_no_targets(text: str) -> None:
+    assert targets.parse(text) is None
+
+
+# --- the cache --------------------------------------------------------------------------------------------
+
+
+def test_the_cache_knows_contents_inputs_and_imported_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "layers.py").write_text("from torch import nn\n\ndef layer():\n    return nn.Linear(4, 4)\n")
+    (tmp_path / "net.py").write_text("import layers\n\ndef make():\n    return layers.layer()\n")
+    text = f"{tmp_path}/net.py:make(1x4)"
+    assert store.load(text).parameters == 20
+    assert store.is_ready(text)
+    assert not store.is_ready(f"{tmp_path}/net.py:make(1x1x4)")
+    (tmp_path / "layers.py").write_text("from torch import nn\n\ndef layer():\n    return nn.Linear(4, 8)\n")
+    assert not store.is_ready(text)
+    assert store.load(text).parameters == 40
+    (tmp_path / "net.py").write_text("import layers\n\ndef make():\n    return layers.layer()  # other\n")
+    assert not store.is_ready(text)
+    monkeypatch.chdir(tmp_path)
+    assert store.load("net:make(1x4)").parameters == 40
+
+
+# --- never without asking ---------------------------------------------------------------------------------
+
+
+def test_a_state_string_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = tmp_path / "ran"
+    file = tmp_path / "net.py"
+    file.write_text(f"open({str(mark)!r}, 'w')\nfrom torch import nn\n\ndef make():\n    return nn.Linear(4, 4)\n")
+    link = format(State(model=f"{file}:make(1x4)", batch=2, devices=("tpu_v4",)))
+    state = parse(link)
+    assert state.model == f"{file}:make(1x4)"
+    assert not engine.is_ready(state)
+    for act in (engine.capture, engine.capture_job, engine.workload):
+        with pytest.raises(RequestError, match=r"captur"):
+            act(state)
+    for words in (["compare", link], ["tree", link], [link], ["capture", link], ["compare", state.model]):
+        assert cli.main(words) == 2
+    assert not mark.exists()
+    assert cli.main(["compare", link, "--run-code"]) == 0
+    assert mark.exists()
+    mark.unlink()
+    assert cli.main(["tree", link]) == 0  # stored by now
+    assert not mark.exists()
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(OWN, tmp_path / "mine.py")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["compare", "mine.py:Net", "--input", INPUT, "--batch", "4"]) == 0
+    assert "mine.py:Net" in capsys.readouterr().out
+    assert cli.main(["capture", "mine.py:Unknown", "--input", INPUT, "--strict"]) == 1
+    out = capsys.readouterr()
+    assert "own_models.shaped.default" in out.out
+    assert out.err.startswith("hwexplorer: mine.py:Unknown: 1 of 7 operators have no cost rule")
+    assert cli.main(["compare", "mine.py:Unknown", "--input", INPUT, "--strict"]) == 1
+    assert cli.main(["capture", "resnet18", "--strict"]) == 0
+    assert cli.main(["compare", "resnet18", "--input", INPUT]) == 2
+    assert cli.main(["compare", "mine.py:Net(1x3x16x16)", "--input", INPUT]) == 2
+    assert cli.main(["capture", "mine.py:Net", "--input", INPUT, "-o", "net.msgpack.gz"]) == 0
+    capsys.readouterr()
+    assert cli.main(["compare", "net.msgpack.gz", "--format", "json"]) == 0
+    assert '"model": "mine.py:Net"' in capsys.readouterr().out
+    (tmp_path / "net.msgpack.gz").write_bytes(b"broken")
+    engine._workload.cache_clear()
+    assert cli.main(["compare", "net.msgpack.gz"]) == 2
+    assert "no captured model" in capsys.readouterr().err
+
+
+def test_a_fixed_batch_is_the_only_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", f"{OWN}:Fixed", "--input", "4x3x8x8"]
+    assert cli.main(words) == 2
+    assert "--batch 4 is the only one" in capsys.readouterr().err
+    assert cli.main([*words, "--batch", "4"]) == 0
+
+
+def test_capturing_from_python_is_one_line() -> None:
+    code = """
+import analysis, sys
+assert 'torch' not in sys.modules
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+w = analysis.capture(model, torch.zeros(1, 8))
+assert model.training and model[0].weight.device.type == 'cpu'
+print(repr(w))
+print(len(w._repr_html_()) < 4000 and '<table>' in w._repr_html_() and 'H100' in w._repr_html_())
+print(w.macs, w.coverage, w.inputs[0].shape)
+try:
+    analysis.capture(nn.Linear(3, 4), torch.zeros(1, 8))
+except Exception as error:
+    print(type(error).__name__, str(error).count(chr(10)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.splitlines() == [
+        "<Sequential: 36.0 parameters, 32.0 MAC, 3 operators, inputs batchx8>",
+        "True",
+        "32.0 1.0 ('batch', 8)",
+        "CaptureError 0",
+    ]
+    assert done.stderr == ""
+
+
+def test_every_error_of_a_target_is_a_model_error() -> None:
+    for text in ("x.py:y(", "x.py:y)", "x.py:1", "a b.py:Net", ".py:x", "x.pt2", "\0.pt2", "x" * 5000 + ".pt2"):
+        try:
+            assert targets.parse(text) is None or store.ready(text) is None
+        except ModelError as error:
+            said = str(error)
+            assert "\n" not in said  # noqa: PT017
