@@ -22,6 +22,7 @@ check: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python tests/bench_core.py
 	$(BIN)/python tests/bench_tui.py
+	$(BIN)/python tests/bench_sweep.py
 
 screenshots: $(VENV)/.test
 	$(BIN)/python -m hwexplorer.tui.screenshots screenshots
