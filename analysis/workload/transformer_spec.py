@@ -28,7 +28,6 @@ _GENERIC: dict[str, dict[str, Any]] = {
         "heads": 12,
         "ffn": 3072,
         "vocab": 30522,
-        **presets.family("bert_family"),
     },
 }
 _RUN = {"sequence": (1, MAX_TOKENS), "kv": (0, MAX_TOKENS), "tp": (1, MAX_TP), "link": (1, 100_000)}
