@@ -253,4 +253,5 @@ def _link_s(workload: Workload, result_bytes: Floats) -> Floats | None:
     if parallel is None:
         return None
     factor = np.array([parallel.link_factor(kind) for kind in workload.operators.kind])
-    return result_bytes * factor / parallel.link_bytes_per_s
+    seconds: Floats = result_bytes * factor / parallel.link_bytes_per_s
+    return seconds

@@ -82,7 +82,8 @@ def _named(text: str) -> Request:
 
 @lru_cache(maxsize=2)
 def _generic(name: str) -> Config:
-    return Config(**_GENERIC[name])
+    common = presets.family("bert_family") if name == "encoder" else {}
+    return Config(**common, **_GENERIC[name])
 
 
 def _split_hub(text: str) -> tuple[str, str]:

@@ -64,6 +64,7 @@ def envelope(state: State, body: msgspec.Struct, on_device: bool = True) -> dict
         "batch": state.batch,
         "precision": state.precision,
         "image_size": engine.workload(state).image_size,
+        **engine.workload(state).defaults,
     }
     if on_device:
         result = engine.result(state)
