@@ -121,11 +121,13 @@ def _on_chip(more: Estimate, less: Estimate) -> str:
 
 
 def _clock(more: Estimate, less: Estimate) -> str:
-    return (
-        f"clock: units of {more.device.name} are kept clocked for "
-        f"{quantity(float(more.run.busy_s.sum()), 's')} of work at {more.utilization:.1%} of peak, those of "
-        f"{less.device.name} for {quantity(float(less.run.busy_s.sum()), 's')} at {less.utilization:.1%}"
-    )
+    def told(side: Estimate) -> str:
+        row = next(i for i, event in enumerate(side.events) if event.family == "clock")
+        cycles = float(side.run.counts[row].sum()) / side.scenario.batch
+        used = f"{side.utilization:.1%} of peak used"
+        return f"{quantity(cycles, 'SI')} unit cycles per inference on {side.device.name}, {used}"
+
+    return f"clock: {told(more)}; {told(less)}"
 
 
 def _static(more: Estimate, less: Estimate) -> str:

@@ -118,7 +118,7 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
 
 # --- plots ------------------------------------------------------------------------------------------------
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 420, 80, 44
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 900, 420, 104, 44, 50
 _COLOURS = ("#4c8bd6", "#d9822b", "#3d9970", "#a05cc5", "#c0505a", "#7a7f35")
 
 
@@ -148,7 +148,7 @@ class _Axis:
 
 
 def _plot(view: Plot) -> str:
-    x = _Axis([v for s in view.series for v in s.x], view.log_x, _LEFT, _WIDTH - 12)
+    x = _Axis([v for s in view.series for v in s.x], view.log_x, _LEFT, _WIDTH - _RIGHT)
     y = _Axis([v for s in view.series for v in s.y], view.log_y, _HEIGHT - _BOTTOM, 12)
     grid = [
         f'<line class="grid" x1="{x.at(t):.1f}" x2="{x.at(t):.1f}" y1="12" y2="{_HEIGHT - _BOTTOM}"/>'
@@ -157,7 +157,7 @@ def _plot(view: Plot) -> str:
         for t in x.ticks()
     ]
     grid += [
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - 12}" y1="{y.at(t):.1f}" y2="{y.at(t):.1f}"/>'
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y.at(t):.1f}" y2="{y.at(t):.1f}"/>'
         f'<text x="{_LEFT - 6}" y="{y.at(t) + 4:.1f}" text-anchor="end">{_text(quantity(t, view.y_unit))}</text>'
         for t in y.ticks()
     ]
