@@ -257,4 +257,4 @@ def test_every_error_of_a_target_is_a_model_error() -> None:
             assert targets.parse(text) is None or store.ready(text) is None
         except ModelError as error:
             said = str(error)
-            assert "\n" not in said  # noqa: PT017
+            assert "\n" not in said
