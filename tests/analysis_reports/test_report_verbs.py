@@ -41,7 +41,7 @@ KEYS = {
         "utilization", "idle_loss_j", "idle_loss_fraction", "top_subgraphs", "top_operators",
     },
     "memory": ON_DEVICE | {
-        "peak_bytes", "weight_bytes", "activation_bytes", "workspace_bytes", "cache_bytes", "peak_kernel", "workspace_rule",
+        "peak_bytes", "weight_bytes", "activation_bytes", "workspace_bytes", "peak_kernel", "workspace_rule",
         "device_bytes", "fits", "total_activation_bytes", "reuse", "live", "levels", "quantization", "recomputation",
         "checkpointing", "timeline", "cache_bytes",
     },
