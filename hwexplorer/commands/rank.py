@@ -24,19 +24,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from analysis.choose import rank
     from analysis.cost import settings
-    from analysis.workload import store, zoo
+    from analysis.workload import store, transformer_spec, zoo
     from hardware.errors import unknown
     from hwexplorer import engine
     from hwexplorer.state import replace
     from hwexplorer.views import choose
 
-    if arguments.family not in zoo.FAMILIES:
-        raise unknown("family", arguments.family, zoo.FAMILIES)
-    names = tuple(dict.fromkeys(arguments.models)) or tuple(
+    transformers = {name: transformer_spec.listed(name).family for name in transformer_spec.names()}
+    families = (*zoo.FAMILIES, *dict.fromkeys(transformers.values()))
+    if arguments.family not in families:
+        raise unknown("family", arguments.family, families)
+    captured = [
         info.name
         for info in zoo.models(arguments.family)
         if arguments.image_size is not None or store.is_ready(info.name)
-    )
+    ]
+    written = [name for name, family in transformers.items() if family == arguments.family]
+    names = tuple(dict.fromkeys(arguments.models)) or (*captured, *written)
     if any(not name.strip() for name in names):
         raise RequestError("a model is an empty word (hwexplorer models lists them)")
     arguments.model = names[0]

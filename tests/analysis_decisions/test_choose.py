@@ -103,6 +103,13 @@ def test_rank_flags_the_front_and_sorts() -> None:
     assert energies == sorted(energies)
 
 
+def test_transformers_are_ranked_by_family() -> None:
+    found = hwexplorer("rank", "--family", "encoder", "--on", "gpu", "--format", "json").json()
+    names = {row["candidate"]["point"]["model"] for row in found["rows"]}
+    assert "bert_base" in names
+    assert all(row["candidate"]["accuracy"] is None for row in found["rows"])
+
+
 @pytest.mark.parametrize(
     ("text", "unit", "value"),
     [
