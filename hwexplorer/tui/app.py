@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import App, SystemCommand
-from textual.geometry import NULL_OFFSET, Region, Size, Spacing
-from textual.layout import Layout, WidgetPlacement
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widget import Widget
 
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import PANES, PLOTS, History, State, node, replace
-from hwexplorer.tui import actions, effects, lines, moves, overlays, prompts, query
+from hwexplorer.tui import actions, effects, lines, moves, overlays, prompts, query, work
 from hwexplorer.tui.actions import Keymap
 from hwexplorer.tui.capture import Capture
 from hwexplorer.tui.folding import more_key
@@ -32,6 +29,7 @@ from hwexplorer.tui.navigate import Index, at_heaviest, shown
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt, typed
 from hwexplorer.tui.provider import Provider
+from hwexplorer.tui.screen import Explorer
 from hwexplorer.tui.views import Cache, Views, linked
 from hwexplorer.tui.widgets.pane import Content, Line, Pane
 from hwexplorer.tui.widgets.plot import PlotArea
@@ -45,38 +43,6 @@ if TYPE_CHECKING:
     from hwexplorer.tui.task import Task
 
 MESSAGE_SECONDS = 6.0
-
-
-class PaneLayout(Layout):
-    """Places the panes where the pure `arrange` says; a pane that is not mentioned is not drawn."""
-
-    name = "panes"
-
-    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
-        boxes = parent.app.boxes(size.width, size.height)  # type: ignore[attr-defined]
-        return [
-            WidgetPlacement(Region(*boxes[child.id]), NULL_OFFSET, Spacing(), child)
-            for child in children
-            if child.id in boxes
-        ]
-
-
-class Explorer(Screen[None]):
-    """The one screen. Keys go to the app's registry, not to a chain of bindings."""
-
-    _panes = PaneLayout()
-
-    @property
-    def layout(self) -> Layout:
-        return self._panes
-
-    def on_key(self, event: events.Key) -> None:
-        if self.app.press_key(event.key, event.character):  # type: ignore[attr-defined]
-            event.stop()
-            event.prevent_default()
-
-    def on_paste(self, event: events.Paste) -> None:
-        self.app.paste(event.text)  # type: ignore[attr-defined]
 
 
 def _covering(overlay: str) -> str:
@@ -130,7 +96,7 @@ class HwExplorer(App[None]):
         self._arranged: frozenset[str] = frozenset()
         self.said: tuple[str, str] | None = None
         self._saying: Timer | None = None
-        self._polling: Timer | None = None
+        self.polling: Timer | None = None
         self._places: dict[str, list[tuple[int, int, str]]] = {}
         self._indices: list[Index] = []
         self.views: Views | None = None
@@ -148,8 +114,8 @@ class HwExplorer(App[None]):
         if provider.ready(state):  # a state that cannot be shown ends before the screen opens
             if heaviest:
                 state = at_heaviest(state, Index(self.cache.view("tree", state)))
-                self.history = History(present=state)
-            self.views = self.cache.views(state)
+            state, self.views = self._unhidden(state, self.cache.views(state))
+            self.history = History(present=state)
 
     @property
     def state(self) -> State:
@@ -239,11 +205,17 @@ class HwExplorer(App[None]):
         """The row under the cursor is always in the tree: what it is folded into opens."""
         if not state.fold or state.at in self._indexed(views.tree).place:
             return state, views
-        parent = self._indexed(views.whole).parent.get(state.at)
-        if parent is None:
+        folds = self._folds_over(state.at, self._indexed(views.whole), self._indexed(views.tree))
+        if not folds:
             return state, views
-        state = replace(state, open=(*state.open, more_key(parent)))
+        state = replace(state, open=(*state.open, *sorted(folds)))
         return state, self.cache.views(state)
+
+    @staticmethod
+    def _folds_over(at: str, whole: Index, shown: Index) -> set[str]:
+        """The rows of folded ones that a node or what it hangs on is in."""
+        hidden = (key for key in {at, *whole.ancestors(at)} if key and key not in shown.place and key in whole.place)
+        return {more_key(whole.parent[key] or "") for key in hidden}
 
     def standing_for(self, state: State) -> str:
         """The row that stands for the one under the cursor when a state folds: itself, its branch or `~more`."""
@@ -260,8 +232,7 @@ class HwExplorer(App[None]):
     def move_to(self, node: str) -> None:
         """Put the tree's cursor on a node; what hides it opens."""
         above = self.whole.ancestors(node)
-        hidden = above | {node}
-        folds = {more_key(self.whole.parent.get(key) or "") for key in hidden if key and key not in self.index.place}
+        folds = self._folds_over(node, self.whole, self.index)
         opened = (*self.state.open, *sorted((above | folds) - set(self.state.open) - {""}))
         self.apply(replace(self.state, at=node, open=opened))
 
@@ -445,63 +416,8 @@ class HwExplorer(App[None]):
             if not action.panes or self.state.pane in action.panes:
                 yield SystemCommand(f"{action.title} ({actions.keys_of(action)})", action.help, command(action))
 
-    # --- long work ----------------------------------------------------------------------------------------
-
     def start_capture(self, state: State) -> None:
-        """Capture a model in the background; what is on screen stays, dimmed, and can be used."""
-        effects.cancel_capture(self)
-        self.capture = Capture(state, self.provider.capture(state))
-        self.capture.start()
-        self._poll_on()
-        self.dress()
+        work.start_capture(self, state)
 
-    def start_task(self, task: Task) -> None:
-        """Run a command of its own; the screen stays in use, and shows what it printed once it is done."""
-        if self.errand is not None:
-            self.errand.cancel()
-        self.errand = task
-        task.start()
-        self._poll_on()
-        self.show_lines(self.size.width)
-
-    def _poll_on(self) -> None:
-        if self._polling is None:
-            self._polling = self.set_interval(0.1, self._poll)
-        else:
-            self._polling.resume()
-
-    def _poll_task(self) -> None:
-        task = self.errand
-        if task is None:
-            return
-        if not task.done():
-            self.show_lines(self.size.width)
-            return
-        self.errand = None
-        if task.failed():
-            self.say(task.failed(), "bad")
-        else:
-            overlays.show_text(self, "report", task.name, task.text())
-        self.show_lines(self.size.width)
-
-    def _poll(self) -> None:
-        self._poll_task()
-        capture = self.capture
-        if capture is None:
-            if self._polling is not None and self.errand is None:
-                self._polling.pause()
-            return
-        if not capture.done():
-            self.show_lines(self.size.width)
-            return
-        self.capture = None
-        if error := capture.error():
-            self.say(error, "bad")
-        else:
-            wanted = capture.state
-            if self.views is None:
-                self.history = History(present=wanted)
-                self.apply(wanted, self.history)
-            else:
-                self.apply(effects.with_model(self.state, wanted.model, wanted.image_size))
-        self.dress()
+    def start_errand(self, errand: Task) -> None:
+        work.start_errand(self, errand)

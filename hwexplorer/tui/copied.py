@@ -33,14 +33,29 @@ def row_text(columns: tuple[Column, ...], row: Row) -> str:
     return "\t".join(cells)
 
 
+# What a view hangs on that no option names: the state string in the place of the model says it.
+_BEYOND_OPTIONS = {
+    "compare": ("rank", "rank_reverse", "pin", "diff"),
+    "tree": ("sort", "descending", "metric", "heat", "pin", "diff"),
+    "why": ("metric", "pin", "diff"),
+}
+
+
 def command(state: State) -> str:
-    """The headless command that prints what the focused pane shows; a plot is only to be seen on the screen."""
+    """The headless command that prints what the focused pane shows."""
     verb = state.pane
     if verb == "models":
         return "hwexplorer models"
+    state = states.replace(state, at=states.node(state.at))
     if verb == "plot":
-        return f"hwexplorer {quote(states.format(state))}"
-    words = ["hwexplorer", verb, quote(state.model)]
+        kept = ("sequence", "kv", "image_size", "batch", "precision", "execution", "layout", "devices", "on", "at")
+        text = states.format(_only(state, (*kept, "metric", "plot")))
+        return f"hwexplorer plot {quote(text)}"
+    beyond = _BEYOND_OPTIONS.get(verb, ())
+    devices = ("devices",) if state.heat and verb == "tree" else ()
+    text = states.format(_only(state, (*devices, *beyond)))
+    plain = text == states.format(_only(state, ()))
+    words = ["hwexplorer", verb, quote(state.model if plain else text)]
     if verb != "compare":
         words += ["--on", quote(state.on)]
     elif state.devices != states.DEFAULT_DEVICES:
@@ -49,8 +64,16 @@ def command(state: State) -> str:
         words += ["--baseline", quote(state.baseline)]
     if verb in ("events", "why") and state.at:
         words += ["--node", quote(state.at)]
-    plain = State()
+    default = State()
     for name in ("batch", "precision", "execution", "layout", "image_size", "sequence", "kv"):
-        if getattr(state, name) != getattr(plain, name):
+        if getattr(state, name) != getattr(default, name):
             words += ["--" + name.replace("_", "-"), str(getattr(state, name))]
     return " ".join(words)
+
+
+def _only(state: State, fields: tuple[str, ...]) -> State:
+    """The model and these fields, all else as it is by default."""
+    found = {name: getattr(state, name) for name in fields}
+    if "devices" in found:
+        found |= {"on": state.on}
+    return State(model=state.model, **found)

@@ -133,7 +133,9 @@ def fold_at(app: HwExplorer, percent: float) -> None:
     wanted = replace(state, fold=percent, open=opened)
     app.apply(replace(wanted, at=app.standing_for(wanted)))
     rows = sum(1 for row in app.index.table.rows if row.kind == "more")
-    app.say(f"rows below {percent:g} % folded into {rows}" if percent else "nothing is folded", "dim")
+    app.say(
+        f"rows below {percent:g} % folded into {rows} row{'s' * (rows != 1)}" if percent else "nothing is folded", "dim"
+    )
 
 
 def heaviest(app: HwExplorer, _: Any) -> None:

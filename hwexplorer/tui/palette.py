@@ -1,11 +1,11 @@
-"""Colours by role, for the three themes. A role never says by colour alone what it says."""
+"""Colours by role, for each theme. A role never says by colour alone what it says."""
 
 from __future__ import annotations
 
 import msgspec
 from rich.style import Style
 
-THEMES = ("dark", "light", "ansi")
+THEMES = ("dark", "light", "ansi", "contrast", "dusk", "paper")
 PLAIN, CURSOR, BLURRED = 0, 1, 2  # the ground a cell stands on: none, the cursor row, that of another pane
 
 
@@ -66,6 +66,46 @@ COLOURS = {
         warn="yellow",
         cursor="default",
         blurred="default",
+    ),
+    "contrast": Colours(
+        ground="#000000",
+        text="#ffffff",
+        dim="#c0c0c0",
+        accent="#5fd7ff",
+        guide="#808080",
+        bar="#00afff",
+        good="#5fff5f",
+        bad="#ff8787",
+        warn="#ffff5f",
+        cursor="#0000af",
+        blurred="#303030",
+    ),
+    "dusk": Colours(
+        ground="#2e3440",
+        text="#e5e9f0",
+        dim="#9aa6b8",
+        accent="#88c0d0",
+        guide="#4c566a",
+        bar="#81a1c1",
+        good="#a3be8c",
+        bad="#e08e96",
+        warn="#ebcb8b",
+        cursor="#4a5a78",
+        blurred="#3b4252",
+    ),
+    "paper": Colours(
+        ground="#fdf6e3",
+        text="#3a4a50",
+        dim="#6a787c",
+        accent="#1a6fa8",
+        guide="#cfc8b4",
+        bar="#6c9fc4",
+        good="#5a7000",
+        bad="#b83030",
+        warn="#8f6400",
+        cursor="#e3dcc0",
+        blurred="#f2ebd6",
+        dark=False,
     ),
 }
 _ROLES: dict[str, tuple[str, str]] = {

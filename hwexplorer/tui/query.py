@@ -14,8 +14,8 @@ from hwexplorer.views.plain import Cell, Column, Row, Table
 
 _CONDITION = re.compile(r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)")
 _NUMBER = re.compile(r"(-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ%/·]*)")
-_PREFIXES = {"f": 1e-15, "p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "K": 1e3}
-_PREFIXES |= {"M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_SMALL = {"f": 1e15, "p": 1e12, "n": 1e9, "u": 1e6, "µ": 1e6, "m": 1e3}  # divided by: 100us is 1e-4 to the last bit
+_LARGE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">": lambda a, b: a > b,
     "<": lambda a, b: a < b,
@@ -44,8 +44,8 @@ def value(text: str, unit: str) -> float:
         return number / 100
     if suffix in ("", "%"):
         return number
-    prefix = suffix[:1] if suffix[:1] in _PREFIXES and (len(suffix) > 1 or suffix not in ("s", "J", "W", "B")) else ""
-    return number * _PREFIXES[prefix]
+    prefix = suffix[0] if len(suffix) > 1 or suffix not in ("s", "J", "W", "B") else ""
+    return number / _SMALL[prefix] if prefix in _SMALL else number * _LARGE.get(prefix, 1.0)
 
 
 def _column(table: Table, name: str) -> int:

@@ -54,7 +54,8 @@ async def take(shot: Shot, provider: Provider) -> str:
 
 
 def offline(svg: str) -> str:
-    """Without the fonts that would be fetched: whatever the reader has that is monospaced will do."""
+    """Without fonts to fetch nor any other address: whatever the reader has that is monospaced will do."""
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
 

@@ -1,4 +1,4 @@
-"""The three looks as Textual themes, for what Textual itself draws (the palette)."""
+"""The looks as Textual themes, for what Textual itself draws (the palette)."""
 
 from __future__ import annotations
 

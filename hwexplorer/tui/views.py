@@ -75,7 +75,8 @@ class Cache:
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        return self._keep(key, getattr(self.provider, name)(replace(state, at=node(state.at))))
+        at = node(state.at) if "at" in READS[name] else ""
+        return self._keep(key, getattr(self.provider, name)(replace(state, at=at)))
 
     def has(self, name: str, state: State) -> bool:
         return self._key(name, state) in self._kept

@@ -31,5 +31,5 @@ def ranked(table: Table, state: State) -> Table:
             return False, cell.casefold()
         return cell is None, float(cell or 0)
 
-    downwards = (state.rank in _MORE_IS_BETTER) != state.rank_reverse
-    return msgspec.structs.replace(table, rows=tuple(sorted(table.rows, key=value, reverse=downwards)))
+    rows = tuple(sorted(table.rows, key=value, reverse=state.rank in _MORE_IS_BETTER))
+    return msgspec.structs.replace(table, rows=rows[::-1] if state.rank_reverse else rows)

@@ -51,7 +51,8 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         need = max((len(quantity(v, column.unit)) for v in _ends(numbers)), default=0)
         need = max(need, QUANTITY if numbers else 0, width_of(column.title))
         if column.key.startswith("on:"):
-            need = max(need + 1, 9)  # the sign of the device that wins
+            widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
+            need = max(need, widest + 1)  # and the sign of the device that wins
         return Measure(column, Scale(), column.title, need, need)
     if column.role == "bar":
         header = _header(column.title, "%")

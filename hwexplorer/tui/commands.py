@@ -1,0 +1,338 @@
+"""What the `:` line knows besides the verbs of the shell, in one table: help, completion and KEYS.md come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hardware.errors import RequestError, unknown
+from hwexplorer import state as states
+from hwexplorer.cli import VERBS
+from hwexplorer.state import State, replace
+from hwexplorer.tui import effects, moves, overlays, takeaway
+from hwexplorer.tui.palette import THEMES
+from hwexplorer.views.plain import Text
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.app import HwExplorer
+
+# Verbs that take no model, and those that are the screen's own affair.
+NO_MODEL = ("models", "devices", "device", "coefficients", "validate", "rank", "capture")
+NOT_HERE = ("open", "serve", "check")
+Run = Callable[["HwExplorer", list[str]], None]
+Complete = Callable[["HwExplorer"], Iterable[str]]
+
+
+class Command(msgspec.Struct, frozen=True):
+    usage: str
+    help: str
+    run: Run
+    complete: Complete = lambda app: ()
+
+
+# --- settings ---------------------------------------------------------------------------------------------
+
+
+def _one(words: list[str], usage: str) -> str:
+    if len(words) != 1:
+        raise RequestError(f"one word is expected, as in {usage}")
+    return words[0]
+
+
+def _whole(text: str, what: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise RequestError(f"{what} {text[:40]!r}: a whole number is expected")
+    return int(text)
+
+
+def _field(name: str, example: str) -> Run:
+    def run(app: HwExplorer, words: list[str]) -> None:
+        _set(app, replace(app.state, **{name: _one(words, example)}))
+
+    return run
+
+
+def _set(app: HwExplorer, state: State) -> None:
+    """A new state, checked: replace does not check, reading a state string does."""
+    app.apply(states.parse(states.format(state)))
+
+
+def _batch(app: HwExplorer, words: list[str]) -> None:
+    _set(app, replace(app.state, batch=_whole(_one(words, "batch 32"), "batch")))
+
+
+def _image_size(app: HwExplorer, words: list[str]) -> None:
+    size = _whole(_one(words, "image_size 320"), "image size")
+    app.apply(effects.with_model(app.state, app.state.model, size or None))
+
+
+def _tokens(name: str) -> Run:
+    def run(app: HwExplorer, words: list[str]) -> None:
+        text = _one(words, f"{name} 2048")
+        _set(app, replace(app.state, **{name: None if text == "default" else _whole(text, name)}))
+
+    return run
+
+
+def _model(app: HwExplorer, words: list[str]) -> None:
+    app.apply(effects.with_model(app.state, _one(words, "model vit_b_16")))
+
+
+def _on(app: HwExplorer, words: list[str]) -> None:
+    """To a device; one that is not compared yet is added."""
+    name = _one(words, "on tpu_v4")
+    spelt = next((d for d in app.state.devices if d == name), None) or _spelt(app, name)
+    devices = app.state.devices if spelt in app.state.devices else (*app.state.devices, spelt)
+    app.apply(replace(app.state, devices=devices, on=spelt))
+
+
+def _spelt(app: HwExplorer, name: str) -> str:
+    """How a device is spelt among those compared, by whatever name it was asked for."""
+    key = app.provider.device_key(name)
+    return next((d for d in app.state.devices if app.provider.device_key(d) == key), name)
+
+
+def _devices(app: HwExplorer, words: list[str]) -> None:
+    if not words:
+        app.perform("devices")
+        return
+    names = tuple(part for word in words for part in word.split(",") if part)
+    spelt: dict[str, str] = {}
+    for name in names:
+        other = spelt.setdefault(app.provider.device_key(name), name)
+        if other != name:
+            raise RequestError(f"{other} and {name} are the same device: name it once")
+    _set(app, replace(app.state, devices=names, on=states.preferred(names), baseline=states.preferred(names)))
+
+
+def _add(app: HwExplorer, words: list[str]) -> None:
+    name = _one(words, "add l4")
+    spelt = _spelt(app, name)
+    if spelt in app.state.devices:
+        raise RequestError(f"{spelt} is there already")
+    app.apply(replace(app.state, devices=(*app.state.devices, name)))
+
+
+def _remove(app: HwExplorer, words: list[str]) -> None:
+    name = _spelt(app, words[0]) if words else app.state.on
+    if name not in app.state.devices:
+        raise unknown("device", name, app.state.devices)
+    rest = tuple(d for d in app.state.devices if d != name)
+    if not rest:
+        raise RequestError("one device has to stay")
+    on = app.state.on if app.state.on in rest else states.preferred(rest)
+    baseline = app.state.baseline if app.state.baseline in rest else states.preferred(rest)
+    app.apply(replace(app.state, devices=rest, on=on, baseline=baseline))
+
+
+def _baseline(app: HwExplorer, words: list[str]) -> None:
+    name = _spelt(app, _one(words, "baseline h100_sxm"))
+    if name not in app.state.devices:
+        raise unknown("baseline", name, app.state.devices)
+    app.apply(replace(app.state, baseline=name))
+
+
+def _at(app: HwExplorer, words: list[str]) -> None:
+    name = words[0] if words else ""
+    if name in ("/", app.state.model):
+        name = ""
+    place = app.whole.place
+    if name not in place:  # the end of a path will do where it tells one node
+        ends = [key for key in place if key.endswith(("." + name, "/" + name))]
+        if len(ends) != 1:
+            raise unknown("node", name, place)
+        name = ends[0]
+    app.move_to(name)
+
+
+def _fold(app: HwExplorer, words: list[str]) -> None:
+    moves.fold_at(app, states._percent(_one(words, "fold 1").rstrip("%")))
+
+
+def _pin(app: HwExplorer, words: list[str]) -> None:
+    if not words:
+        app.perform("pin")
+        return
+    _set(app, replace(app.state, pin=_one(words, "pin tpu_v4@b8,fp16"), diff=True))
+
+
+def _text(name: str) -> Run:
+    def run(app: HwExplorer, words: list[str]) -> None:
+        app.apply(replace(app.state, **{name: " ".join(words), "pane": "tree" if name == "find" else "models"}))
+        if name == "find" and words:
+            moves.find(app, 1)
+
+    return run
+
+
+def _plot(app: HwExplorer, words: list[str]) -> None:
+    if words:
+        _set(app, replace(app.state, plot=_one(words, "plot cumulative"), pane="plot"))
+    else:
+        app.apply(replace(app.state, pane="plot"))
+
+
+def _state(app: HwExplorer, words: list[str]) -> None:
+    app.apply(states.parse(_one(words, "state 'resnet50@b8,fp16'")))
+
+
+# --- the program ------------------------------------------------------------------------------------------
+
+
+def _export(app: HwExplorer, words: list[str]) -> None:
+    takeaway.export(app, _one(words, "export resnet50.json"), overwrite=False)
+
+
+def _export_all(app: HwExplorer, words: list[str]) -> None:
+    takeaway.export(app, _one(words, "export_all folder").rstrip("/") + "/", overwrite=False)
+
+
+def _theme(app: HwExplorer, words: list[str]) -> None:
+    name = _one(words, "theme light")
+    if name not in THEMES:
+        raise unknown("theme", name, THEMES)
+    if app.no_color:
+        raise RequestError("NO_COLOR is set: there is only the terminal's own look")
+    app.dress(name)
+
+
+def _save(app: HwExplorer, words: list[str]) -> None:
+    if app.keeper is None:
+        raise RequestError("no place to save sessions in")
+    name = _one(words, "save monday")
+    app.keeper.save(name, app.state)
+    app.say(f"saved as {name}: `:load {name}` or `hwexplorer open --session {name}` brings it back", "good")
+
+
+def _load(app: HwExplorer, words: list[str]) -> None:
+    if app.keeper is None:
+        raise RequestError("no place to load sessions from")
+    app.apply(app.keeper.state(words[0] if words else "last"))
+
+
+def _sessions(app: HwExplorer, words: list[str]) -> None:
+    kept = app.keeper.all() if app.keeper is not None else {}
+    lines = tuple(f"{name}\t{text}" for name, text in kept.items()) or ("none is saved yet: `:save NAME` saves one",)
+    overlays.show_text(app, "sessions", "Sessions", Text("sessions", "Sessions", (("", lines),)))
+
+
+def _help(app: HwExplorer, words: list[str]) -> None:
+    settings = tuple(f"{c.usage}\t{c.help}" for name, c in COMMANDS.items() if name not in VERBS)
+    verbs = tuple(f"{name}\t{line}" for name, line in VERBS.items() if name not in NOT_HERE)
+    sections = (("On this screen", settings), ("Verbs, run on this state; options as in the shell", verbs))
+    overlays.show_text(app, "commands", "Commands", Text("commands", "Commands", sections))
+
+
+def run_verb(app: HwExplorer, words: list[str]) -> None:
+    """A verb of the shell on this state: at once where it is a view, beside the screen where it takes a while."""
+    from hwexplorer.tui.task import Task
+
+    verb, rest = words[0], words[1:]
+    width = app.size.width - 4
+    if not rest and app.views is not None:
+        text = app.provider.text(app.state, verb, width)
+        if text is not None:
+            lines = tuple(text.rstrip().split("\n"))
+            overlays.show_text(app, "report", verb.title(), Text("report", verb, (("", lines),)))
+            return
+    if verb not in NO_MODEL:
+        rest = [states.format(replace(app.state, at=states.node(app.state.at), open=())), *rest]
+    app.start_errand(Task([verb, *rest], width))
+
+
+def _go(pane: str) -> Run:
+    def run(app: HwExplorer, words: list[str]) -> None:
+        if words:
+            run_verb(app, [pane, *words])
+        else:
+            app.apply(replace(app.state, pane=pane))
+
+    return run
+
+
+def _device(app: HwExplorer, words: list[str]) -> None:
+    overlays.sheet(app, words[0] if words else None)
+
+
+def _perform(id: str) -> Run:
+    return lambda app, words: app.perform(id)
+
+
+COMMANDS: dict[str, Command] = {
+    "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, lambda app: ("1", "8", "32", "128")),
+    "precision": Command(
+        "precision P",
+        ", ".join(states.PRECISIONS),
+        _field("precision", "precision fp16"),
+        lambda app: states.PRECISIONS,
+    ),
+    "execution": Command(
+        "execution X",
+        ", ".join(states.EXECUTIONS),
+        _field("execution", "execution fused"),
+        lambda app: states.EXECUTIONS,
+    ),
+    "layout": Command(
+        "layout L", ", ".join(states.LAYOUTS), _field("layout", "layout nchw"), lambda app: states.LAYOUTS
+    ),
+    "image_size": Command("image_size S", "pixels; 0: as the weights have it", _image_size),
+    "sequence": Command(
+        "sequence N", "tokens of a sequence, or default", _tokens("sequence"), lambda app: ("default",)
+    ),
+    "kv": Command("kv N", "tokens in the key-value cache, or default", _tokens("kv"), lambda app: ("default",)),
+    "model": Command("model NAME", "another model", _model, lambda app: _models(app)),
+    "on": Command("on DEV", "the device under the cursor; added if it is new", _on, lambda app: _catalogue(app)),
+    "devices": Command("devices [DEV,..]", "choose the devices, or name them", _devices, lambda app: _catalogue(app)),
+    "add": Command("add DEV", "one device more", _add, lambda app: _catalogue(app)),
+    "remove": Command("remove [DEV]", "one device less", _remove, lambda app: app.state.devices),
+    "baseline": Command("baseline DEV", "what the others are compared with", _baseline, lambda app: app.state.devices),
+    "at": Command("at NODE", "to a node of the tree; the end of its path will do", _at, lambda app: app.whole.place),
+    "find": Command("find TEXT", "rows: words, kind:conv share>5 bound:memory", _text("find")),
+    "filter": Command("filter TEXT", "narrow the models", _text("filter")),
+    "sort": Command("sort KEY", ", ".join(states.SORTS), _field("sort", "sort share"), lambda app: states.SORTS),
+    "rank": Command("rank KEY", "order of the devices", _field("rank", "rank edp"), lambda app: states.RANKS),
+    "metric": Command(
+        "metric M", ", ".join(states.METRICS), _field("metric", "metric energy"), lambda app: states.METRICS
+    ),
+    "fold": Command("fold PERCENT", "fold rows below this share; 0 folds none", _fold, lambda app: ("0", "1", "5")),
+    "heat": Command("heat", "the metric on every device in the tree, or not", _perform("heat")),
+    "plot": Command("plot [KIND]", ", ".join(states.PLOTS), _plot, lambda app: states.PLOTS),
+    "pin": Command("pin [DEV@SETTINGS]", "what deltas are against", _pin, lambda app: app.state.devices),
+    "swap": Command("swap", "what is pinned comes on screen", _perform("swap")),
+    "state": Command("state STRING", "any screen, from its one string", _state),
+    "export": Command("export FILE", "this view; .svg the screen, a folder everything", _export),
+    "export_all": Command("export_all FOLDER", "every view in every format", _export_all),
+    "theme": Command("theme NAME", ", ".join(THEMES), _theme, lambda app: THEMES),
+    "save": Command("save NAME", "keep this state", _save, lambda app: _saved(app)),
+    "load": Command("load NAME", "a saved state", _load, lambda app: _saved(app)),
+    "sessions": Command("sessions", "saved states", _sessions),
+    "device": Command("device [DEV]", "its sheet, with the source of every fact", _device, lambda app: _catalogue(app)),
+    "undo": Command("undo", "undo the last change", _perform("undo")),
+    "redo": Command("redo", "redo what was undone", _perform("redo")),
+    "keys": Command("keys", "all keys", _perform("help")),
+    "help": Command("help", "these commands", _help),
+    "quit": Command("quit", "leave", _perform("quit")),
+    **{pane: Command(pane, f"go to the {pane} pane", _go(pane)) for pane in states.PANES if pane != "plot"},
+}
+ALIASES = {"q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precision", "size": "image_size"}
+
+
+def names() -> list[str]:
+    return sorted({*COMMANDS, *(verb for verb in VERBS if verb not in NOT_HERE)})
+
+
+def _models(app: HwExplorer) -> list[str]:
+    return [row.key for row in app.cache.view("models", replace(app.state, filter="")).rows]
+
+
+def _catalogue(app: HwExplorer) -> list[str]:
+    return [row.key for row in app.provider.devices(app.state).rows]
+
+
+def _saved(app: HwExplorer) -> list[str]:
+    try:
+        return list(app.keeper.all()) if app.keeper is not None else []
+    except RequestError:
+        return []

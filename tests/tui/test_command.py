@@ -1,0 +1,219 @@
+"""The `:` line: settings, verbs, completion, history."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from hwexplorer import state as states
+from hwexplorer.provider import Engine
+from hwexplorer.state import State, parse
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.command import candidates, submit
+from hwexplorer.tui.commands import COMMANDS, names
+from hwexplorer.tui.sessions import Sessions
+from tests.tui.fake import Fake
+from tests.tui.test_app import screen_text
+
+GRID = (120, 40)
+START = "resnet50@b8?pane=tree"
+# Command -> what the state string is after it, from START.
+SETS = {
+    "batch 32": "resnet50@b32",
+    "precision int8": "resnet50@b8,int8",
+    "execution fused": "resnet50@b8,fused",
+    "layout channels_last": "resnet50@b8,channels_last",
+    "image_size 320": "resnet50@b8,i320",
+    "sequence 128": "resnet50@b8,s128",
+    "kv 64": "resnet50@b8,kv64",
+    "model alexnet": "alexnet@b8",
+    "on tpu_v4": "resnet50@b8?on=tpu_v4",
+    "devices tpu_v4,kpu_t256": "resnet50@b8/tpu_v4,kpu_t256",
+    "remove tpu_v4": "resnet50@b8/xeon_8490h,h100_sxm,kpu_t256",
+    "baseline tpu_v4": "resnet50@b8?baseline=tpu_v4",
+    "at layer3.0.conv2/bn": "resnet50@b8?at=layer3.0.conv2/bn&open=layer3.0.conv2",
+    "sort share": "resnet50@b8?sort=share",
+    "rank edp": "resnet50@b8?rank=edp",
+    "metric energy": "resnet50@b8?metric=energy",
+    "fold 1": "resnet50@b8?fold=1",
+    "heat": "resnet50@b8?heat=1",
+    "plot pareto": "resnet50@b8?pane=plot&plot=pareto",
+    "pin tpu_v4@b8": "resnet50@b8?pin=tpu_v4@b8",
+    "state alexnet@fp16": "alexnet@fp16",
+    "filter res": "resnet50@b8?pane=models&filter=res",
+    "events": "resnet50@b8?pane=events",
+}
+
+
+async def typed(pilot: Pilot[None], text: str) -> HwExplorer:
+    app: HwExplorer = pilot.app  # type: ignore[assignment]
+    await pilot.press(":")
+    app.paste(text)
+    await pilot.press("enter")
+    return app
+
+
+@pytest.mark.parametrize(("text", "after"), SETS.items(), ids=list(SETS))
+async def test_settings(text: str, after: str) -> None:
+    async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
+        app = await typed(pilot, text)
+        assert states.format(app.state) == after
+        assert app.failures == []
+
+
+WRONG = {
+    "btach 32": "did you mean batch",
+    "batch 0": "from 1 to 4096",
+    "batch x": "whole number",
+    "batch": "batch 32",
+    "precision fp12": "fp16",
+    "on h200": "unknown device",
+    "add tpu_v4": "there already",
+    "at nowhere": "unknown node",
+    "fold 99": "0 to 50",
+    "theme drak": "did you mean dark",
+    "plot pie": "unknown plot",
+    "open": "for the shell",
+    "batch 'x": "quotation",
+    "load nothing": "no place",
+    "pin a@b@c": "setting",
+}
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG.items(), ids=list(WRONG))
+async def test_wrong_commands_say_what_and_change_nothing(text: str, says: str) -> None:
+    async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
+        app = await typed(pilot, text)
+        assert app.said is not None
+        assert says in app.said[0]
+        assert app.state == parse(START)
+        assert app.failures == []
+
+
+async def test_tab_completes_and_up_recalls() -> None:
+    async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
+        app: HwExplorer = pilot.app  # type: ignore[assignment]
+        await pilot.press(":", *"prec", "tab")
+        assert app.prompt is not None
+        assert app.prompt.text == "precision "
+        await pilot.press(*"fp", "tab", "tab")
+        assert app.prompt.text == "precision fp16"
+        await pilot.press("enter", ":", *"batch 4", "enter", ":", "up", "up")
+        assert app.prompt.text == "precision fp16"
+        await pilot.press("down", "down", *"at lay", "tab")
+        assert app.prompt.text.startswith("at layer1.0.conv1")
+        await pilot.press("escape", ":", *"devices tpu_v4,k", "tab", "enter")
+        assert app.state.devices == ("tpu_v4", "kpu_t256")
+
+
+async def test_every_command_completes_and_has_a_help_line() -> None:
+    async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
+        app = await typed(pilot, "help")
+        assert "inputs at once" in screen_text(app)
+        for name, command in COMMANDS.items():
+            assert command.usage.split()[0] == name
+            assert command.help
+            assert all(line.startswith(name) for line in candidates(app, name + " "))
+        assert {"compare", "roofline", "energy"} <= set(names())
+
+
+async def test_a_theme_is_tried_on_while_it_is_typed() -> None:
+    async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
+        app: HwExplorer = pilot.app  # type: ignore[assignment]
+        await pilot.press(":", *"theme light")
+        assert app.look == "light"
+        await pilot.press("escape")
+        assert app.look == "dark"
+        await pilot.press(":", *"theme paper", "enter")
+        assert app.look == "paper"
+
+
+async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
+    async with HwExplorer(parse("resnet18@b8,fp16"), Engine()).run_test(size=GRID) as pilot:
+        app = await typed(pilot, "energy")
+        assert app.overlay == "report"
+        assert "Top consumers" in screen_text(app) or "resnet18" in screen_text(app)
+        await pilot.press("escape")
+        app = await typed(pilot, "sweep --batches 1,2")
+        assert app.errand is not None
+        await pilot.press("j")  # the screen stays in use
+        for _ in range(100):
+            if app.errand is None:
+                break
+            await pilot.pause(0.1)
+        assert app.overlay == "report"
+        assert "configurations" in screen_text(app)
+        await pilot.press("escape")
+        app = await typed(pilot, "sweep --batches nonsense")
+        for _ in range(100):
+            if app.errand is None:
+                break
+            await pilot.pause(0.1)
+        assert app.said is not None
+        assert "nonsense" in app.said[0]
+        app = await typed(pilot, "sweep")
+        await pilot.press("escape")
+        assert app.errand is None
+        assert app.failures == []
+
+
+async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
+    keeper = Sessions(tmp_path / "deep" / "sessions.json")
+    app = HwExplorer(parse("resnet50@b8"), Fake(), keeper=keeper)
+    async with app.run_test(size=GRID) as pilot:
+        await typed(pilot, "save monday")
+        await pilot.press("]", "]")
+        await typed(pilot, "sessions")
+        assert "monday" in screen_text(app)
+        await pilot.press("escape")
+        await typed(pilot, "load monday")
+        assert app.state.batch == 8
+        await typed(pilot, "load tuesday")
+        assert app.said is not None
+        assert "unknown session" in app.said[0]
+    keeper.path.write_text("{nonsense")
+    async with HwExplorer(State(), Fake(), keeper=keeper).run_test(size=GRID) as pilot:
+        app = await typed(pilot, "save x")
+        assert app.said is not None
+        assert "cannot be read" in app.said[0]
+        assert keeper.path.read_text() == "{nonsense"
+
+
+async def test_export_of_everything_and_of_the_screen(tmp_path: Path) -> None:
+    async with HwExplorer(parse("resnet18@b8"), Engine()).run_test(size=GRID) as pilot:
+        app = await typed(pilot, f"export_all {shlex.quote(str(tmp_path / 'all'))}")
+        names_ = {path.name for path in (tmp_path / "all").iterdir()}
+        assert {"tree.json", "events.csv", "why.html", "plot.txt", "screen.svg", "state.txt"} <= names_
+        assert parse((tmp_path / "all" / "state.txt").read_text()) == app.state
+        svg = (tmp_path / "all" / "screen.svg").read_text()
+        assert "http" not in svg.replace("http://www.w3.org", "")
+        app = await typed(pilot, f"export_all {shlex.quote(str(tmp_path / 'all'))}")
+        assert app.prompt is not None
+        assert app.prompt.kind == "overwrite"
+        await pilot.press("n")
+        app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
+        assert (tmp_path / "one.svg").read_text().startswith("<svg")
+        assert app.failures == []
+
+
+async def test_hostile_text_after_the_colon() -> None:
+    async with HwExplorer(State(), Fake()).run_test(size=GRID) as pilot:
+        app: HwExplorer = pilot.app  # type: ignore[assignment]
+        for text in (
+            "\x1b[31m",
+            "batch \x00",
+            "'" * 400,
+            "at [bold]x",
+            "🙂 🙂",
+            "-",
+            "--",
+            "state ?",
+            "export /no/x.txt",
+        ):
+            submit(app, text)
+            assert app.said is not None
+            assert "\x1b" not in screen_text(app)
+        assert app.failures == []

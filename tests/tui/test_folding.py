@@ -1,0 +1,57 @@
+"""Folded rows: what they stand for is neither lost nor counted twice."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwexplorer.provider import Engine
+from hwexplorer.state import MORE, parse
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.folding import folded, more_key
+from hwexplorer.tui.navigate import Index
+from hwexplorer.views.plain import Table
+from tests.tui.fake import Fake
+
+TABLES = [Fake().tree(parse("resnet50@b8")), Engine().tree(parse("mobilenet_v2@b8?sort=share"))]
+
+
+def bar(table: Table) -> int:
+    return next(i for i, column in enumerate(table.columns) if column.role == "bar")
+
+
+@pytest.mark.parametrize("table", TABLES)
+@given(percent=st.floats(0.01, 50))
+def test_every_level_adds_up_as_before(table: Table, percent: float) -> None:
+    short = folded(table, percent)
+    share = bar(table)
+    before, after = Index(table), Index(short)
+    for parent in before.place:
+        if parent in after.place and (below := before.children(parent)):
+            whole = sum(float(table.rows[before.place[key]].cells[share]) for key in below)  # type: ignore[arg-type]
+            now = sum(float(short.rows[after.place[key]].cells[share]) for key in after.children(parent))  # type: ignore[arg-type]
+            assert now == pytest.approx(whole)
+    for row in short.rows:
+        if row.key.endswith(MORE):
+            assert int(str(row.cells[0]).split()[0]) >= 2
+    assert len({row.key for row in short.rows}) == len(short.rows)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_nothing_is_folded_twice_or_when_opened(table: Table) -> None:
+    assert folded(table, 0) is table
+    short = folded(table, 50, (more_key(""),))
+    assert [row.key for row in short.rows if row.depth == 1] == [row.key for row in table.rows if row.depth == 1]
+
+
+async def test_the_cursor_is_never_folded_away() -> None:
+    app = HwExplorer(parse("resnet50?at=layer1.0.conv2/relu&fold=5"), Fake())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("j", "k")
+        assert app.state.at == app.outline.key == "layer1.0.conv2/relu"
+        await pilot.press("/", *"fc", "enter")
+        assert app.state.at == app.outline.key == "fc"
+        await pilot.press("O", "G", "f", "f", "f")
+        assert app.outline.key == app.state.at
+    assert app.failures == []

@@ -1,0 +1,92 @@
+"""Settings, remapped keys, the generated reference, what is computed ahead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hwexplorer.state import parse
+from hwexplorer.tui import actions
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.reference import markdown
+from hwexplorer.tui.settings import Settings, read
+from tests.tui.fake import Fake
+
+GRID = (120, 40)
+
+
+def test_the_key_reference_is_generated() -> None:
+    assert Path("KEYS.md").read_text() == markdown(), "run: python -m hwexplorer.tui.reference > KEYS.md"
+
+
+def written(tmp_path: Path, text: str) -> tuple[Settings, str]:
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    return read(path)
+
+
+def test_settings(tmp_path: Path) -> None:
+    assert read(tmp_path / "none.toml") == (Settings(), "")
+    settings, wrong = written(tmp_path, 'theme = "light"\nascii = true\nmouse = false\n[keys]\npin = "k f5"\n')
+    assert (settings.theme, settings.ascii, settings.mouse, wrong) == ("light", True, False, "")
+    assert settings.keymap.find("f5", "tree") is settings.keymap.by_id["pin"]
+    assert settings.keymap.by_id["up"].keys == ("up",)  # whoever had the key gave it up
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("theme = ", "ignored"),
+        ("\x00", "ignored"),
+        ('theme = "drak"', "did you mean dark"),
+        ("colour = 1", "unknown setting"),
+        ("mouse = 3", "true or false"),
+        ("keys = 3", "keys are given"),
+        ('[keys]\nfly = "x"', "no action 'fly'"),
+        ('[keys]\nhelp = ""', "help would have no key"),
+        ("a = " + "[" * 3000, "ignored"),
+    ],
+)
+def test_bad_settings_are_one_line(tmp_path: Path, text: str, says: str) -> None:
+    settings, wrong = written(tmp_path, text)
+    assert says in wrong
+    assert "\n" not in wrong
+    assert settings.theme == "dark"
+
+
+async def test_remapped_keys_work_and_the_help_says_so() -> None:
+    keymap, wrong = actions.remapped({"batch_up": ["f5"], "quit": ["f10"]})
+    assert wrong == []
+    app = HwExplorer(parse("resnet50"), Fake(), keymap=keymap, remark="settings: something")
+    async with app.run_test(size=GRID) as pilot:
+        assert app.said == ("settings: something", "warn")
+        await pilot.press("f5", "]", "q")
+        assert app.state.batch == 2
+        hints = {id: key for id, key, _ in app.keymap.hints("tree")}
+        assert hints["batch_up"] == "[ f5"
+
+
+async def test_the_heaviest_path_is_open_at_the_start() -> None:
+    app = HwExplorer(parse("resnet50"), Fake(), heaviest=True)
+    async with app.run_test(size=GRID):
+        shares = {r.key: r.cells[1] for r in app.whole.table.rows if r.depth == 1}
+        heaviest = max(shares, key=lambda key: float(shares[key]))  # type: ignore[arg-type]
+        assert (app.state.at, app.state.open) == (f"{heaviest}/conv", (heaviest,))
+        assert app.outline.key == app.state.at
+    app = HwExplorer(parse("resnet50?at=fc"), Fake(), heaviest=True)
+    assert app.state.at == "fc"
+
+
+async def test_the_next_batch_and_precision_are_computed_while_idle() -> None:
+    provider = Fake()
+    app = HwExplorer(parse("resnet50@b8"), provider)
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.pause(1.2)
+        before = len(provider.calls)
+        await pilot.press("]")
+        assert app.state.batch == 16
+        assert len(provider.calls) == before
+        await pilot.press("[", "}")
+        assert len(provider.calls) == before
+    assert app.failures == []

@@ -1,0 +1,144 @@
+"""The views that the screen adds, on the real engine: figures add up, points are linked, nothing is pinned."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hwexplorer import engine
+from hwexplorer.cli import main
+from hwexplorer.provider import Engine
+from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
+from hwexplorer.tui.copied import command
+from hwexplorer.views import heat, ranked, verdict
+from hwexplorer.views.plain import Plot
+
+PAIRS = (
+    "resnet18@b8,fp16?pin=tpu_v4@b8",
+    "vit_b_16@b2?pin=h100_sxm@b64,fp16&on=xeon_8490h",
+    "mobilenet_v2@b4,int8?pin=kpu_t256@int8",
+    "resnet18@b64?pin=h100_sxm@b1",
+)
+
+
+@pytest.mark.parametrize("text", PAIRS)
+@pytest.mark.parametrize("metric", ["edp", "energy", "latency"])
+def test_the_verdict_adds_up(text: str, metric: str) -> None:
+    state = parse(f"{text}&metric={metric}")
+    there = pinned(state)
+    assert there is not None
+    here, other = engine.result(state), engine.result(there)
+    found, places, causes = verdict.parts(here, other, metric)
+    assert found.shape == (len(places), len(causes))
+    difference = verdict.value(here, metric) - verdict.value(other, metric)
+    assert found.sum() == pytest.approx(difference, rel=1e-6)
+    bars = verdict.waterfall(here, other, metric)
+    assert sum(part for _, part in bars) == pytest.approx(difference / verdict.value(other, metric), abs=0.02)
+    told = verdict.verdict(state)
+    assert "\n" not in told
+    assert " vs " in told
+
+
+def test_the_verdict_of_equals_and_of_other_models() -> None:
+    assert verdict.verdict(parse("resnet18")) == ""
+    assert "0 %" in verdict.verdict(parse("resnet18@b8?pin=h100_sxm@b8"))
+    assert "resnet34" in verdict.verdict(parse("resnet18@b8?pin=resnet34/h100_sxm@b8"))
+
+
+def test_stages_are_parts_of_the_model() -> None:
+    ids = engine.result(parse("resnet18")).partition.id
+    assert {"layer1", "layer4", "conv1"} <= set(verdict.stages(ids))
+    deep = verdict.stages(engine.result(parse("vit_b_16")).partition.id)
+    assert len(set(deep)) > 10
+
+
+def test_heat_columns_are_what_each_device_has() -> None:
+    state = parse("resnet18@b8?heat=1&metric=energy")
+    table = heat.view(state)
+    names = [column.key for column in table.columns]
+    for device in state.devices:
+        place = names.index(heat.ON + device)
+        total = engine.result(state, device).energy_j
+        assert table.rows[0].cells[place] == pytest.approx(total)
+        below = [row.cells[place] for row in table.rows if row.depth == 1]
+        assert sum(below) == pytest.approx(total)  # type: ignore[arg-type]
+    wins = names.index("wins")
+    for row in table.rows:
+        figures = {d: row.cells[names.index(heat.ON + d)] for d in state.devices}
+        assert row.cells[wins] == min(figures, key=figures.get)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_devices_in_order(rank: str) -> None:
+    state = parse(f"resnet18@b8?rank={rank}")
+    rows = [row.key for row in ranked.view(state).rows]
+    assert sorted(rows) == sorted(state.devices)
+    assert [row.key for row in ranked.view(replace(state, rank_reverse=True)).rows] == rows[::-1]
+    if rank == "edp":
+        assert rows == sorted(rows, key=lambda name: engine.result(state, name).edp_js)
+
+
+@pytest.mark.parametrize("model", ["resnet18@b8,fp16", "gemm@b1", "vit_b_16@b4"])
+@pytest.mark.parametrize("name", PLOTS)
+def test_plots(model: str, name: str) -> None:
+    state = parse(f"{model}?plot={name}")
+    plot = Engine().plot(state)
+    assert isinstance(plot, Plot)
+    assert plot.notes
+    ids = {"", *engine.result(state).partition.operator_id}
+    for series in plot.series:
+        assert len(series.x) == len(series.y)
+        assert np.isfinite(series.x).all()
+        assert np.isfinite(series.y).all()
+        for key in series.keys:
+            assert key in ids or key.rpartition("@b")[0] in state.devices
+
+
+def test_the_plots_say_what_the_figures_say() -> None:
+    state = parse("resnet18@b8,fp16?plot=cumulative")
+    curve = Engine().plot(state).series[0]
+    assert curve.y[-1] == pytest.approx(1)
+    assert list(curve.y) == sorted(curve.y)
+    memory = Engine().plot(replace(state, plot="memory")).series[0]
+    assert max(memory.y) == pytest.approx(engine.result(state).memory.peak_bytes)
+    batch = Engine().plot(replace(state, plot="batch"))
+    best = next(series for series in batch.series if series.mark)
+    for key, least in zip(best.keys, best.y, strict=True):
+        line = next(s for s in batch.series if s.keys and s.name == key.rpartition("@b")[0])
+        assert least == min(line.y)
+    at_8 = next(s for s in batch.series if s.keys and s.name == "h100_sxm")
+    assert at_8.y[at_8.keys.index("h100_sxm@b8")] == pytest.approx(engine.result(state).edp_js)
+    pareto = Engine().plot(replace(state, plot="pareto"))
+    front = next(s for s in pareto.series if s.name == "front")
+    assert list(front.x) == sorted(front.x)
+    assert list(front.y) == sorted(front.y, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resnet18@b8?pane=tree&sort=share&metric=energy",
+        "resnet18@b8/tpu_v4,l4?pane=tree&heat=1&on=l4",
+        "resnet18@b8?pane=compare&rank=edp&pin=tpu_v4@b8",
+        "resnet18@b8?pane=why&pin=tpu_v4@b8&at=layer1.0.conv1",
+        "resnet18@b8,fp16?pane=plot&plot=pareto",
+        "resnet18@b8,fp16?pane=plot&at=layer1.0.conv1&on=tpu_v4",
+        "resnet18@b8?pane=events&at=~more&fold=5",
+    ],
+)
+def test_the_copied_command_knows_what_no_option_names(
+    text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    state = parse(text)
+    assert main(shlex.split(command(state))[1:]) == 0
+    printed = capsys.readouterr().out
+    Engine().export(state, state.pane, tmp_path / "view.txt", overwrite=True)
+    assert (tmp_path / "view.txt").read_text() == printed
+
+
+def test_plain_prints_the_focused_view(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["resnet18@b8?pane=events&at=layer1.0.conv1", "--plain"]) == 0
+    assert "sum of" in capsys.readouterr().out
