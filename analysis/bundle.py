@@ -72,8 +72,11 @@ class Figures(msgspec.Struct, frozen=True):
     precision_run: tuple[str, ...]
 
 
-def bundle(workloads: Sequence[Workload], execution: str) -> Bundle:
-    """Find the distinct kernels of the workloads under 'eager' or 'fused'."""
+def bundle(workloads: Sequence[Workload], execution: str, architecture: str = "") -> Bundle:
+    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..).
+
+    With an `architecture`, kernels are told apart only by what matters to devices of it."""
+    pins = architecture not in ("cpu", "gpu")
     seen: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
     ops, transfers, renumber, kernel_of, op_of = [], [], [], [], []
     n_kernels = n_ops = 0
@@ -83,7 +86,7 @@ def bundle(workloads: Sequence[Workload], execution: str) -> Bundle:
         is_first = np.zeros(s.n_kernels, dtype=np.bool_)
         kernels = np.zeros(s.n_kernels, dtype=np.int64)
         first_op = np.zeros(s.n_kernels, dtype=np.int64)
-        for k, signature in enumerate(_signatures(workload, s)):
+        for k, signature in enumerate(_signatures(workload, s, pins)):
             found = seen.get(signature)
             if found is None:
                 found = seen[signature] = (n_kernels, n_ops)
@@ -128,8 +131,9 @@ def _by_kernel(kernel: NDArray[Any], counts: NDArray[Any]) -> tuple[Indices, Ind
     return order, np.arange(len(kernel)) - np.repeat(starts, counts)
 
 
-def _signatures(workload: Workload, s: Structure) -> list[bytes]:
-    """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers."""
+def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
+    """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers; with
+    `pins`, also the weights of its model: whether a scratchpad keeps all of them."""
     ops = workload.operators
     n = workload.n_operators
     local = np.zeros((n, 2 * len(workload.monomials)))
@@ -143,7 +147,6 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     place = np.empty(n)
     place[order] = rank
     moves = np.column_stack([place[s.op], moves])
-    # What a device does with a kernel may depend on the weights of the model it belongs to: whether all stay on chip.
     weights = _widths(s.numel, s.fixed_bytes)[s.role == READ_WEIGHT].sum(axis=0)
     head = repr((workload.monomials, workload.defaults, workload.routing, workload.parallel, weights.tolist())).encode()
     rows = _rows(operators, s.kernel, s.n_kernels)

@@ -100,10 +100,9 @@ def join(form: str, parts: Iterator[str]) -> Iterator[str]:
     yield tail(form)
 
 
-@lru_cache(maxsize=2)
-def _bundle(models: tuple[str, ...], execution: str) -> Bundle:
-    found = [_ready(name) for name in models]
-    return bundle(found, execution)
+@lru_cache(maxsize=4)
+def _bundle(models: tuple[str, ...], execution: str, architecture: str) -> Bundle:
+    return bundle([_ready(name) for name in models], execution, architecture)
 
 
 @lru_cache(maxsize=2 * GROUP)
@@ -122,18 +121,20 @@ def _device(key: str, folders: tuple[str, ...]) -> Device:
 def run_chunk(chunk: Chunk) -> str:
     """The rows of a chunk as text. Pure: the same chunk gives the same text in every process."""
     write = _csv if chunk.form == "csv" else _json
-    cache: dict[tuple[int, float, str], Asked] = {}
-    held: dict[tuple[int, float, str, bool], Floats] = {}
+    cache: dict[tuple[int, float, str, str], Asked] = {}
+    held: dict[tuple[int, float, str, str, bool], Floats] = {}
     lines: list[str] = []
     for key in chunk.devices:
         device = _device(key, chunk.folders)
         execution = Scenario(execution=chunk.execution).execution_on(device.architecture)
-        many = _bundle(chunk.models, execution)
+        # One bundle for CPUs and GPUs alike, one for devices with a scratchpad.
+        kind = "gpu" if device.architecture in ("cpu", "gpu") else "tpu"
+        many = _bundle(chunk.models, execution, kind)
         for batch in chunk.batches:
             same: dict[tuple[Any, ...], Figures] = {}
             for precision in chunk.precisions:
                 runs = plan(device, precision)
-                asked_key = (batch, runs.element_bytes, execution)
+                asked_key = (batch, runs.element_bytes, execution, kind)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batch, runs.element_bytes)
                 asked = cache[asked_key]
