@@ -47,6 +47,7 @@ VERBS: dict[str, str] = {
     "devices": "the device catalogue",
     "device": "one device with the source of every fact",
     "coefficients": "every energy constant of a device with its spread and source",
+    "serve": "the explorer in a browser",
     "validate": "predictions against measurements",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 
 from hwexplorer.commands import common
@@ -30,7 +31,8 @@ def run(arguments: argparse.Namespace) -> None:
     asked = arguments.format is not None or arguments.output is not None
     # Textual reads keys from stdin and draws on stderr; with stdout redirected somebody wants the text.
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    if asked or not all(stream is not None and stream.isatty() for stream in streams):
+    served = "TEXTUAL_DRIVER" in os.environ  # by `hwexplorer serve`: the browser is the terminal
+    if asked or not (served or all(stream is not None and stream.isatty() for stream in streams)):
         from hwexplorer.export.render import render
 
         common.prepare(state)

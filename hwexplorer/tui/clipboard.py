@@ -17,8 +17,8 @@ TIMEOUT = 2.0
 
 
 def program() -> tuple[str, tuple[str, ...]] | None:
-    """The clipboard program of this session, if it has one. Over ssh the right clipboard is the terminal's."""
-    if os.environ.get("SSH_CONNECTION"):
+    """The clipboard program of this session, if it has one. Over ssh or in a browser it would be the wrong one."""
+    if os.environ.get("SSH_CONNECTION") or os.environ.get("TEXTUAL_DRIVER"):
         return None
     if sys.platform == "darwin" and which("pbcopy"):
         return "pbcopy", ("pbcopy",)

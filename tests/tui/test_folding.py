@@ -46,7 +46,7 @@ def test_nothing_is_folded_twice_or_when_opened(table: Table) -> None:
 
 
 async def test_the_cursor_is_never_folded_away() -> None:
-    app = HwExplorer(parse("resnet50?at=layer1.0.conv2/relu&fold=5"), Fake())
+    app = HwExplorer(parse("resnet50?at=layer1.0.conv2/relu&open=layer1.0.conv2&fold=5"), Fake())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("j", "k")
         assert app.state.at == app.outline.key == "layer1.0.conv2/relu"
