@@ -166,16 +166,3 @@ def test_measured_decoding_lies_in_the_band(name: str, tp: int) -> None:
     assert compiled.latency_band_s[0] <= measured_s <= compiled.latency_band_s[1]
     assert fused.latency_band_s[0] <= measured_s <= fused.latency_band_s[1]
     assert fused.latency_s * 0.9 <= measured_s <= compiled.latency_s * 1.1
-
-
-def test_measured_request_on_an_h100() -> None:
-    """NVIDIA NeMo framework user guide, performance of Llama 2: 7B, one H100 80GB HBM3, batch 1, 128 tokens in,
-    20 out: 153.8 ms (TensorRT-LLM; precision not stated, taken as 16 bit). Quality: published by the vendor."""
-    low, high = (
-        sum(
-            run(f"llama2_7b:{phase}", precision="fp16", execution=mode, **lengths).latency_s * steps
-            for phase, steps, lengths in (("prefill", 1, {"sequence": 128}), ("decode", 19, {"kv": 138}))
-        )
-        for mode in ("fused", "compiled")
-    )
-    assert low <= 0.1538 <= high
