@@ -51,7 +51,11 @@ class Engine:
         return heat.view(state)
 
     def events(self, state: State) -> Table:
-        return events.events(state)
+        if not (state.pin and state.diff):
+            return events.events(state)
+        from hwexplorer.views import paired
+
+        return paired.view(state)
 
     def why(self, state: State) -> Text:
         if not (state.pin and state.diff):

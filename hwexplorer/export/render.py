@@ -12,7 +12,7 @@ from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.text import render as as_text
 from hwexplorer.state import State
-from hwexplorer.views import decisions, devices, events, heat, models, plot, ranked, reports, verdict
+from hwexplorer.views import decisions, devices, heat, models, paired, plot, ranked, reports, verdict
 from hwexplorer.views.plain import Report, View
 
 VIEWS: dict[str, Callable[[State], View | Report]] = {
@@ -20,7 +20,7 @@ VIEWS: dict[str, Callable[[State], View | Report]] = {
     "devices": lambda _state: devices.devices(),
     "compare": ranked.view,
     "tree": heat.subtree,
-    "events": events.events,
+    "events": paired.view,
     "why": verdict.why,
     "plot": plot.plot,
     **reports.views(),

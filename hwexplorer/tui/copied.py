@@ -37,6 +37,7 @@ def row_text(columns: tuple[Column, ...], row: Row) -> str:
 _BEYOND_OPTIONS = {
     "compare": ("rank", "rank_reverse", "pin", "diff"),
     "tree": ("sort", "descending", "metric", "heat", "pin", "diff"),
+    "events": ("pin", "diff"),
     "why": ("metric", "pin", "diff"),
 }
 

@@ -20,10 +20,10 @@ _RUN = (*_MODEL, "batch", "precision", "execution", "layout")
 _AGAINST = ("pin", "baseline", "metric", "devices")
 READS: dict[str, tuple[str, ...]] = {
     "models": (*_RUN, "on"),
-    "compare": (*_RUN, *_AGAINST, "rank", "rank_reverse"),
-    "tree": (*_RUN, *_AGAINST, "on", "sort", "descending", "heat"),
-    "events": (*_RUN, *_AGAINST, "on", "at"),
-    "why": (*_RUN, *_AGAINST, "on", "at"),
+    "compare": (*_RUN, *_AGAINST, "diff", "rank", "rank_reverse"),
+    "tree": (*_RUN, *_AGAINST, "on", "diff", "sort", "descending", "heat"),
+    "events": (*_RUN, *_AGAINST, "on", "at", "diff"),
+    "why": (*_RUN, *_AGAINST, "on", "at", "diff"),
     "plot": (*_RUN, *_AGAINST, "on", "plot"),
     "status": (*_RUN, *_AGAINST, "on", "at"),
     "verdict": (*_RUN, *_AGAINST, "on", "diff"),

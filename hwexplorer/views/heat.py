@@ -33,7 +33,8 @@ def heat(table: Table, state: State) -> Table:
     columns = [table.columns[i] for i in kept if table.columns[i].role != "delta"]
     unit = UNITS[state.metric]
     columns += [
-        Column(ON + name, name, unit, "quantity", 2, f"{state.metric} of the row on {name}") for name in state.devices
+        Column(ON + name, name, unit, "quantity", 1 if name == state.on else 2, f"{state.metric} of the row on {name}")
+        for name in state.devices
     ]
     columns.append(Column("wins", "Wins", role="text", keep=1, help="the device with the least"))
     columns += [column for column in table.columns if column.role == "delta"]

@@ -13,7 +13,7 @@ from hwexplorer.cli import main
 from hwexplorer.provider import Engine
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
 from hwexplorer.tui.copied import command
-from hwexplorer.views import heat, ranked, verdict
+from hwexplorer.views import heat, paired, ranked, verdict
 from hwexplorer.views.plain import Plot
 
 PAIRS = (
@@ -46,6 +46,23 @@ def test_the_verdict_of_equals_and_of_other_models() -> None:
     assert verdict.verdict(parse("resnet18")) == ""
     assert "0 %" in verdict.verdict(parse("resnet18@b8?pin=h100_sxm@b8"))
     assert "resnet34" in verdict.verdict(parse("resnet18@b8?pin=resnet34/h100_sxm@b8"))
+
+
+@pytest.mark.parametrize("text", PAIRS)
+def test_events_of_two_devices_side_by_side_add_up_to_each(text: str) -> None:
+    state = parse(text)
+    there = pinned(state)
+    assert there is not None
+    table = paired.view(state)
+    keys = [column.key for column in table.columns]
+    for name, result in (("energy", engine.result(state)), ("there", engine.result(there))):
+        place = keys.index(name)
+        for depth in (0, 1):
+            total = sum(float(row.cells[place] or 0) for row in table.rows if row.depth == depth)  # type: ignore[arg-type]
+            assert total == pytest.approx(result.energy_j, rel=1e-9)
+    assert len({row.key for row in table.rows}) == len(table.rows)
+    assert all(len(row.cells) == len(keys) for row in table.rows)
+    assert paired.view(replace(state, diff=False)).columns != table.columns
 
 
 def test_stages_are_parts_of_the_model() -> None:
@@ -127,6 +144,7 @@ def test_the_plots_say_what_the_figures_say() -> None:
         "resnet18@b8,fp16?pane=plot&plot=pareto",
         "resnet18@b8,fp16?pane=plot&at=layer1.0.conv1&on=tpu_v4",
         "resnet18@b8?pane=events&at=~more&fold=5",
+        "resnet18@b8?pane=events&at=layer1.0.conv1&pin=tpu_v4@b8",
     ],
 )
 def test_the_copied_command_knows_what_no_option_names(
