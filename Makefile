@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check bench screenshots captures clean
+.PHONY: run test check bench fuzz screenshots captures clean
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
@@ -24,8 +24,13 @@ bench: $(VENV)/.test
 	$(BIN)/python tests/bench_tui.py
 	$(BIN)/python tests/bench_sweep.py
 
+# 20,000 random keys, commands, clicks and sizes; `make test` has a short one.
+fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.tui.fuzz
+
 screenshots: $(VENV)/.test
 	$(BIN)/python -m hwexplorer.tui.screenshots screenshots
+	$(BIN)/python -m hwexplorer.tui.reference > KEYS.md
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run

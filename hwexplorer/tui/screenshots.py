@@ -40,6 +40,18 @@ SHOTS = (
     Shot("why", f"{DEEP}&pane=why", SMALL),
     Shot("plot", "vit_b_16@b8,bf16?pane=plot", SMALL, keys=("full_stop",)),
     Shot("help", "resnet50", SMALL, keys=("question_mark",)),
+    Shot("devices_in_tree", "resnet50@b8,fp16?heat=1&zoom=1&sort=share", GRID, keys=("full_stop",)),
+    Shot("folded", "efficientnet_b0@b8,fp16?fold=2&sort=share", SMALL),
+    Shot("find", "resnet50@b8,fp16", SMALL, keys=("slash", *"kind:conv", "space", *"share>1")),
+    Shot("command", "resnet50@b8,fp16", SMALL, keys=("colon", *"precision", "space")),
+    Shot("picker", "resnet50", SMALL, keys=("a", *"jetson")),
+    Shot("sheet", "resnet50?on=tpu_v4", SMALL, keys=("i",)),
+    Shot("roofs", "resnet50@b8,fp16?pane=plot&plot=roofs", SMALL, keys=("full_stop",)),
+    Shot("cumulative", "resnet50@b8,fp16?pane=plot&plot=cumulative", SMALL, keys=("full_stop",)),
+    Shot("batch", "resnet50@b8,fp16?pane=plot&plot=batch", SMALL),
+    Shot("pareto", "resnet50@b8,fp16?pane=plot&plot=pareto", SMALL),
+    Shot("memory", "resnet50@b8,fp16?pane=plot&plot=memory", SMALL),
+    Shot("paper", DEEP, theme="paper"),
     Shot("wide", "vit_b_16@b64,bf16?sort=share", (200, 60), keys=("full_stop",)),
 )
 

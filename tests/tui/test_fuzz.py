@@ -10,10 +10,34 @@ from hwexplorer.state import State, format, parse
 from hwexplorer.tui import clipboard
 from hwexplorer.tui.actions import ACTIONS
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.command import submit
 from tests.tui.fake import Fake
 
 KEYS = [key for action in ACTIONS for key in action.keys if action.id not in ("quit", "palette")]
 KEYS += [*"abcdefABC019~", "enter", "backspace", "escape", "left", "right", "tab", "delete", "f5", "ctrl+x"]
+COMMANDS = [
+    *(
+        "batch 32",
+        "batch 0",
+        "precision int8",
+        "on tpu_v4",
+        "remove",
+        "devices h100_sxm,tpu_v4",
+        "at fc/relu",
+        "fold 3",
+    ),
+    *(
+        "find share>5 kind:conv",
+        "find l3c2",
+        "find x>",
+        "plot pareto",
+        "heat",
+        "theme paper",
+        "model alexnet",
+        "energy",
+    ),
+    *("state resnet50@b8?fold=2&at=fc/bn&heat=1", "device", "sessions", "help", "nonsense", "'", "metric latency"),
+]
 SIZES = [(120, 40), (80, 24), (200, 60), (59, 15), (20, 5), (100, 30), (61, 16), (300, 100)]
 
 
@@ -32,6 +56,8 @@ async def drive(seed: int, count: int) -> None:
             app.press_key(key, key if len(key) == 1 else None)
             if step % 5 == 4:
                 await pilot.pause()
+            if step % 15 == 14:
+                submit(app, random_.choice(COMMANDS))
             if step % 25 == 24:
                 await pilot.resize_terminal(*random_.choice(SIZES))
             if step % 40 == 39:
