@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch.export.graph_signature import InputKind
 
-from analysis.workload.graph import Graph, InputShape, Meta, Node, Ref, Scope, Source
+from analysis.workload.graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, references
 from analysis.workload.poly import Poly, dim, poly, product
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 
+from .inline import Inline
 from .runtime import export_settings, versions
 
 _MAX_BATCH = 65536
@@ -68,7 +69,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
     nodes: list[Node] = []
     inputs: list[InputShape] = []
     outputs: tuple[str, ...] = ()
-    for fx_node in program.graph.nodes:
+    for fx_node in walk.inline.calls(program.graph):
         if fx_node.op == "placeholder":
             value = fx_node.meta.get("val")
             if not isinstance(value, torch.Tensor):
@@ -92,7 +93,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
             if node is not None:
                 nodes.append(node)
         elif fx_node.op == "output":
-            outputs = tuple(ref.name for ref in fx_node.all_input_nodes)
+            outputs = tuple(ref.name for ref in references(walk.value(list(fx_node.args[0]))))
     known = {source.name for source in sources} | {node.name for node in nodes}
     return Graph(
         sources=tuple(sources),
@@ -100,6 +101,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
         outputs=tuple(name for name in outputs if name in known),
         parameters=parameters,
         inputs=tuple(inputs),
+        notes=tuple(dict.fromkeys(walk.inline.notes)),
         versions=versions(),
     )
 
@@ -109,7 +111,8 @@ class _Walk:
 
     def __init__(self) -> None:
         self.symbols: dict[str, Poly] = {}
-        self.storages: dict[int, int] = {}
+        self.storages: dict[Any, int] = {}
+        self.inline = Inline()
 
     def learn_dims(self, value: Any) -> None:
         """The batch is the one symbol among the sizes of the inputs."""
@@ -156,7 +159,10 @@ class _Walk:
         raise ExportError(f"a tensor size is not a polynomial in the batch: {expr}")
 
     def meta(self, value: Any) -> Meta:
-        storage = value.untyped_storage()._cdata
+        try:
+            storage: Any = value.untyped_storage()._cdata
+        except (NotImplementedError, RuntimeError):  # a tensor inside vmap has none of its own
+            storage = ("no storage", len(self.storages))
         number = self.storages.setdefault(storage, len(self.storages))
         return Meta(tuple(self.size(size) for size in value.shape), _dtype(value), number)
 
@@ -168,7 +174,7 @@ class _Walk:
         if not tensors:
             return None
         return Node(
-            name=fx_node.name,
+            name=self.inline.name(fx_node),
             target=_target(fx_node.target),
             args=self._arguments(fx_node),
             outputs=tuple(self.meta(item) for item in tensors),
@@ -178,28 +184,31 @@ class _Walk:
 
     def _arguments(self, fx_node: Any) -> dict[str, Any]:
         if fx_node.target is operator.getitem:
-            return {"self": self._value(fx_node.args[0]), "index": int(fx_node.args[1])}
+            return {"self": self.value(fx_node.args[0]), "index": int(fx_node.args[1])}
         schema = getattr(fx_node.target, "_schema", None)
         if schema is None:
-            return {str(i): self._value(value) for i, value in enumerate(fx_node.args)}
+            return {str(i): self.value(value) for i, value in enumerate(fx_node.args)}
         arguments: dict[str, Any] = {}
         for position, argument in enumerate(schema.arguments):
             if position < len(fx_node.args):
-                arguments[argument.name] = self._value(fx_node.args[position])
+                arguments[argument.name] = self.value(fx_node.args[position])
             elif argument.name in fx_node.kwargs:
-                arguments[argument.name] = self._value(fx_node.kwargs[argument.name])
+                arguments[argument.name] = self.value(fx_node.kwargs[argument.name])
             elif argument.has_default_value():
-                arguments[argument.name] = self._value(argument.default_value)
+                arguments[argument.name] = self.value(argument.default_value)
         return arguments
 
-    def _value(self, value: Any) -> Any:
+    def value(self, value: Any) -> Any:
+        value = self.inline.resolve(value)
         if isinstance(value, torch.fx.Node):
+            if value.op == "get_attr":  # a graph that a call holds
+                return str(value.target)
             found = value.meta.get("val")
             if isinstance(found, (torch.SymInt, int)) and not isinstance(found, bool):
                 return self.size(found)
-            return Ref(value.name)
+            return Ref(self.inline.name(value))
         if isinstance(value, (list, tuple)):
-            return [self._value(item) for item in value]
+            return [self.value(item) for item in value]
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         return str(value)  # dtypes, devices, layouts

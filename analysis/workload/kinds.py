@@ -74,6 +74,7 @@ _ALONE = {
     "all_reduce": OpClass.MOVEMENT,
     "all_gather": OpClass.MOVEMENT,
     "fft": OpClass.OTHER,
+    "linalg": OpClass.OTHER,
     "unknown": OpClass.OTHER,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from . import costs
+from . import costs, rules_more  # noqa: F401 - it registers its rules
 from .assemble import Row, TensorRow, assemble
 from .graph import Graph, Meta, Node, Ref, Source, base_name, references
 from .poly import Poly, poly, smaller

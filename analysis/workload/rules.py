@@ -81,7 +81,7 @@ def bias_of(call: Call) -> Ref | None:
     return value if isinstance(value, Ref) else None
 
 
-def _elementwise(row: costs.PerElement) -> Rule:
+def elementwise(row: costs.PerElement) -> Rule:
     def rule(call: Call) -> Cost:
         size = call.out.numel
         return Cost(row.kind, size * row.flops, size * row.special)
@@ -91,7 +91,7 @@ def _elementwise(row: costs.PerElement) -> Rule:
 
 def _gelu(call: Call) -> Cost:
     exact = call.args.get("approximate", "none") == "none"
-    return _elementwise(costs.ELEMENTWISE["gelu"] if exact else costs.GELU_TANH)(call)
+    return elementwise(costs.ELEMENTWISE["gelu"] if exact else costs.GELU_TANH)(call)
 
 
 def _add(call: Call) -> Cost:
@@ -123,7 +123,7 @@ def _cast(call: Call) -> Cost:
     return Cost("cast", call.out.numel)
 
 
-def _reduction(row: costs.PerElement) -> Rule:
+def reduction(row: costs.PerElement) -> Rule:
     def rule(call: Call) -> Cost:
         size = call.tensors()[0].numel
         if row.kind == "reduce" and len(call.tensors()) > 1 and call.name in ("max", "min"):
@@ -223,7 +223,7 @@ def _fft(call: Call) -> Cost:
     return Cost("fft", points * round(5 * levels / (2 if real else 1)))
 
 
-def _contract(function: contractions.Function, kind: str | None = None) -> Rule:
+def contract(function: contractions.Function, kind: str | None = None) -> Rule:
     def rule(call: Call) -> Cost:
         found = function(call.args, call.metas, call.out)
         return Cost(
@@ -283,7 +283,9 @@ _CONTRACTIONS: dict[str, contractions.Function] = {
 _BIASED = {
     "addmm", "baddbmm", "addmv", "bilinear", "linear", "torchvision.deform_conv2d", "convolution",
     "_convolution", "mkldnn_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d",
+    "conv_transpose2d", "conv_transpose3d", "addbmm", "conv_tbc", "_conv_depthwise2d", "conv_depthwise3d",
+    "slow_conv3d", "slow_conv_dilated2d", "slow_conv_dilated3d", "slow_conv_transpose2d", "slow_conv_transpose3d",
+    "thnn_conv2d", "_convolution_mode",
 }  # fmt: skip
 
 _FFTS = [
@@ -294,13 +296,13 @@ _FFTS = [
 ]
 
 _RULES: dict[str, Rule] = {
-    **{name: _elementwise(row) for name, row in costs.ELEMENTWISE.items()},
-    **{name: _reduction(row) for name, row in costs.REDUCTIONS.items()},
+    **{name: elementwise(row) for name, row in costs.ELEMENTWISE.items()},
+    **{name: reduction(row) for name, row in costs.REDUCTIONS.items()},
     **{name: _pool(kind) for name, kind in costs.POOLS.items()},
     **{name: _moves(kind) for name, kind in costs.MOVEMENT.items()},
     **{name: _gathers(kind) for name, kind in costs.GATHERS.items()},
     **{name: _resample(flops) for name, flops in costs.RESAMPLE.items()},
-    **{name: _contract(function) for name, function in _CONTRACTIONS.items()},
+    **{name: contract(function) for name, function in _CONTRACTIONS.items()},
     **dict.fromkeys(_FFTS, _fft),
     **dict.fromkeys(costs.SORTS, _sort),
     **dict.fromkeys(("to", "_to_copy", "type_as", "convert_element_type"), _cast),
@@ -317,6 +319,10 @@ _RULES: dict[str, Rule] = {
     "embedding_bag": _embedding_bag,
     "_embedding_bag": _embedding_bag,
 }
+
+
+def rule_of(name: str) -> Rule:
+    return _RULES[name]
 
 
 def register(rules: dict[str, Rule]) -> None:

@@ -179,7 +179,10 @@ def ten() -> dict[str, Counted]:
             Lstm(),
             (ids,),
             {"lstm.recurrent": 5 * 4 * 20 * (12 + 20 + 20 + 20), "head": 20 * 100},
-            {"lstm.recurrent": 2 * 5 * 80 * 72 + 5 * 40 * 14, "embed": 0},  # two layers of 20 units, 14 flops a unit and step
+            {
+                "lstm.recurrent": 2 * 5 * 80 * 72 + 5 * 40 * 14,
+                "embed": 0,
+            },  # two layers of 20 units, 14 flops a unit and step
         ),
         "mixer": Counted(
             Mixer(),

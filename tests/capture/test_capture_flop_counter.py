@@ -13,7 +13,12 @@ import pytest
 from ten_models import ten
 
 SCRIPT = Path(__file__).with_name("flop_counter_check.py")
-TORCHVISION = ["alexnet", "convnext_tiny", "deeplabv3_resnet50", "densenet121", "efficientnet_b0", "efficientnet_v2_s", "fasterrcnn_resnet50_fpn", "fcos_resnet50_fpn", "googlenet", "inception_v3", "maxvit_t", "mnasnet1_0", "mobilenet_v3_large", "mvit_v1_b", "r3d_18", "raft_small", "regnet_y_400mf", "resnet50", "shufflenet_v2_x1_0", "squeezenet1_1", "ssd300_vgg16", "swin_v2_t", "vgg11", "vit_b_16"]
+TORCHVISION = [
+    "alexnet", "convnext_tiny", "deeplabv3_resnet50", "densenet121", "efficientnet_b0", "efficientnet_v2_s",
+    "fasterrcnn_resnet50_fpn", "fcos_resnet50_fpn", "googlenet", "inception_v3", "maxvit_t", "mnasnet1_0",
+    "mobilenet_v3_large", "mvit_v1_b", "r3d_18", "raft_small", "regnet_y_400mf", "resnet50", "shufflenet_v2_x1_0",
+    "squeezenet1_1", "ssd300_vgg16", "swin_v2_t", "vgg11", "vit_b_16",
+]  # fmt: skip
 PARTS = [
     f"{kind}@{device}"
     for kind in ("attention", "explicit_attention", "lstm_layer", "gru_layer", "encoder_layer", "grouped_transposed")

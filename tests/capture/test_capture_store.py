@@ -63,7 +63,13 @@ def test_another_size_is_captured_with_progress_then_cached(cache: Path, monkeyp
     assert encode(store.load("resnet18", 96)) == encode(workload)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "shufflenet_v2_x0_5", "attention_head"])
+AFRESH = [
+    "resnet18", "shufflenet_v2_x0_5", "attention_head", "vit_b_32", "swin_t", "mobilenet_v3_small", "fcn_resnet50",
+    "ssdlite320_mobilenet_v3_large", "r3d_18", "raft_small", "fasterrcnn_mobilenet_v3_large_320_fpn",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AFRESH)
 def test_captured_afresh_equals_shipped(name: str) -> None:
     job = store.capture_job(name)
     job.start()
