@@ -41,7 +41,7 @@ SHOTS = (
     Shot("plot", "vit_b_16@b8,bf16?pane=plot", SMALL, keys=("full_stop",)),
     Shot("help", "resnet50", SMALL, keys=("question_mark",)),
     Shot("devices_in_tree", "resnet50@b8,fp16?heat=1&zoom=1&sort=share", GRID, keys=("full_stop",)),
-    Shot("folded", "efficientnet_b0@b8,fp16?fold=2&sort=share", SMALL),
+    Shot("folded", "resnet18@b8,fp16/tpu_v4?fold=2&sort=share&at=layer1.0.conv1", SMALL),
     Shot("find", "resnet50@b8,fp16", SMALL, keys=("slash", *"kind:conv", "space", *"share>1")),
     Shot("command", "resnet50@b8,fp16", SMALL, keys=("colon", *"precision", "space")),
     Shot("picker", "resnet50", SMALL, keys=("a", *"jetson")),

@@ -53,7 +53,8 @@ class Task:
 
     def _read_errors(self) -> None:
         if self._process is not None and self._process.stderr is not None:
-            self._err = self._process.stderr.read()
+            with self._process.stderr as stream:
+                self._err = stream.read()
 
     def done(self) -> bool:
         return self._code is not None

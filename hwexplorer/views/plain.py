@@ -65,7 +65,9 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline; `mark`: they stand out."""
+    """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline.
+
+    `mark`: points that stand out; `guide`: a line that others are read by."""
 
     name: str
     x: tuple[float, ...]
@@ -74,6 +76,7 @@ class Series(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     line: bool = False
     mark: bool = False
+    guide: bool = False
 
 
 class Plot(msgspec.Struct, frozen=True):

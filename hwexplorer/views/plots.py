@@ -68,7 +68,7 @@ def cumulative(state: State) -> Plot:
         f"{label(figures.estimate.device)}", "Operators, heaviest first", f"{title} so far", "count", "%",
         (
             Series("operators", places, tuple(running.tolist()), keys, keys),
-            Series("80 %", ends, (0.8, 0.8), line=True),
+            Series("80 %", ends, (0.8, 0.8), line=True, guide=True),
         ),
         log_x=False, log_y=False, notes=(f"{most[0.8]} of {len(keys)} make 80 % of the {title}; {rest}",),
     )  # fmt: skip
@@ -189,7 +189,7 @@ def _iso(points: list[tuple[str, Point]]) -> list[Series]:
         product = float(10.0**power)
         ends = (max(min(times) / 2, product / most), min(max(times) * 2, product / least))
         if ends[0] < ends[1]:
-            found.append(Series(quantity(product, "Js"), ends, tuple(product / t for t in ends), line=True))
+            found.append(Series(quantity(product, "Js"), ends, tuple(product / t for t in ends), line=True, guide=True))
     return found
 
 

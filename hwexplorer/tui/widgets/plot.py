@@ -160,9 +160,9 @@ _SIGNS = str.maketrans({"◆": "#"})
 
 
 def _owners(series: Sequence[Series]) -> list[int]:
-    """A colour for each series; those of one name (points and the line through them) share it."""
-    names = list(dict.fromkeys(each.name for each in series))
-    return [names.index(each.name) for each in series]
+    """A colour for each series; those of one name (points and the line through them) share it, guides are dim."""
+    names = list(dict.fromkeys(each.name for each in series if not each.guide))
+    return [len(SERIES) - 1 if each.guide else names.index(each.name) % (len(SERIES) - 1) for each in series]
 
 
 def _tags(
@@ -217,7 +217,7 @@ def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
     used = width_of(head)
     told: set[str] = set()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
-        if series.name in told:
+        if series.name in told or series.guide:
             continue
         told.add(series.name)
         sign = "─ " if series.line else "◆ " if series.mark else "• "
