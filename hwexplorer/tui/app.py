@@ -313,7 +313,8 @@ class HwExplorer(App[None]):
         status = ""
         if self.views is not None:
             seen = "compare" in self._arranged  # else the verdict has its place beside what is estimated
-            status = self.views.status if seen or not self.views.verdict else self.views.verdict
+            told = self.views.verdict.partition(": ")[2]  # the names stand beside it already
+            status = self.views.status if seen or not told else told
         self.bars["head"].show(lines.head(state, status, width, colours))
         segments, self._places["tabs"] = lines.tabs(state, width, colours)
         self.bars["tabs"].show(segments)
