@@ -53,12 +53,16 @@ def load(
     job = capture_job(spec, image_size, limits)
     job.start()
     reported = None
-    while not job.wait(0.05):
-        if cancel is not None and cancel.is_set():
-            job.cancel()
-        if progress is not None and job.progress != reported:
-            reported = job.progress
-            progress(*reported)
+    try:
+        while not job.wait(0.05):
+            if cancel is not None and cancel.is_set():
+                job.cancel()
+            if progress is not None and job.progress != reported:
+                reported = job.progress
+                progress(*reported)
+    except BaseException:  # an interrupt: nothing of ours keeps running
+        job.cancel()
+        raise
     return job.result()
 
 
