@@ -93,7 +93,6 @@ class HwExplorer(App[None]):
         self.capture: Capture | None = None
         self.errand: Task | None = None
         self._ahead: Ahead | None = None
-        self._arranged: frozenset[str] = frozenset()
         self.said: tuple[str, str] | None = None
         self._saying: Timer | None = None
         self.polling: Timer | None = None
@@ -166,7 +165,6 @@ class HwExplorer(App[None]):
     def boxes(self, width: int, height: int) -> dict[str, tuple[int, int, int, int]]:
         state = self.state
         boxes = arrange(width, height, state.pane, state.zoom, len(state.devices)).boxes
-        self._arranged = frozenset(boxes)
         if self.overlay:
             foot = {"foot": boxes["foot"]} if "foot" in boxes else {}
             return {_covering(self.overlay): (0, 0, width, height - len(foot)), **foot}
@@ -312,7 +310,7 @@ class HwExplorer(App[None]):
         state, colours = self.state, self.colours
         status = ""
         if self.views is not None:
-            seen = "compare" in self._arranged  # else the verdict has its place beside what is estimated
+            seen = "compare" in self.boxes(width, self.size.height)  # else the verdict has its place up here
             told = self.views.verdict.partition(": ")[2]  # the names stand beside it already
             status = self.views.status if seen or not told else told
         self.bars["head"].show(lines.head(state, status, width, colours))
