@@ -36,6 +36,10 @@ class Ahead:
             self._timer.stop()
         self._timer = self._app.set_timer(IDLE, self._begin)
 
+    def finished(self) -> bool:
+        """Is all computed that hangs around the state on screen?"""
+        return self._done == self._app.state and not self._waiting
+
     def _begin(self) -> None:
         app = self._app
         if app.capture is not None or app.prompt is not None or app.views is None or app.state == self._done:

@@ -92,7 +92,7 @@ class HwExplorer(App[None]):
         self.commands: list[str] = []
         self.capture: Capture | None = None
         self.errand: Task | None = None
-        self._ahead: Ahead | None = None
+        self.ahead: Ahead | None = None
         self.said: tuple[str, str] | None = None
         self._saying: Timer | None = None
         self.polling: Timer | None = None
@@ -156,8 +156,8 @@ class HwExplorer(App[None]):
         """The first frame is out: collect again, but never go through what was made at the start."""
         from hwexplorer.tui.ahead import Ahead
 
-        self._ahead = Ahead(self)
-        self._ahead.wake()
+        self.ahead = Ahead(self)
+        self.ahead.wake()
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
@@ -363,8 +363,8 @@ class HwExplorer(App[None]):
 
     def press_key(self, key: str, character: str | None) -> bool:
         """True when the key meant something."""
-        if self._ahead is not None:
-            self._ahead.wake()
+        if self.ahead is not None:
+            self.ahead.wake()
         if self.prompt is not None:
             prompts.prompt_key(self, key, character)
             return True
