@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check bench fuzz screenshots captures clean
+.PHONY: run test check bench fuzz screenshots captures clean golden
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
@@ -31,6 +31,10 @@ fuzz: $(VENV)/.test
 screenshots: $(VENV)/.test
 	$(BIN)/python -m hwexplorer.tui.screenshots screenshots
 	$(BIN)/python -m hwexplorer.tui.reference > KEYS.md
+
+# Rewrites what the verbs are expected to print; read the diff before you commit it.
+golden: $(VENV)/.test
+	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run

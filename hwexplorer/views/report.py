@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from analysis.checks import checks
+from analysis.claims import Claim, claims
 from analysis.compare import SCHEMA, insights, next_steps
 from analysis.reason import model_reason
 from hardware.quantity import quantity
@@ -44,6 +45,7 @@ def view(state: State) -> Report:
     for name, heading in SECTIONS.items():
         parts.append(Text(name, heading, ()))
         parts.extend(reports.build(name, state).parts)
+    parts.append(_claims(state))
     parts.append(plots.memory(state))
     parts.append(msgspec.structs.replace(events.events(replace(state, at="")), title="Architectural events"))
     parts.append(plots.batch(state))
@@ -92,6 +94,16 @@ def _checks(state: State) -> Table:
     return Table("checks", "Checks", CHECKS, rows, (f"{passed} of {len(found)} checks pass",))
 
 
+def _found(state: State) -> tuple[Claim, ...]:
+    return claims(engine.result(state), engine.device("cpu"), engine.device("gpu"))
+
+
+def _claims(state: State) -> Text:
+    """What is often said of inference, and what this model's numbers say."""
+    lines = tuple(f"{'holds' if c.holds else 'does not hold'}: {c.claim} - {c.found}" for c in _found(state))
+    return Text("claims", "Common claims", (("Common claims, held against these numbers", lines),))
+
+
 def document(state: State) -> dict[str, Any]:
     """The documents of all parts under one roof, each as its own verb gives it."""
     result = engine.result(state)
@@ -105,6 +117,7 @@ def document(state: State) -> dict[str, Any]:
         "execution": state.execution,
         "layout": state.layout,
         "checks": [msgspec.to_builtins(c) for c in checks(result)],
+        "claims": [msgspec.to_builtins(c) for c in _found(state)],
         "compare": msgspec.to_builtins(documents.compare(replace(on_one, baseline=state.on))),
         "tree": documents.tree(on_one),
         "events": documents.events(on_one),

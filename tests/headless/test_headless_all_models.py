@@ -1,0 +1,30 @@
+"""Every model of torchvision opens from what ships, headless, with finite figures and full coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from analysis.workload import zoo
+
+NAMES = tuple(zoo.table())
+
+
+def test_all_of_torchvision_is_listed(document: Callable[..., Any]) -> None:
+    assert len(NAMES) == 121
+    listed = {model["name"] for model in document("models")["models"]}
+    assert set(NAMES) <= listed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compare(name: str, document: Callable[..., Any]) -> None:
+    found = document("compare", name)
+    assert found["coverage"] == 1.0
+    assert len(found["rows"]) == 4
+    for row in found["rows"]:
+        assert 0 < row["latency_s"] < 1000
+        assert 0 < row["energy_j"] < 1e6
+        assert row["average_power_w"] <= row["power_limit_w"] * (1 + 1e-9)
+        assert 0 <= row["utilization"] <= 1
