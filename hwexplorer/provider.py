@@ -69,8 +69,8 @@ class Engine:
 
     def status(self, state: State) -> str:
         result = engine.result(state)
-        known = "" if result.coverage == 1 else f"{result.coverage:.0%} of operators covered"
-        return "; ".join(part for part in (known, *result.marks) if part)
+        covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
+        return "; ".join((covered, *result.marks))
 
     def verdict(self, state: State) -> str:
         if not (state.pin and state.diff):

@@ -66,7 +66,8 @@ def compare(state: State, level: str = "summary") -> Table:
         for name, result in zip(state.devices, results, strict=True)
     )
     footer = (*_best(results), *find_insights(results, reference))
-    return Table("compare", title(state), columns, rows, footer, _marks(results))
+    notes = (*_marks(results), *results[0].workload.notes)
+    return Table("compare", title(state), columns, rows, footer, notes)
 
 
 def _best(results: list[Estimate]) -> tuple[str, ...]:

@@ -33,6 +33,9 @@ def why(state: State) -> Text:
     sections.append(("Energy", _energy(figures, kind, index)))
     if kind == "operator":
         sections.append(("EDP", _edp(figures, index)))
+    if kind == "model":
+        covered = f"{result.coverage:.0%} of {len(result.workload.operators.path)} operators have a cost rule"
+        sections.append(("Capture", (covered, *result.workload.notes)))
     if result.marks:
         sections.append(("Marks", result.marks))
     sections.append(("Largest events, with their sources", _sources(result, state.at)))
