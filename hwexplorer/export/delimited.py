@@ -7,7 +7,7 @@ import io
 
 from hwexplorer.export.text import _column
 from hwexplorer.format import safe
-from hwexplorer.views.plain import Cell, Plot, Report, Table, Text, View
+from hwexplorer.views.plain import Cell, Plot, Report, Table, Text, View, for_reading
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -49,7 +49,7 @@ def as_markdown(view: View | Report) -> str:
     """A Markdown table, or headed lists; the parts of a report a level below its title."""
     if isinstance(view, Report):
         parts = ["\n".join("#" + line if line.startswith("#") else line for line in as_markdown(part).split("\n"))
-                 for part in view.parts]  # fmt: skip
+                 for part in for_reading(view).parts]  # fmt: skip
         return "\n".join([f"# {_md(view.title)}\n", *parts])
     if isinstance(view, Text):
         parts = [f"# {_md(view.title)}"]

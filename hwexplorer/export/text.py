@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from hwexplorer.format import delta, quantity, safe, scale_for
-from hwexplorer.views.plain import Cell, Column, Plot, Report, Row, Table, Text, View
+from hwexplorer.views.plain import Cell, Column, Plot, Report, Row, Table, Text, View, for_reading
 
 BAR = 12
 NAME_LEAST = 16
@@ -17,7 +17,10 @@ def render(view: View | Report, width: int = 0) -> str:
     """A view as text; `width` 0 drops no column."""
     if isinstance(view, Report):
         return "\n".join(
-            ["\n".join(_wrap(safe(view.title), width)) + "\n", *(render(part, width) for part in view.parts)]
+            [
+                "\n".join(_wrap(safe(view.title), width)) + "\n",
+                *(render(part, width) for part in for_reading(view).parts),
+            ]
         )
     if isinstance(view, Table):
         return table(view, width)

@@ -103,3 +103,20 @@ class Report(msgspec.Struct, frozen=True):
     title: str
     parts: tuple[View, ...]
     main: int = -1
+
+
+MOST_POINTS = 100
+
+
+def for_reading(report: Report) -> Report:
+    """The report as text and Markdown give it: a plot of thousands of points is named, not listed."""
+    return msgspec.structs.replace(report, parts=tuple(map(_named_if_large, report.parts)))
+
+
+def _named_if_large(part: View) -> View:
+    if not isinstance(part, Plot):
+        return part
+    points = sum(len(series.x) for series in part.series)
+    if points <= MOST_POINTS:
+        return part
+    return Text(part.name, part.title, (("", (f"{points} points: --format json or html has them",)),))
