@@ -69,6 +69,7 @@ class Comparison(msgspec.Struct, frozen=True):
     macs_per_inference: float
     flops: float
     coverage: float
+    coverage_bytes: float
     recommendations: dict[str, str]
     insights: tuple[str, ...]
     next: tuple[str, ...]
@@ -100,6 +101,7 @@ def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, b
         macs / scenario.batch,
         float((workload.operators.flops @ point).sum()),
         results[0].coverage,
+        results[0].coverage_bytes,
         recommendations(results),
         insights(results, reference),
         next_steps(results, scenario),

@@ -64,6 +64,15 @@ class Estimate(msgspec.Struct, frozen=True, dict=True):
         return self.memory.peak_bytes <= self.device.memory_bytes
 
     @property
+    def coverage_bytes(self) -> float:
+        """Share of the bytes moved between kernels that belongs to operators with a cost rule. (The FLOPs of an
+        operator without one are not known, so no share of FLOPs can be stated.)"""
+        flow, rules = self.run.mapping.traffic, self.workload.operators.has_rule
+        moved = flow.chip_read + flow.chip_write
+        total = float(moved.sum())
+        return float(moved[rules].sum()) / total if total else 1.0
+
+    @property
     def events(self) -> tuple[Event, ...]:
         return EVENTS[self.device.architecture]
 

@@ -34,7 +34,11 @@ def why(state: State) -> Text:
     if kind == "operator":
         sections.append(("EDP", _edp(figures, index)))
     if kind == "model":
-        covered = f"{result.coverage:.0%} of {len(result.workload.operators.path)} operators have a cost rule"
+        count = len(result.workload.operators.path)
+        covered = (
+            f"{result.coverage:.0%} of {count} operators have a cost rule, "
+            f"which move {result.coverage_bytes:.0%} of the bytes"
+        )
         sections.append(("Capture", (covered, *result.workload.notes)))
     if result.marks:
         sections.append(("Marks", result.marks))
