@@ -9,7 +9,7 @@ from analysis.estimate import Estimate, estimate
 from analysis.scenario import Scenario
 from analysis.workload import store, targets
 from analysis.workload.errors import ModelError
-from analysis.workload.job import CaptureJob, Limits
+from analysis.workload.job import USER_LIMITS, CaptureJob, Limits
 from analysis.workload.workload import Workload
 from hardware import device as catalogue
 from hardware.device import Device
@@ -102,6 +102,25 @@ def result(state: State, device_name: str = "") -> Estimate:
 def allow(model: str, limits: Limits) -> None:
     """A person asked for this model of theirs by name: its code may run, in the capture subprocess."""
     _allowed[model] = limits
+
+
+def named(model: str, inputs: tuple[str, ...] = ()) -> str:
+    """The complete name of a model that a person typed: typing it is what lets the code of one of their own run.
+    Raises RequestError for inputs of another model, and where no file defines it."""
+    try:
+        target = targets.parse(model)
+        if inputs and (target is None or target.called or not target.runs_code):
+            raise RequestError(f"{model[:60]} takes no inputs here: those of a model of your own follow net.py:make")
+        if target is None:
+            return model
+        if inputs:
+            target = targets.Target(target.path, target.factory, tuple(targets.parse_input(text) for text in inputs))
+        targets.source(target)
+    except ModelError as error:
+        raise RequestError(str(error)) from None
+    if target.runs_code:
+        allow(str(target), USER_LIMITS)
+    return str(target)
 
 
 def _limits(state: State) -> Limits | None:

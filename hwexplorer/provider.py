@@ -106,6 +106,9 @@ class Engine:
 
         return render(replace(state, at=node(state.at)), verb, "text", width) if verb in VIEWS else None
 
+    def named(self, model: str, inputs: tuple[str, ...]) -> str:
+        return engine.named(model, inputs)
+
     def ready(self, state: State) -> bool:
         return engine.is_ready(state)
 

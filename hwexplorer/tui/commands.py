@@ -77,7 +77,11 @@ def _tokens(name: str) -> Run:
 
 
 def _model(app: HwExplorer, words: list[str]) -> None:
-    app.apply(effects.with_model(app.state, _one(words, "model vit_b_16")))
+    """Another model; with inputs one of the user's own, whose code may run (in a process of its own): it was named
+    here, by hand, which a state string or a session is not."""
+    if not words:
+        raise RequestError("a name is expected, as in model vit_b_16 or model net.py:make 1x3x224x224")
+    app.apply(effects.with_model(app.state, app.provider.named(words[0], tuple(words[1:]))))
 
 
 def _on(app: HwExplorer, words: list[str]) -> None:
@@ -282,7 +286,9 @@ COMMANDS: dict[str, Command] = {
         "sequence N", "tokens of a sequence, or default", _tokens("sequence"), lambda app: ("default",)
     ),
     "kv": Command("kv N", "tokens in the key-value cache, or default", _tokens("kv"), lambda app: ("default",)),
-    "model": Command("model NAME", "another model", _model, lambda app: _models(app)),
+    "model": Command(
+        "model NAME [INPUT..]", "another; your own as net.py:make 1x3x224x224", _model, lambda app: _models(app)
+    ),
     "on": Command("on DEV", "the device under the cursor; added if it is new", _on, lambda app: _catalogue(app)),
     "devices": Command("devices [DEV,..]", "choose the devices, or name them", _devices, lambda app: _catalogue(app)),
     "add": Command("add DEV", "one device more", _add, lambda app: _catalogue(app)),

@@ -79,6 +79,11 @@ class Provider(Protocol):
         """One short line: coverage and marks."""
         ...
 
+    def named(self, model: str, inputs: tuple[str, ...]) -> str:
+        """The complete name of a model that a person typed, whose code may run from now on where it is their own.
+        RequestError where it is no model of one's own and has inputs, or its file is not there."""
+        ...
+
     def ready(self, state: State) -> bool:
         """False: the model has to be captured first, which takes seconds."""
         ...

@@ -222,6 +222,9 @@ class Fake:
     def text(self, state: State, verb: str, width: int) -> str | None:
         return f"{verb} of {state.model}" if verb == "energy" else None
 
+    def named(self, model: str, inputs: tuple[str, ...]) -> str:
+        return model
+
     def ready(self, state: State) -> bool:
         if not state.model.startswith("big") and state.model not in MODELS:
             raise unknown("model", state.model, MODELS)

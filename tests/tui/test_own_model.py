@@ -1,0 +1,111 @@
+"""A model of the user's opened from the screen: it appears, or one line says why not and the screen lives on."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from hwexplorer import engine
+from hwexplorer.provider import Engine
+from hwexplorer.state import State, format, replace
+from hwexplorer.tui import command
+from hwexplorer.tui.app import HwExplorer
+from tests.tui.test_app import screen_text
+
+OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
+INPUT = "1x3x16x16"
+START = State(model="resnet18")
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(engine, "_allowed", {})
+    monkeypatch.setattr(engine, "_captured", {})
+    engine._workload.cache_clear()
+
+
+async def captured(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> str:
+    """Do the line and wait for its capture; what the screen says in the end."""
+    command.submit(app, line)
+    waited = 0.0
+    while app.capture is not None and waited < seconds:
+        await pilot.pause(0.1)
+        waited += 0.1
+    assert app.capture is None
+    return app.said[0] if app.said is not None else ""
+
+
+async def test_it_opens_with_its_inputs() -> None:
+    app = HwExplorer(START, Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await captured(app, pilot, f"model {OWN}:Net {INPUT}")
+        assert app.state.model == f"{OWN}:Net({INPUT})"
+        assert "conv" in screen_text(app)
+        await pilot.press("]")
+        assert app.state.batch == 2
+        await pilot.press("u", "u")
+        assert app.state.model == "resnet18"
+    assert app.failures == []
+
+
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        (f"Branch {INPUT}", "torch.where"),
+        ("Net 1x4x16x16", "got 4"),
+        (f"Bad {INPUT}", "no such width"),
+        (f"leave {INPUT}", "sys.exit(3)"),
+        (f"forty_gigabytes {INPUT}", "memory"),
+        (f"Shapeless {INPUT}", "register_fake"),
+        (f"Nett {INPUT}", "did you mean Net?"),
+        (f"Net {INPUT.replace('x3', 'x0')}", "no shape"),
+    ],
+)
+async def test_what_goes_wrong_is_one_line_and_the_screen_lives_on(factory: str, words: str) -> None:
+    app = HwExplorer(START, Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        said = await captured(app, pilot, f"model {OWN}:{factory}")
+        assert words in said
+        assert "\n" not in said
+        assert app.state.model == "resnet18"
+        await pilot.press("]")
+        assert app.state.batch == 2
+    assert app.failures == []
+
+
+def running(name: str) -> bool:
+    rows = subprocess.run(["ps", "-ewwo", "stat,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return any(name in row and not row.startswith("Z") for row in rows)
+
+
+async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> None:
+    name = "forever(1x3x17x17)"  # this size is used nowhere else: tests run side by side
+    app = HwExplorer(START, Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        command.submit(app, f"model '{OWN}:{name}'")
+        await pilot.pause(2)
+        assert app.capture is not None
+        assert running(name)
+        await pilot.press("escape")
+        assert app.capture is None
+        await pilot.pause(1)
+    assert not running(name)
+    assert app.failures == []
+
+
+async def test_a_state_string_still_runs_nothing() -> None:
+    app = HwExplorer(START, Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        said = await captured(app, pilot, f"state '{format(replace(START, model=f'{OWN}:Net({INPUT})'))}'")
+        assert "runs no code by itself" in said
+        assert app.state.model == "resnet18"
+
+
+async def test_inputs_are_for_models_of_ones_own() -> None:
+    app = HwExplorer(START, Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert "takes no inputs" in await captured(app, pilot, f"model vit_b_16 {INPUT}")
