@@ -30,11 +30,11 @@ fuzz: $(VENV)/.test
 
 screenshots: $(VENV)/.test
 	$(BIN)/python -m hwexplorer.tui.screenshots screenshots
-	$(BIN)/python -m hwexplorer.tui.reference > KEYS.md
 
-# Rewrites what the verbs are expected to print; read the diff before you commit it.
+# Rewrites what the verbs are expected to print, and the key reference; read the diff before you commit it.
 golden: $(VENV)/.test
 	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
+	$(BIN)/python -m hwexplorer.tui.reference > KEYS.md
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run
