@@ -192,7 +192,7 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
         yield found
     stored, run = result.plan.stored, result.precision_run
     for precision in PRECISIONS:
-        runs = plan(device, precision)
+        runs = plan(device, precision, result.execution)
         narrower = STORED_BYTES[precision] < STORED_BYTES[stored] or (precision == "tf32" and run == "fp32")
         if narrower and runs.convolution[1] == runs.contraction[1] == precision:
             yield _run(result, "precision", f"precision {precision}", device, change(asked, precision=precision))[0]

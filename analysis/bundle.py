@@ -139,7 +139,7 @@ def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
     local = np.zeros((n, 2 * len(workload.monomials)))
     np.add.at(local, s.local_op, _widths(s.local_numel, s.local_fixed))
     columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
-    operators = np.column_stack([s.op_class, s.head, *columns])
+    operators = np.column_stack([s.op_class, s.head, s.winograd_tiles_per_row, *columns])
     moves = np.column_stack([s.role, s.previous < 0, _widths(s.numel, s.fixed_bytes), _distances(s)])
     # Transfers of a kernel name their operator by its place in the kernel.
     counts = np.bincount(s.kernel, minlength=s.n_kernels)
@@ -226,6 +226,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         transfer("transfer_role"),
         transfer("transfer_distance"),
         alone[0].element_bytes,
+        column("winograd_tiles"),
         _links(many, alone),
     )
 

@@ -133,7 +133,7 @@ def run_chunk(chunk: Chunk) -> str:
         for batch in chunk.batches:
             same: dict[tuple[Any, ...], Figures] = {}
             for precision in chunk.precisions:
-                runs = plan(device, precision)
+                runs = plan(device, precision, execution)
                 asked_key = (batch, runs.element_bytes, execution, kind)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batch, runs.element_bytes)
@@ -152,7 +152,8 @@ def run_chunk(chunk: Chunk) -> str:
 def _what_runs(runs: Plan) -> tuple[Any, ...]:
     """A plan without what was asked for: two requests that run alike cost alike."""
     return (
-        runs.stored, runs.element_bytes, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector
+        runs.stored, runs.element_bytes, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector,
+        runs.matrix_rate,
     )  # fmt: skip
 
 

@@ -95,8 +95,8 @@ class Estimate(msgspec.Struct, frozen=True, dict=True):
 def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
     """Evaluate a workload on a device. Pure; under a millisecond for a model of a few hundred operators."""
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
-    runs = plan(device, scenario.precision)
     execution = scenario.execution_on(device.architecture)
+    runs = plan(device, scenario.precision, execution)
     asked = demand(workload, scenario.batch, runs.element_bytes, execution)
     run = execute(asked, device, runs, execution, scenario.layout)
     latency = float(run.kernel_s.sum())

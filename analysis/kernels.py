@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.partition import op_classes, partition
 from analysis.workload.kinds import KINDS
-from analysis.workload.workload import BUFFER, WEIGHT, Floats, Ints, Workload
+from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 
 _KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
@@ -25,6 +25,7 @@ class Structure(msgspec.Struct, frozen=True):
     `previous` (t,) is the kernel that touched a transfer's data last (for writes: the last that reads it),
     -1 for data that is new or must leave, and `wraps` marks weights last touched in the previous inference.
     `local_*` are values exchanged within a kernel: the operator and the elements.
+    `winograd_tiles_per_row` (n,): 4 x 4 patches per row of a convolution's product, zero where Winograd cannot be.
     """
 
     kernel: Ints
@@ -43,6 +44,7 @@ class Structure(msgspec.Struct, frozen=True):
     local_fixed: Ints
     op_class: Ints
     elements: Floats
+    winograd_tiles_per_row: Floats
 
 
 def structure(workload: Workload, execution: str) -> Structure:
@@ -192,7 +194,28 @@ def _finish(
         tensors.fixed_bytes[np.array([t for _, t, _ in local], dtype=np.int32)],
         op_classes(workload),
         written,
+        _winograd_tiles_per_row(workload),
     )
+
+
+def _winograd_tiles_per_row(workload: Workload) -> Floats:
+    """A dense two-dimensional convolution reads each input once and uses it in window / stride^2 products per result
+    channel: nine say 3 x 3 at stride 1, short of nine by its borders where it is not padded. Images are taken as
+    square."""
+    ops, tensors = workload.operators, workload.tensors
+    one = workload.at(**dict.fromkeys(workload.dims, 1))
+    groups, rows, _, depth = (ops.gemm @ one).T
+    read = ops.in_numel @ one
+    activation = tensors.role[ops.in_tensor] <= INPUT
+    found = np.zeros(workload.n_operators)
+    for i, (kind, target) in enumerate(zip(ops.kind, ops.target, strict=True)):
+        if kind != "conv" or "conv2d" not in target or groups[i] != 1 or not rows[i]:
+            continue
+        edges = slice(ops.in_ptr[i], ops.in_ptr[i + 1])
+        inputs = float(read[edges][activation[edges]].sum())
+        if inputs and 8.0 < depth[i] * rows[i] / inputs < 10.0:
+            found[i] = np.ceil(rows[i] ** 0.5 / 4.0) ** 2 / rows[i]
+    return found
 
 
 def demand(workload: Workload, batch: int, element_bytes: float, execution: str) -> Demand:
@@ -226,13 +249,14 @@ def _demand(workload: Workload, batch: int, element_bytes: float, s: Structure) 
     between = np.where(s.wraps, until[-1] - (until[second + 1] - until[first]), between)
     distance = np.where(s.previous < 0, np.inf, np.maximum(between, 0.0))
     macs = ops.macs @ point
+    gemm = np.ascontiguousarray((ops.gemm @ point).T)
     return Demand(
         s.op_class,
         macs,
         np.maximum(ops.flops @ point - 2.0 * macs, 0.0),
         ops.special @ point,
         s.elements @ point,
-        np.ascontiguousarray((ops.gemm @ point).T),
+        gemm,
         local,
         np.full(n, moved[s.role == READ_WEIGHT].sum()),
         s.kernel,
@@ -243,6 +267,7 @@ def _demand(workload: Workload, batch: int, element_bytes: float, s: Structure) 
         s.role,
         distance,
         element_bytes,
+        gemm[1] * s.winograd_tiles_per_row,
         _link_s(workload, s.elements @ point * element_bytes),
     )
 

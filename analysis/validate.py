@@ -25,7 +25,7 @@ from analysis.workload.errors import ModelError
 from analysis.workload.workload import INPUT, Workload
 from hardware.device import Device, load
 from hardware.errors import RequestError
-from hardware.mapping.common import assumed
+from hardware.mapping.common import assumed, assumptions
 
 SHIPPED = Path(__file__).parent / "measured"
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
@@ -44,6 +44,7 @@ class Measurement(msgspec.Struct, frozen=True):
     latency_s: float | None
     energy_j: float | None
     copies_input: bool
+    decodes_input: bool
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -164,7 +165,8 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
     integrated = device.software_class == "gpu_integrated"
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
-    return Measurement(group, row["model"], size, device, scenario, latency, energy, copies)
+    decodes = "incl. input pipeline" in (row.get("note") or "")
+    return Measurement(group, row["model"], size, device, scenario, latency, energy, copies, decodes)
 
 
 def _number(row: dict[str, str], name: str, scale: float) -> float | None:
@@ -187,7 +189,11 @@ def _precision(row: dict[str, str]) -> str:
 def _execution(framework: str) -> str:
     if "compiled" in framework:
         return "compiled"
-    return "eager" if "eager" in framework or framework.startswith("tensorflow 2") else "fused"
+    if framework.startswith("tensorflow 2"):
+        # Since 2.9 oneDNN is on by default: its graph optimiser joins what follows a contraction to it.
+        minor = framework.removeprefix("tensorflow 2.").partition(".")[0]
+        return "compiled" if minor.isdigit() and int(minor) >= 9 else "eager"
+    return "eager" if "eager" in framework else "fused"
 
 
 @lru_cache(maxsize=64)
@@ -213,15 +219,32 @@ def _general(message: str, model: str) -> str:
 def _predicted(row: Measurement, result: Estimate) -> Prediction:
     batch = row.scenario.batch
     low, high = result.energy_band_j
-    copy_s = _copy_s(result) if row.copies_input else 0.0
+    waits = _input_s(row, result)
+    waiting_w = _time_power_w(result)
     return Prediction(
         row,
-        result.latency_s + copy_s,
-        (result.latency_band_s[0] + copy_s * 0.7, result.latency_band_s[1] + copy_s * 1.4),
-        result.energy_j / batch,
-        (low / batch, high / batch),
-        _time_power_w(result),
+        result.latency_s + waits[0],
+        (result.latency_band_s[0] + waits[1], result.latency_band_s[1] + waits[2]),
+        (result.energy_j + waits[0] * waiting_w) / batch,
+        ((low + waits[1] * waiting_w) / batch, (high + waits[2] * waiting_w) / batch),
+        waiting_w,
     )
+
+
+def _input_s(row: Measurement, result: Estimate) -> tuple[float, float, float]:
+    """Seconds that a measurement adds for its input, nominal, low and high: the copy to the device, or the input
+    pipeline. A host beside an accelerator decodes the next batch while it computes; a CPU does one or the other."""
+    nominal = low = high = _copy_s(result) if row.copies_input else 0.0
+    low, high = low * 0.7, high * 1.4
+    if row.decodes_input:
+        decode = assumptions()["common"]["image_decode_core_s"]
+        on_cpu = result.device.architecture == "cpu"
+        cores = result.device.units if on_cpu else assumed("common", "image_decode_host_cores")
+        nominal, low, high = (decode[name] * row.scenario.batch / cores for name in ("value", "low", "high"))
+        if not on_cpu:
+            fast, slow = result.latency_band_s
+            nominal, low, high = (max(t - s, 0.0) for t, s in ((nominal, result.latency_s), (low, fast), (high, slow)))
+    return nominal, low, high
 
 
 def _time_power_w(result: Estimate) -> float:

@@ -28,7 +28,7 @@ Shape = dict[str, float]
 
 class Kernel(msgspec.Struct, frozen=True):
     """What one kernel does: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
-    functions per result, and elements read, of weights, and written."""
+    functions per result, elements read, of weights, and written, and the 4 x 4 patches of a 3 x 3 convolution."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -37,6 +37,7 @@ class Kernel(msgspec.Struct, frozen=True):
     read: float
     weights: float
     written: float
+    patches: float = 0.0
 
 
 class KernelGroup(msgspec.Struct, frozen=True):
@@ -61,7 +62,8 @@ def _conv(shape: Shape) -> Kernel:
     kernel, size = shape["Kernel_Szie"], shape["Input_Size"]  # spelt so in the table
     out = (size + 2 * shape["Padding"] - kernel) // shape["Stride"] + 1
     m, k = b * out * out, cin * kernel * kernel
-    return Kernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout)
+    patches = b * np.ceil(out / 4) ** 2 if kernel == 3 and shape["Stride"] == 1 else 0.0
+    return Kernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, patches)
 
 
 def _rows(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], Kernel]:
@@ -158,4 +160,5 @@ def demand(kernels: Sequence[Kernel]) -> Demand:
         np.tile(np.array([READ, READ_WEIGHT, WRITE]), n),
         others.ravel(),
         4.0,
+        np.array([kernel.patches for kernel in kernels]),
     )

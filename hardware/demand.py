@@ -46,6 +46,8 @@ class Demand(msgspec.Struct, frozen=True):
     Per transfer, shape (t,): the operator it belongs to, its bytes, its role (READ, READ_WEIGHT, WRITE), and
     `distance`, the bytes that other traffic has pushed through the caches since the data was last touched
     (inf: never on chip, or must leave).
+    `winograd_tiles` (n,) counts the 4 x 4 patches of results of 3 x 3 convolutions at stride 1, zero elsewhere: what
+    software needs to know to compute them with fewer multiplications.
     `link_s` (n,) is what collectives need of the links to other devices; None without any.
     """
 
@@ -65,6 +67,7 @@ class Demand(msgspec.Struct, frozen=True):
     transfer_role: Ints
     transfer_distance: Floats
     element_bytes: float
+    winograd_tiles: Floats
     link_s: Floats | None = None
 
     @property

@@ -229,8 +229,8 @@ def _derived(field: Field, facts: dict[str, Fact], spec: DeviceFile) -> Fact:
         factor = field.factor.get(kind, field.factor[spec.architecture])
     if not field.base:
         return Fact(factor, field.unit, f"rule: {field.why}", "assumed")
-    if field.base == "sustained_w":  # the TDP, or the limit of a mode below it
-        base = min((facts[name] for name in ("tdp_w", "power_limit_w")), key=lambda fact: fact.value)
+    if field.base == "sustained_w":  # or the limit of a mode below it
+        base = min((facts[name] for name in ("sustained_w", "power_limit_w")), key=lambda fact: fact.value)
     else:
         base = facts[field.base]
     note = "" if factor == 1.0 else f"{factor:g} x "

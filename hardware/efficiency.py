@@ -13,13 +13,18 @@ import numpy as np
 from hardware.demand import Floats, OpClass
 
 PATH = Path(__file__).parent / "efficiency.toml"
+ENDS = [0, 2, 1]  # of [nominal, low, high]: nominal, fast, slow
 
 
 class Efficiency(msgspec.Struct, frozen=True):
-    """Per operator class, shape (3, classes): rows are nominal, low, high."""
+    """Shares of the peak rates that software reaches, one row per setting: nominal, fast end, slow end.
+
+    `compute` and `bandwidth` (s, classes) by operator class; `nchw` (s,) the rate of NCHW convolutions relative to
+    channels last. A calibration passes settings of its own."""
 
     compute: Floats
     bandwidth: Floats
+    nchw: Floats
 
 
 @lru_cache(maxsize=1)
@@ -33,10 +38,10 @@ def efficiency(architecture: str) -> Efficiency:
     """The efficiencies of an architecture."""
 
     def columns(section: dict[str, list[float]]) -> Floats:
-        return np.array([section.get(name, section["other"]) for name in OpClass.__members__]).T
+        return np.array([section.get(name, section["other"]) for name in OpClass.__members__]).T[ENDS]
 
     data = table()[architecture]
-    return Efficiency(columns(data["compute"]), columns(data["bandwidth"]))
+    return Efficiency(columns(data["compute"]), columns(data["bandwidth"]), np.array(table()["layout"]["nchw"])[ENDS])
 
 
 @lru_cache(maxsize=2)
@@ -44,13 +49,6 @@ def usable_cache(kind: str) -> float:
     """Share of the last on-chip level that a model's tensors can hold: 'cached' by hardware or 'managed' by a
     compiler."""
     return float(table()["usable_cache"][kind]["value"])
-
-
-@lru_cache(maxsize=1)
-def layout_rates() -> tuple[float, float, float]:
-    """Rate of NCHW convolutions relative to channels last: nominal, fast end, slow end."""
-    nominal, low, high = table()["layout"]["nchw"]
-    return nominal, high, low
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ import numpy as np
 from hardware.coefficients import Coefficients, coefficients
 from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
-from hardware.efficiency import overlap
+from hardware.efficiency import Efficiency, efficiency, overlap
 from hardware.events import EVENTS, INDEX
 from hardware.mapping import cpu, gpu, kpu, tpu
 from hardware.mapping.common import Mapping, assumed, assumptions
@@ -62,14 +62,31 @@ class Execution(msgspec.Struct, frozen=True):
     counts: Floats
 
 
+def map_demand(demand: Demand, device: Device, plan: Plan, execution: str, layout: str, rates: Efficiency) -> Mapping:
+    """What the device does with each operator, at each setting of the efficiencies."""
+    if execution != "eager":  # compilers choose the layout of convolutions themselves
+        layout = "channels_last" if execution == "compiled" else "blocked"
+    mapping = MAPPINGS[device.architecture](demand, device, plan, layout, rates)
+    if demand.link_s is not None:  # data from another device arrives no faster than its link delivers
+        mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
+    return mapping
+
+
+def kernel_seconds(
+    demand: Demand, device: Device, plan: Plan, execution: str, layout: str, rates: Efficiency
+) -> Floats:
+    """Seconds of each kernel before any power limit at each setting of the efficiencies, shape (s, k)."""
+    mapping = map_demand(demand, device, plan, execution, layout, rates)
+    overhead, floor = _overhead(device, execution)
+    busy = _overlapped(_per_resource(demand, mapping), overlap(device.software_class))
+    seconds: Floats = np.maximum(busy + overhead[0], floor[0])
+    return seconds
+
+
 def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: str) -> Execution:
     """Run the demand on the device. `execution` is 'eager' or 'compiled' (the host
     dispatches every kernel) or 'fused' (one program)."""
-    if execution != "eager":  # compilers choose the layout of convolutions themselves
-        layout = "channels_last" if execution == "compiled" else "blocked"
-    mapping = MAPPINGS[device.architecture](demand, device, plan, layout)
-    if demand.link_s is not None:  # data from another device arrives no faster than its link delivers
-        mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
+    mapping = map_demand(demand, device, plan, execution, layout, efficiency(device.software_class))
     prices = coefficients(device, plan)
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
     busy_ends = _overlapped(resources, overlap(device.software_class))
@@ -134,19 +151,20 @@ def _priced(price: Floats, counts: Floats) -> Floats:
 
 
 def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
-    """Seconds each kernel needs of each resource, shape (3, 4, k), for nominal, fast and slow efficiencies."""
+    """Seconds each kernel needs of each resource, shape (s, 4, k), at each setting of the efficiencies."""
     chip = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape)
     per_op = np.stack([mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip], axis=1)
     if demand.n_kernels == demand.n:
         return per_op
-    flat = per_op.reshape(12, demand.n)
-    index = demand.kernel + demand.n_kernels * np.arange(12)[:, None]
-    sums = np.bincount(index.ravel(), flat.ravel(), minlength=12 * demand.n_kernels)
-    return sums.astype(np.float64, copy=False).reshape(3, 4, demand.n_kernels)
+    rows = per_op.shape[0] * per_op.shape[1]
+    flat = per_op.reshape(rows, demand.n)
+    index = demand.kernel + demand.n_kernels * np.arange(rows)[:, None]
+    sums = np.bincount(index.ravel(), flat.ravel(), minlength=rows * demand.n_kernels)
+    return sums.astype(np.float64, copy=False).reshape(*per_op.shape[:2], demand.n_kernels)
 
 
 def _overlapped(resources: Floats, exponent: float) -> Floats:
-    """Seconds of each kernel, (3, k): the busiest compute unit and the slowest memory level, overlapped.
+    """Seconds of each kernel, (s, k): the busiest compute unit and the slowest memory level, overlapped.
 
     Overlap is never perfect near the ridge, where both are busy: a norm of the two with a high exponent, which is
     their maximum where one is below half of the other, and never less.

@@ -49,6 +49,7 @@ FIELDS: dict[str, Field] = {
         _optional("memory_transfer_rate", "transfer/s"),
         _need("tdp_w", "W"),
         _derive("power_limit_w", "W", "tdp_w", 1.0, "without a published sustained limit the TDP is the limit"),
+        _derive("sustained_w", "W", "tdp_w", 1.0, "what continuous load settles at, where the maker says no more"),
         _derive(
             "idle_w",
             "W",
@@ -92,6 +93,14 @@ FIELDS: dict[str, Field] = {
         _derive("registers_bytes_per_unit", "byte", "", 262144.0, "64 K 32-bit registers per SM", "gpu"),
         _derive("threads_per_unit", "count", "", 2048.0, "resident threads per SM", "gpu"),
         _derive("blocks_per_unit", "count", "", 32.0, "resident blocks per SM", "gpu"),
+        _derive(
+            "fp16_accumulation_rate",
+            "x fp32 accumulation",
+            "",
+            1.0,
+            "tensor cores are as fast with fp32 accumulation, except on GeForce cards",
+            "gpu",
+        ),
         _need("array_rows", "count", "tpu", "kpu"),
         _need("array_columns", "count", "tpu", "kpu"),
         _need("arrays_per_unit", "count", "tpu"),

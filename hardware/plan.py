@@ -16,7 +16,8 @@ class Plan(msgspec.Struct, frozen=True):
     """`convolution` and `contraction` are (unit, format) for convolutions and for matrix products.
 
     `matrix`, `vector_mac` and `vector` are the formats that price matrix MACs, MACs on the vector unit and
-    element-wise work. `stored` is the format of tensors in memory; `element_bytes` its width.
+    element-wise work. `matrix_rate` is the matrix unit's rate relative to its stated peak: above 1 where products
+    are accumulated in fp16. `stored` is the format of tensors in memory; `element_bytes` its width.
     `marks` say in words what deviates from the request.
     """
 
@@ -29,6 +30,7 @@ class Plan(msgspec.Struct, frozen=True):
     vector_mac: str
     vector: str
     marks: tuple[str, ...]
+    matrix_rate: float = 1.0
 
 
 def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, str] | None:
@@ -80,14 +82,28 @@ def _marks(precision: str, stored: str, convolution: str, contraction: str, why:
     return tuple(marks)
 
 
-def plan(device: Device, precision: str) -> Plan:
-    """The plan for a requested precision. Raises RequestError for an unknown one."""
+def plan(device: Device, precision: str, execution: str = "eager") -> Plan:
+    """The plan for a requested precision. Raises RequestError for an unknown one.
+
+    Frameworks accumulate fp16 products in fp32; an engine built for inference ('fused') does so in fp16, which
+    some cards run faster."""
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
-    cache: dict[str, Plan] = device.__dict__.setdefault("_plans", {})
-    if precision not in cache:
-        cache[precision] = _plan(device, precision)
-    return cache[precision]
+    fused = execution == "fused"
+    cache: dict[tuple[str, bool], Plan] = device.__dict__.setdefault("_plans", {})
+    if (precision, fused) not in cache:
+        found = _plan(device, precision)
+        cache[precision, fused] = _accumulated_narrow(device, found) if fused else found
+    return cache[precision, fused]
+
+
+def _accumulated_narrow(device: Device, found: Plan) -> Plan:
+    fact = device.facts.get("fp16_accumulation_rate")
+    runs = ("matrix", "fp16") in (found.convolution, found.contraction)
+    if fact is None or fact.value == 1.0 or not runs:
+        return found
+    mark = f"fp16 products accumulate in fp16 at {fact.value:g}x the rate"
+    return msgspec.structs.replace(found, matrix_rate=fact.value, marks=(*found.marks, mark))
 
 
 def _plan(device: Device, precision: str) -> Plan:

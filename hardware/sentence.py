@@ -55,9 +55,10 @@ def _gpu(demand: Demand, device: Device, plan: Plan, run: Execution, i: int) -> 
     units = f"{_n(run.mapping.units[i])}/{_n(device.units)} SMs"
     tiling = run.mapping.tiling
     if demand.macs[i] > 0 and tiling.tile_m[i] > 0:
+        rewritten = " as 36 products by Winograd's F(4 x 4, 3 x 3)" if run.mapping.winograd[i] else ""
         unit = "tensor cores" if run.mapping.on_matrix[i] else "CUDA cores"
         return (
-            f"{_product(demand, i)} on {unit} ({_format(run, plan, i)}): {_n(tiling.blocks[i])} blocks of "
+            f"{_product(demand, i)}{rewritten} on {unit} ({_format(run, plan, i)}): {_n(tiling.blocks[i])} blocks of "
             f"{_n(tiling.tile_m[i])} x {_n(tiling.tile_n[i])}{_split(run, i)}, {units}, {_waves(run, i)}"
         )
     blocks = -(-demand.elements[i] // assumed("common", "elements_per_block"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.device import Device
-from hardware.efficiency import efficiency, layout_rates, usable_cache
+from hardware.efficiency import Efficiency, usable_cache
 from hardware.events import EVENTS, INDEX
 from hardware.plan import Plan
 
@@ -69,8 +69,9 @@ class Mapping(msgspec.Struct, frozen=True):
 
     `matrix_s`, `vector_s` seconds on each kind of unit; `dram_s`, `chip_s` seconds at each memory level;
     `ideal_s` seconds at the full peak of the unit it runs on; `on_matrix` which unit runs the contraction;
-    `units` units busy; `counts` (e, n) events, those that need the final time still zero.
-    The leading axis of the four times is (nominal, fast end, slow end) of the fitted efficiencies.
+    `units` units busy; `counts` (e, n) events, those that need the final time still zero; `winograd` where a
+    convolution is run with fewer multiplications than it has.
+    The leading axis of the four times is the settings (s,) of the efficiencies: nominal, fast end, slow end.
     """
 
     matrix_s: Floats
@@ -84,6 +85,7 @@ class Mapping(msgspec.Struct, frozen=True):
     traffic: Traffic
     tiling: Tiling
     counts: Floats
+    winograd: Bools
 
 
 def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:
@@ -244,22 +246,21 @@ def vector_work(demand: Demand) -> Floats:
     return demand.vector_flops + demand.special * (assumed("common", "special_flops") - 1.0)
 
 
-def rates(device: Device, demand: Demand) -> tuple[Floats, Floats]:
-    """Compute and bandwidth efficiencies per operator, shape (3, n): nominal, high end, low end."""
-    table = efficiency(device.software_class)
-    order = [0, 2, 1]
-    return table.compute[order][:, demand.op_class], table.bandwidth[order][:, demand.op_class]
-
-
 def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
-    """Seconds per operator at the memory interface (3, n) and at the last on-chip level (n,)."""
-    reached = device.memory_bandwidth * bandwidth
-    if device.architecture == "gpu":  # few SMs at low clocks cannot keep a wide memory busy
-        reached = np.minimum(reached, device.units * device.clock_hz * assumed("gpu", "bytes_per_clock_per_unit"))
-    dram = (flow.dram_read + flow.dram_write) / reached
+    """Seconds per operator at the memory interface (s, n) and at the last on-chip level (n,)."""
+    dram = memory_seconds_of(device, flow.dram_read + flow.dram_write, bandwidth)
     ratio = float(assumptions()["last_level_bandwidth"][device.architecture]["value"])
     chip = (flow.chip_read + flow.chip_write) / (device.memory_bandwidth * ratio)
     return dram, chip
+
+
+def memory_seconds_of(device: Device, moved_bytes: Floats, bandwidth: Floats | float) -> Floats:
+    """Seconds of so many bytes at the memory interface, at a share of its data-sheet bandwidth."""
+    reached = device.memory_bandwidth * bandwidth
+    if device.architecture == "gpu":  # few SMs at low clocks cannot keep a wide memory busy
+        reached = np.minimum(reached, device.units * device.clock_hz * assumed("gpu", "bytes_per_clock_per_unit"))
+    seconds: Floats = moved_bytes / reached
+    return seconds
 
 
 def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]]:
@@ -295,6 +296,7 @@ def assemble(
     device: Device,
     plan: Plan,
     layout: str,
+    rates: Efficiency,
     flow: Traffic,
     matrix: Tiling,
     vector: Tiling,
@@ -302,11 +304,11 @@ def assemble(
     count_events: CountEvents,
 ) -> Mapping:
     """Join tilings, vector work, traffic and counts into a Mapping."""
-    compute_rate, bandwidth = rates(device, demand)
+    compute_rate, bandwidth = rates.compute[:, demand.op_class], rates.bandwidth[:, demand.op_class]
     if device.architecture == "gpu" and layout == "nchw":
-        nchw = np.array(layout_rates())[:, None]
-        compute_rate = np.where(on_matrix & (demand.op_class == OpClass.CONV), compute_rate * nchw, compute_rate)
-    matrix_peak = 2.0 * device.units * fma(device, "matrix", plan.matrix)
+        convolutions = on_matrix & (demand.op_class == OpClass.CONV)
+        compute_rate = np.where(convolutions, compute_rate * rates.nchw[:, None], compute_rate)
+    matrix_peak = 2.0 * device.units * fma(device, "matrix", plan.matrix) * plan.matrix_rate
     vector_mac_peak = 2.0 * device.units * fma(device, "vector", plan.vector_mac)
     vector_peak = 2.0 * device.units * fma(device, "vector", plan.vector)
     contraction = demand.macs > 0
@@ -317,7 +319,7 @@ def assemble(
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
     elementwise_s, vector_units = vector_seconds(demand, device, vector_work(demand), vector_peak)
-    other = efficiency(device.software_class).compute[[0, 2, 1], OpClass.ELEMENTWISE][:, None]
+    other = rates.compute[:, OpClass.ELEMENTWISE][:, None]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
@@ -335,6 +337,7 @@ def assemble(
         flow,
         chosen,
         count_events(demand, device, plan, flow, chosen, on_matrix, units),
+        np.zeros(demand.n, dtype=np.bool_),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
-from hardware.efficiency import reorder_passes
+from hardware.efficiency import Efficiency, reorder_passes
 from hardware.mapping.common import (
     Bools,
     Mapping,
@@ -25,7 +25,7 @@ from hardware.mapping.common import (
 from hardware.plan import Plan
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Each contraction on the faster of matrix and vector unit, tiled over cores; the rest on vector lanes."""
     vector = vector_tiling(demand, device, plan)
     wants_matrix = contraction_formats(demand, plan) == "matrix"
@@ -40,7 +40,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Ma
     # a runtime that owns the whole graph packs them once.
     passes = reorder_passes() if layout != "blocked" else 0.0
     flow = traffic(demand, device, (passes, passes if layout == "nchw" else 0.0))
-    return assemble(demand, device, plan, layout, flow, matrix, vector, on_matrix, _counts)
+    return assemble(demand, device, plan, layout, rates, flow, matrix, vector, on_matrix, _counts)
 
 
 def _counts(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
+from hardware.efficiency import Efficiency
 from hardware.mapping.common import (
     Bools,
     Mapping,
@@ -21,21 +23,25 @@ from hardware.mapping.common import (
     traffic,
     vector_tiling,
 )
+from hardware.mapping.winograd import winograd
 from hardware.plan import Plan
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
+    demand, staged_s = winograd(demand, device, plan, rates)
     on_matrix = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
     vector = vector_tiling(demand, device, plan, elsewhere=on_matrix)
     if on_matrix.any():
         tiles, splits = candidates("gpu")
         step = 64.0 / plan.element_bytes  # tensor-core main loops step K by at least 64 bytes
-        matrix = tile(demand.gemm * on_matrix, tiles, splits, device.units, fma(device, "matrix", plan.matrix), step)
+        rate = fma(device, "matrix", plan.matrix) * plan.matrix_rate
+        matrix = tile(demand.gemm * on_matrix, tiles, splits, device.units, rate, step)
     else:
         matrix = vector
     flow = traffic(demand, device)
-    return assemble(demand, device, plan, layout, flow, matrix, vector, on_matrix, _counts)
+    mapping = assemble(demand, device, plan, layout, rates, flow, matrix, vector, on_matrix, _counts)
+    return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, winograd=staged_s > 0)
 
 
 def _counts(

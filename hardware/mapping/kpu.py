@@ -6,6 +6,7 @@ import numpy as np
 
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
+from hardware.efficiency import Efficiency
 from hardware.mapping.common import (
     Bools,
     Mapping,
@@ -23,14 +24,14 @@ from hardware.mapping.common import (
 from hardware.plan import Plan
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
     array = domain_flow(demand, device, fma(device, "matrix", plan.matrix))
     # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
     on_array = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
     vector = vector_tiling(demand, device, plan, elsewhere=on_array)
     flow = traffic(demand, device)
-    return assemble(demand, device, plan, layout, flow, array, vector, on_array, _counts)
+    return assemble(demand, device, plan, layout, rates, flow, array, vector, on_array, _counts)
 
 
 def domain_flow(demand: Demand, device: Device, macs_per_s: float) -> Tiling:

@@ -6,6 +6,7 @@ import numpy as np
 
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
+from hardware.efficiency import Efficiency
 from hardware.mapping.common import (
     Bools,
     Mapping,
@@ -23,14 +24,14 @@ from hardware.mapping.common import (
 from hardware.plan import Plan
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str) -> Mapping:
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Contractions on the arrays unless the vector unit is faster (depthwise); the rest on the vector unit."""
     array = systolic(demand, device, fma(device, "matrix", plan.matrix))
     wants = contraction_formats(demand, plan) == "matrix"
     vector = vector_tiling(demand, device, plan, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
     slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
     flow = traffic(demand, device)
-    return assemble(demand, device, plan, layout, flow, array, vector, wants & ~slow, _counts)
+    return assemble(demand, device, plan, layout, rates, flow, array, vector, wants & ~slow, _counts)
 
 
 def systolic(demand: Demand, device: Device, macs_per_s: float) -> Tiling:

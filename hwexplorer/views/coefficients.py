@@ -38,8 +38,8 @@ def table(state: State) -> Table:
     )
     rates = efficiency(found.software_class)
     footer = tuple(
-        f"{name.lower()}: {rates.compute[0, i]:.0%} of peak ({rates.compute[1, i]:.0%}-{rates.compute[2, i]:.0%}), "
-        f"{rates.bandwidth[0, i]:.0%} of bandwidth ({rates.bandwidth[1, i]:.0%}-{rates.bandwidth[2, i]:.0%})"
+        f"{name.lower()}: {rates.compute[0, i]:.0%} of peak ({rates.compute[2, i]:.0%}-{rates.compute[1, i]:.0%}), "
+        f"{rates.bandwidth[0, i]:.0%} of bandwidth ({rates.bandwidth[2, i]:.0%}-{rates.bandwidth[1, i]:.0%})"
         for i, name in enumerate(OpClass.__members__)
     )
     return Table("coefficients", f"Energy per event on {found.name} at {state.precision}", COLUMNS, rows, footer)

@@ -29,7 +29,7 @@ SOME = ("resnet18", "vit_b_16", "maskrcnn_resnet50_fpn_v2", "swin_v2_t", "raft_s
 @pytest.mark.parametrize("batch", [1, 6])
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
-    runs = plan(device(on), precision)
+    runs = plan(device(on), precision, execution)
     many = bundle(loaded, execution)
     asked = ask(many, batch, runs.element_bytes)
     held = peaks(many, batch, runs.element_bytes, device(on).architecture)

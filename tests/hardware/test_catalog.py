@@ -168,7 +168,7 @@ def test_physics_of_every_power_mode(name: str) -> None:
     value = {key: fact.value for key, fact in device.facts.items()}
     assert 0 < value["idle_w"] < value["power_limit_w"]
     assert value["idle_w"] < value["tdp_w"]
-    assert value["active_w"] < value["tdp_w"]
+    assert value["active_w"] < value["sustained_w"] <= max(value["power_limit_w"], value["tdp_w"])
     assert 1e8 <= value["clock_hz"] <= 6.5e9
     if "memory_bus_bits" in value and "memory_transfer_rate" in value:
         bandwidth = value["memory_bus_bits"] / 8 * value["memory_transfer_rate"]
