@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -104,22 +105,28 @@ def allow(model: str, limits: Limits) -> None:
     _allowed[model] = limits
 
 
-def named(model: str, inputs: tuple[str, ...] = ()) -> str:
+def named(
+    model: str,
+    inputs: Sequence[str] = (),
+    batch_dim: str | None = None,
+    limits: Limits = USER_LIMITS,
+    *,
+    trusted: bool = True,
+) -> str:
     """The complete name of a model that a person typed: typing it is what lets the code of one of their own run.
+    Not `trusted`, a name that is complete already (it may come out of a state string) runs nothing.
     Raises RequestError for inputs of another model, and where no file defines it."""
     try:
         target = targets.parse(model)
-        if inputs and (target is None or target.called or not target.runs_code):
-            raise RequestError(f"{model[:60]} takes no inputs here: those of a model of your own follow net.py:make")
         if target is None:
+            if inputs or batch_dim is not None:
+                raise RequestError(f"{model[:60]} takes no inputs: those of a model of your own follow net.py:make")
             return model
-        if inputs:
-            target = targets.Target(target.path, target.factory, tuple(targets.parse_input(text) for text in inputs))
-        targets.source(target)
+        target = targets.complete(target, inputs, batch_dim)
     except ModelError as error:
         raise RequestError(str(error)) from None
-    if target.runs_code:
-        allow(str(target), USER_LIMITS)
+    if target.runs_code and (trusted or not target.called or inputs or batch_dim is not None):
+        allow(str(target), limits)
     return str(target)
 
 

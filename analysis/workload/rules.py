@@ -77,7 +77,7 @@ def cost_of(call: Call) -> Cost:
 def bias_of(call: Call) -> Ref | None:
     """The tensor a contraction adds to its result, or None."""
     name = {"addmm": "self", "baddbmm": "self", "addbmm": "self", "addmv": "self"}.get(call.name, "bias")
-    value = call.args.get(name) if call.name in _BIASED else None
+    value = call.args.get(name) if call.name in BIASED else None
     return value if isinstance(value, Ref) else None
 
 
@@ -280,7 +280,7 @@ _CONTRACTIONS: dict[str, contractions.Function] = {
     "rnn_relu_cell": contractions.cell(1, 3, 0),
     "torchvision.deform_conv2d": contractions.deformable,
 }
-_BIASED = {
+BIASED = {
     "addmm", "baddbmm", "addmv", "bilinear", "linear", "torchvision.deform_conv2d", "convolution",
     "_convolution", "mkldnn_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "addbmm", "conv_tbc", "_conv_depthwise2d", "conv_depthwise3d",

@@ -138,6 +138,10 @@ def _ready_target(target: targets.Target) -> Workload | None:
     if not target.runs_code:
         if target.path.endswith(targets.STORED):
             return _stored(targets.source(target))
+        if target.path.endswith(".onnx"):
+            from .onnx import model as onnx_model
+
+            return onnx_model.load(targets.source(target), target.inputs)
         from . import pt2
 
         return pt2.load(targets.source(target))

@@ -1,4 +1,5 @@
-"""Models outside the zoo: a Python factory (`net.py:make`, `package.module:make`) or an exported program (`net.pt2`).
+"""Models outside the zoo: a Python factory (`net.py:make`, `package.module:make`), an exported program (`net.pt2`) or
+an ONNX file (`net.onnx`, `net.onnx(1x3x224x224)` where it leaves sizes open).
 
 A target is one string, so it fits a state: `net.py:make(1x3x224x224,1x128:int64,batch=none)`. Without the
 parentheses it is what a person types; with them it is complete, which is the form kept in states and caches.
@@ -11,6 +12,7 @@ import difflib
 import hashlib
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,6 +26,7 @@ DTYPES = (
     "complex64", "complex128",
 )  # fmt: skip
 STORED = ".msgpack.gz"  # a workload as `hwexplorer capture -o` writes it
+_READ = (".pt2", ".onnx", STORED)  # read as data: nothing of them runs
 _MAX_SIZE = 1 << 24
 _MAX_RANK = 12
 _MAX_INPUTS = 64
@@ -31,6 +34,7 @@ _MAX_SOURCE = 16 << 20
 
 _NAME = r"[A-Za-z_]\w*"
 _FILE = re.compile(rf"(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?(?P<call>\([^()]*\))?", re.ASCII)
+_ONNX = re.compile(r"(?P<path>[^()]*\.onnx)(?P<call>\([^()]*\))?")
 _MODULE = re.compile(
     rf"(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*)(?P<call>\([^()]*\))?", re.ASCII
 )
@@ -61,7 +65,11 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def runs_code(self) -> bool:
-        return not self.path.endswith((".pt2", STORED))
+        return not self.path.endswith(_READ)
+
+    @property
+    def takes_inputs(self) -> bool:
+        return self.runs_code or self.path.endswith(".onnx")
 
     @property
     def label(self) -> str:
@@ -70,9 +78,9 @@ class Target(msgspec.Struct, frozen=True):
         return f"{name}:{self.factory}" if self.factory else name
 
     def __str__(self) -> str:
-        if not self.runs_code:
-            return self.path
         words = [str(item) for item in self.inputs]
+        if not self.runs_code:
+            return f"{self.path}({','.join(words)})" if words else self.path
         if self.batch_dim != 0:
             words.append(f"batch={'none' if self.batch_dim is None else self.batch_dim}")
         return f"{self.path}:{self.factory}({','.join(words)})"
@@ -85,6 +93,11 @@ def parse(text: str) -> Target | None:
         return None
     if text.endswith((".pt2", STORED)):
         return Target(text)
+    if match := _ONNX.fullmatch(text):
+        inputs, batch_dim = _arguments(match["call"][1:-1]) if match["call"] else ((), 0)
+        if batch_dim != 0:
+            raise ModelSpecError(f"{match['path'][:60]} says itself which dimension is the batch")
+        return Target(match["path"], inputs=inputs, called=match["call"] is not None)
     match = _FILE.fullmatch(text)
     if match is None:
         match = _MODULE.fullmatch(text)
@@ -95,6 +108,24 @@ def parse(text: str) -> Target | None:
     call = match["call"]
     inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
     return Target(match["path"], match["factory"], inputs, batch_dim, call is not None)
+
+
+def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
+    """A target with its inputs (`1x3x224x224`) and batch dimension, as they are typed beside it; its file is there.
+    Raises a `ModelError`."""
+    if inputs or batch_dim is not None:
+        if target.called:
+            raise ModelSpecError(f"{target.path[:60]} says its inputs already: leave --input and --batch-dim out")
+        if not target.takes_inputs or (batch_dim is not None and not target.runs_code):
+            raise ModelSpecError(f"{target.path[:60]} says its inputs itself: leave --input and --batch-dim out")
+        target = Target(
+            target.path,
+            target.factory,
+            tuple(parse_input(text) for text in inputs),
+            parse_batch_dim(batch_dim) if batch_dim is not None else 0,
+        )
+    source(target)
+    return target
 
 
 def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
@@ -158,7 +189,7 @@ def fixed_batch(workload: Workload) -> int | None:
 
 def source(target: Target) -> Path:
     """The file that defines a target, found without importing anything. Raises `UnknownModelError`."""
-    if target.path.endswith((".py", ".pt2", STORED)):
+    if target.path.endswith((".py", *_READ)):
         try:
             path = Path(target.path).expanduser()
             if path.is_file():

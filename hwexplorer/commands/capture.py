@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="TARGET", help="net.py:factory, package.module:factory, net.pt2, or any model")
+    parser.add_argument(
+        "model", metavar="TARGET", help="net.py:factory, package.module:factory, net.pt2, net.onnx, or any model"
+    )
     parser.add_argument("--image-size", type=common.whole(1, common.IMAGE_MAX), metavar="S", help="pixels")
     own.options(parser)
     parser.add_argument("--format", choices=common.FORMATS, metavar="F", help="of the summary (default text)")

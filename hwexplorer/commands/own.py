@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hardware.errors import RequestError
 
 if TYPE_CHECKING:
+    from analysis.workload.job import Limits
     from analysis.workload.workload import Workload
 
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -29,7 +30,9 @@ def seconds(text: str) -> float:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("your own model (path/to/file.py:factory, package.module:factory, file.pt2)")
+    group = parser.add_argument_group(
+        "your own model (path/to/file.py:factory, package.module:factory, file.pt2, file.onnx)"
+    )
     group.add_argument("--input", action="append", metavar="SHAPE", help="as 1x3x224x224 or 1x128:int64; repeatable")
     group.add_argument(
         "--batch-dim", metavar="N", help="dimension of the inputs that is the batch, or none (default 0)"
@@ -42,32 +45,21 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def model(arguments: argparse.Namespace) -> str:
-    """The complete name of the user's model that the arguments give, '' for any other. Naming it here is what
+    """The complete name of the user's model that the arguments give, '' for a state string. Naming it here is what
     lets its code run; a state string does not, unless --run-code says so."""
     from analysis.workload import targets
     from analysis.workload.errors import ModelError
+    from hwexplorer import engine
 
-    asked = arguments.input or arguments.batch_dim is not None
     try:
-        target = targets.parse(arguments.model)
-        if target is None:
-            if asked:
-                raise RequestError("--input and --batch-dim are for a model of your own, as net.py:make")
-            return _of_state(arguments)
-        if asked and (target.called or not target.runs_code):
-            raise RequestError(f"{arguments.model[:60]} says its inputs already: leave --input and --batch-dim out")
-        if not target.called:
-            inputs = tuple(targets.parse_input(text) for text in arguments.input or ())
-            batch_dim = targets.parse_batch_dim(arguments.batch_dim) if arguments.batch_dim is not None else 0
-            complete = targets.Target(target.path, target.factory, inputs, batch_dim)
-            targets.source(complete)
-            _allow(str(complete), arguments)
-            return str(complete)
+        is_target = targets.parse(arguments.model) is not None
     except ModelError as error:
         raise RequestError(str(error)) from None
-    if arguments.run_code:
-        _allow(str(target), arguments)
-    return str(target)
+    inputs = arguments.input or ()
+    if is_target or inputs or arguments.batch_dim is not None:
+        trusted = arguments.run_code
+        return engine.named(arguments.model, inputs, arguments.batch_dim, _limits(arguments), trusted=trusted)
+    return _of_state(arguments)
 
 
 def _of_state(arguments: argparse.Namespace) -> str:
@@ -76,9 +68,10 @@ def _of_state(arguments: argparse.Namespace) -> str:
     if arguments.model.startswith("hf:") and not any(mark in arguments.model for mark in "@?%"):
         return str(arguments.model)
     if arguments.run_code:
+        from hwexplorer import engine
         from hwexplorer.state import parse
 
-        _allow(parse(arguments.model).model, arguments)
+        engine.allow(parse(arguments.model).model, _limits(arguments))
     return ""
 
 
@@ -101,9 +94,8 @@ def uncovered(model: Workload) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
 
-def _allow(name: str, arguments: argparse.Namespace) -> None:
+def _limits(arguments: argparse.Namespace) -> Limits:
     from analysis.workload.job import USER_LIMITS, Limits
-    from hwexplorer import engine
 
     seconds, size = arguments.time_limit, arguments.memory_limit
-    engine.allow(name, Limits(seconds or USER_LIMITS.seconds, size or USER_LIMITS.memory_bytes, arguments.show_output))
+    return Limits(seconds or USER_LIMITS.seconds, size or USER_LIMITS.memory_bytes, arguments.show_output)

@@ -1,0 +1,1 @@
+"""ONNX files read as data: no library, nothing executed, nothing outside the file."""

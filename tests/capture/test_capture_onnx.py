@@ -1,0 +1,98 @@
+"""ONNX files: the same work as a capture of the model they were made from, read without any library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from capture_toys import lowered
+from ten_models import ten
+from torch import nn
+
+from analysis.capture.runtime import export_settings, import_torchvision
+from analysis.workload import store, targets
+from analysis.workload.onnx import model as onnx_model
+from analysis.workload.onnx.file import OnnxError
+from analysis.workload.workload import Workload
+
+TEN = ten()
+# GoogLeNet: branches; the others each have an operator family of their own.
+VISION = ("resnet18", "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5", "googlenet")
+
+
+def save(module: nn.Module, path: Path, *inputs: torch.Tensor, dynamo: bool = True) -> Path:
+    for tensor in module.state_dict().values():  # an exporter joins constants that are equal
+        if tensor.is_floating_point():
+            nn.init.uniform_(tensor, 0.1, 0.9)
+    names = [f"x{place}" for place in range(len(inputs))]
+    how: dict[str, Any] = {"optimize": False, "external_data": False, "verbose": False}
+    how["dynamic_shapes"] = tuple({0: torch.export.Dim("batch", min=1, max=4096)} for _ in inputs)
+    if not dynamo:
+        how = {"dynamic_axes": {name: {0: "batch"} for name in names}, "do_constant_folding": False}
+        how |= {"training": torch.onnx.TrainingMode.PRESERVE, "opset_version": 17}
+    with export_settings(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module.eval(), inputs, str(path), input_names=names, dynamo=dynamo, **how)
+    return path
+
+
+def total(w: Workload, what: str, batch: int = 1) -> float:
+    return float((getattr(w.operators, what) @ w.at(batch=batch)).sum())
+
+
+@pytest.mark.parametrize("dynamo", [True, False])
+@pytest.mark.parametrize("name", VISION)
+def test_torchvision_equals_the_shipped_capture(name: str, dynamo: bool, tmp_path: Path) -> None:
+    module = import_torchvision().models.get_model(name, weights=None)
+    w = store.load(str(save(module, tmp_path / "net.onnx", torch.empty(2, 3, 224, 224), dynamo=dynamo)))
+    shipped = store.load(name)
+    assert w.operators.has_rule.all()
+    for batch in (1, 5):
+        assert total(w, "macs", batch) == total(shipped, "macs", batch)
+        assert total(w, "flops", batch) == pytest.approx(total(shipped, "flops", batch), rel=0.02)
+    if name != "googlenet":  # its auxiliary heads are parameters, but no part of the graph
+        assert w.parameters == pytest.approx(shipped.parameters, rel=0.005)
+    assert targets.fixed_batch(w) is None
+
+
+def test_modules_name_the_tree(tmp_path: Path) -> None:
+    module = import_torchvision().models.resnet18(weights=None)
+    shipped = store.load("resnet18").operators
+    convolutions = [path for path, kind in zip(shipped.path, shipped.kind, strict=True) if kind == "conv"]
+    for dynamo in (True, False):
+        path = save(module, tmp_path / "resnet18.onnx", torch.empty(2, 3, 224, 224), dynamo=dynamo)
+        paths = onnx_model.load(path).operators.path
+        assert set(convolutions) <= set(paths)
+
+
+@pytest.mark.parametrize("name", TEN)
+def test_ten_architectures(name: str, tmp_path: Path) -> None:
+    counted = TEN[name]
+    captured = lowered(counted.module.eval(), *counted.inputs)
+    path = save(counted.module, tmp_path / "net.onnx", *counted.inputs)
+    if name == "recommender":  # embedding bags become a loop that slices by what the offsets hold
+        with pytest.raises(OnnxError, match="is not settled by the file"):
+            onnx_model.load(path)
+        return
+    w = onnx_model.load(path)
+    assert w.operators.has_rule.all(), [w.operators.target[i] for i in (~w.operators.has_rule).nonzero()[0]]
+    for batch in (1, 3):
+        assert total(w, "macs", batch) == pytest.approx(total(captured, "macs", batch), rel=0.005)
+    assert w.parameters == pytest.approx(captured.parameters, rel=0.005)
+
+
+def test_needs_neither_torch_nor_onnx(tmp_path: Path) -> None:
+    path = save(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), tmp_path / "net.onnx", torch.empty(2, 8))
+    code = f"""
+import sys
+from analysis.workload import store
+print(store.load({str(path)!r}).parameters)
+assert not {{"torch", "onnx", "google.protobuf"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("36", 0), done.stderr

@@ -1,0 +1,333 @@
+"""ONNX files by hand: operators counted on paper, loops and branches, open sizes, and files that are wrong."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_files import INT, graph, info, node, number, numbers, save, weight
+
+from analysis.workload import store, targets
+from analysis.workload.onnx.file import OnnxError
+from analysis.workload.onnx.model import load
+from analysis.workload.workload import Workload
+
+Parts = tuple[Any, ...]
+
+
+def total(w: Workload, what: str = "macs", batch: int = 1) -> float:
+    return float((getattr(w.operators, what) @ w.at(batch=batch)).sum())
+
+
+# name -> nodes, inputs, outputs, constants; MACs and flops beside them for one input.
+COUNTED: dict[str, tuple[Parts, int, int]] = {
+    "gemm with a transposed weight": (
+        ([node("Gemm", "x w b", "y", transB=1)], {"x": ["batch", 8]}, ["y"], [weight("w", 4, 8), weight("b", 4)]),
+        32,
+        4,
+    ),
+    "grouped convolution": (
+        (
+            [node("Conv", "x w", "y", group=2, pads=[1, 1, 1, 1])],
+            {"x": ["b", 4, 5, 5]},
+            ["y"],
+            [weight("w", 6, 2, 3, 3)],
+        ),
+        25 * 6 * 2 * 9,
+        0,
+    ),
+    "three-dimensional convolution": (
+        ([node("Conv", "x w", "y", strides=[2, 2, 2])], {"x": ["b", 2, 5, 5, 5]}, ["y"], [weight("w", 3, 2, 3, 3, 3)]),
+        8 * 3 * 2 * 27,
+        0,
+    ),
+    "transposed convolution": (
+        ([node("ConvTranspose", "x w", "y", strides=[2, 2])], {"x": ["b", 4, 3, 3]}, ["y"], [weight("w", 4, 5, 2, 2)]),
+        9 * 4 * 5 * 4,
+        0,
+    ),
+    "LSTM of two directions": (
+        (
+            [node("LSTM", "x w r", "y h c", hidden_size=6, direction="bidirectional")],
+            {"x": [7, "b", 5]},
+            ["y"],
+            [weight("w", 2, 24, 5), weight("r", 2, 24, 6)],
+        ),
+        7 * 2 * 24 * (5 + 6),
+        7 * 2 * 6 * 14,
+    ),
+    "GRU": (
+        (
+            [node("GRU", "x w r", "y", hidden_size=6)],
+            {"x": [7, "b", 5]},
+            ["y"],
+            [weight("w", 1, 18, 5), weight("r", 1, 18, 6)],
+        ),
+        7 * 18 * 11,
+        7 * 6 * 13,
+    ),
+    "attention of opset 23": (
+        ([node("Attention", "q k v", "y")], {"q": ["b", 2, 5, 4], "k": ["b", 2, 7, 4], "v": ["b", 2, 7, 3]}, ["y"]),
+        2 * 5 * 7 * (4 + 3),
+        2 * 5 * 7 * 6,
+    ),
+    "einsum": (
+        ([node("Einsum", "x y", "z", equation="bij,bjk->bik")], {"x": ["b", 3, 4], "y": ["b", 4, 5]}, ["z"]),
+        60,
+        0,
+    ),
+    "resize by scales": (
+        (
+            [node("Resize", "x -- s", "y", mode="linear")],
+            {"x": ["b", 2, 3, 3]},
+            ["y"],
+            [number("s", [1, 1, 2, 2], np.float32)],
+        ),
+        0,
+        2 * 36 * 7,
+    ),
+    "pooling with a last partial window": (
+        ([node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)], {"x": ["b", 1, 5, 5]}, ["y"]),
+        0,
+        9 * 4,
+    ),
+    "quantised convolution": (
+        (
+            [
+                node("QuantizeLinear", "x s z", "q"),
+                node("DequantizeLinear", "q s z", "d"),
+                node("DequantizeLinear", "w s z", "dw"),
+                node("Conv", "d dw", "y"),
+            ],
+            {"x": ["b", 2, 4, 4]},
+            ["y"],
+            [weight("w", 3, 2, 3, 3, dtype=np.int8), number("s", 0.5, np.float32), number("z", 0, np.int8)],
+        ),
+        4 * 3 * 2 * 9,
+        32 * 6,
+    ),
+    "batch kept through a computed shape": (
+        (
+            [
+                node("Shape", "x", "s"),
+                node("Gather", "s zero", "b"),
+                node("Mul", "b two", "bb"),
+                node("Concat", "bb rest", "t", axis=0),
+                node("Reshape", "x t", "r"),
+                node("MatMul", "r w", "y"),
+            ],
+            {"x": ["b", 6, 4]},
+            ["y"],
+            [numbers("zero", 0), numbers("two", 2), numbers("rest", -1, 4), weight("w", 4, 3)],
+        ),
+        6 * 4 * 3,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_counted_on_paper(name: str, tmp_path: Path) -> None:
+    parts, macs, flops = COUNTED[name]
+    w = load(save(tmp_path, *parts, opset=23))
+    assert w.operators.has_rule.all(), w.operators.target
+    for batch in (1, 3):
+        assert (total(w, "macs", batch), total(w, "flops", batch)) == (macs * batch, (2 * macs + flops) * batch)
+
+
+LINEAR = [node("MatMul", "x w", "y")]
+
+
+def test_parameters_leave_out_statistics_scales_and_indices(tmp_path: Path) -> None:
+    stored = [weight(name, 4) for name in ("g", "b", "m", "v")]
+    w = load(save(tmp_path, [node("BatchNormalization", "x g b m v", "y")], {"x": ["b", 4, 2, 2]}, ["y"], stored))
+    assert w.parameters == 8
+    parts, *_ = COUNTED["quantised convolution"]
+    assert load(save(tmp_path, *parts)).parameters == 54
+
+
+# --- control flow -----------------------------------------------------------------------------------------
+
+
+def test_a_loop_of_known_length_is_laid_out(tmp_path: Path) -> None:
+    inputs = [info("i", [], INT), info("go", [], TensorProto.BOOL), info("h", None)]
+    body = graph([node("MatMul", "h w", "hh"), node("Identity", "go", "again")], inputs, ["again", "hh", "hh"])
+    nodes = [node("Loop", "n true x", "last all", body=body)]
+    stored = [number("n", 5), number("true", True, np.bool_), weight("w", 4, 4)]
+    w = load(save(tmp_path, nodes, {"x": ["b", 4]}, ["last", "all"], stored))
+    assert total(w) == 5 * 16
+    assert w.parameters == 16
+
+
+def test_a_loop_of_unknown_length_is_counted_once_and_says_so(tmp_path: Path) -> None:
+    inputs = [info("i", [], INT), info("go", [], TensorProto.BOOL), info("h", None)]
+    body = graph([node("MatMul", "h w", "hh"), node("Identity", "go", "again")], inputs, ["again", "hh"])
+    given = [info("x", ["b", 4]), info("n", [], INT)]
+    w = load(save(tmp_path, [node("Loop", "n -- x", "last", body=body)], given, ["last"], [weight("w", 4, 4)]))
+    assert total(w) == 16
+    assert "a loop whose length depends on the data is counted once" in w.notes
+
+
+def test_a_scan_runs_once_for_every_slice(tmp_path: Path) -> None:
+    body = graph(
+        [node("Concat", "h x", "hx", axis=-1), node("MatMul", "hx w", "hh")], {"h": None, "x": None}, ["hh", "hh"]
+    )
+    nodes = [node("Scan", "start x", "last all", body=body, num_scan_inputs=1)]
+    w = load(save(tmp_path, nodes, {"start": [2, 4], "x": [6, 2, 3]}, ["last", "all"], [weight("w", 7, 4)]))
+    assert total(w) == 6 * 2 * 7 * 4
+    assert w.parameters == 28
+
+
+def test_the_branch_that_the_sizes_settle_is_taken(tmp_path: Path) -> None:
+    then = graph([node("MatMul", "x w", "a")], {}, ["a"])
+    other = graph([node("MatMul", "x v", "b0"), node("Relu", "b0", "b")], {}, ["b"])
+    settled = [node("Shape", "x", "s"), node("Gather", "s one", "n"), node("Equal", "n four", "c")]
+    stored = [number("one", 1), number("four", 4), weight("w", 4, 4), weight("v", 4, 8)]
+    choice = node("If", "c", "y", then_branch=then, else_branch=other)
+    w = load(save(tmp_path, [*settled, choice], {"x": ["b", 4]}, ["y"], stored))
+    assert total(w) == 16
+    given = [info("x", ["b", 4]), info("c", [], TensorProto.BOOL)]
+    w = load(save(tmp_path, [choice], given, ["y"], stored[2:]))
+    assert total(w) == 32
+    assert "of each If the longer branch is counted" in w.notes
+
+
+def test_functions_of_the_file_are_entered(tmp_path: Path) -> None:
+    function = helper.make_function(
+        "mine", "Twice", ["a", "k"], ["c"], [node("MatMul", "a k", "b"), node("MatMul", "b k", "c")],
+        [helper.make_opsetid("", 21)],
+    )  # fmt: skip
+    call = helper.make_node("Twice", ["x", "w"], ["y"], domain="mine", name="block")
+    w = load(save(tmp_path, [call], {"x": ["b", 4]}, ["y"], [weight("w", 4, 4)], functions=[function]))
+    assert (total(w), w.parameters) == (32, 16)
+    itself = helper.make_function(
+        "mine", "Twice", ["a"], ["c"], [helper.make_node("Twice", ["a"], ["c"], domain="mine")], []
+    )
+    with pytest.raises(OnnxError, match="calls itself"):
+        load(save(tmp_path, [call], {"x": ["b", 4]}, ["y"], [weight("w", 4, 4)], functions=[itself]))
+
+
+# --- what the file leaves open ----------------------------------------------------------------------------
+
+
+def test_an_unknown_operator_is_counted_by_its_bytes_where_its_shape_is_told(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mystery", ["x"], ["m"], domain="mine"), node("MatMul", "m w", "y")]
+    stored = [weight("w", 4, 3)]
+    w = load(save(tmp_path, nodes, {"x": ["b", 8]}, ["y"], stored, told=[info("m", ["b", 4])]))
+    assert dict(zip(w.operators.target, w.operators.has_rule.tolist(), strict=True))["mine.Mystery"] is False
+    assert total(w) == 12
+    with pytest.raises(OnnxError, match=r"mine\.Mystery: the shape of its result cannot be told"):
+        load(save(tmp_path, nodes, {"x": ["b", 8]}, ["y"], stored))
+
+
+def test_open_sizes_are_asked_for_and_taken(tmp_path: Path) -> None:
+    conv = ([node("Conv", "x w", "y")], {"x": ["n", 3, "height", "width"]}, ["y"], [weight("w", 2, 3, 1, 1)])
+    path = save(tmp_path, *conv)
+    with pytest.raises(OnnxError, match=r"'x' is nx3xheightxwidth: give its sizes, as --input 1x3x224x224"):
+        load(path)
+    w = store.load(f"{path}(1x3x10x20)")
+    assert (total(w), total(w, batch=4)) == (200 * 6, 800 * 6)
+    for wrong in ("1x4x10x20", "1x3x10"):
+        with pytest.raises(OnnxError, match="not 1x"):
+            store.load(f"{path}({wrong})")
+
+
+def test_a_fixed_batch_is_said(tmp_path: Path) -> None:
+    w = load(save(tmp_path, LINEAR, {"x": [3, 4]}, ["y"], [weight("w", 4, 2)]))
+    assert (targets.fixed_batch(w), total(w)) == (3, 24)
+    # Here the input is free, and the graph is not.
+    nodes = [node("Reshape", "x s", "r"), node("MatMul", "r w", "y")]
+    stored = [numbers("s", 1, 4), weight("w", 4, 2)]
+    w = load(save(tmp_path, nodes, {"x": ["b", 4]}, ["y"], stored))
+    assert (targets.fixed_batch(w), total(w)) == (1, 8)
+
+
+def test_weights_outside_the_file_are_counted_and_never_opened(tmp_path: Path) -> None:
+    outside = weight("w", 4, 2)
+    onnx.external_data_helper.set_external_data(outside, location="/dev/stdin")
+    outside.ClearField("raw_data")
+    w = load(save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [outside]))
+    assert (total(w), w.parameters) == (8, 8)
+
+
+# --- files that are wrong ---------------------------------------------------------------------------------
+
+
+WRONG = (
+    "is empty",
+    "no ONNX model",
+    "holds no graph",
+    "no ONNX",
+    "too deep|no ONNX|malformed",
+    "reads 'nowhere', which nothing makes",
+    "inner sizes 4 and 5 differ",
+)
+
+
+def broken(tmp_path: Path, why: str) -> bytes:
+    good = save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [weight("w", 4, 2)]).read_bytes()
+    bomb = b"\x3a\x00"
+    for _ in range(4000):  # a graph in an attribute in a node in a graph ...
+        inner = b"\x2a" + _size(len(bomb)) + bomb
+        bomb = b"\x0a" + _size(len(inner)) + inner
+        bomb = b"\x32" + _size(len(bomb)) + bomb
+    files = {
+        "is empty": b"",
+        "no ONNX model": good[: len(good) // 2],
+        "holds no graph": b"\x08\x07",
+        "no ONNX": b"PK\x03\x04 something else entirely" * 20,
+        "too deep|no ONNX|malformed": b"\x3a" + _size(len(bomb)) + bomb,
+        "reads 'nowhere', which nothing makes": save(tmp_path, [node("Relu", "nowhere", "y")], {}, ["y"]).read_bytes(),
+        "inner sizes 4 and 5 differ": save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [weight("w", 5, 2)]).read_bytes(),
+    }
+    return files[why]
+
+
+def _size(value: int) -> bytes:
+    data = bytearray()
+    while value >= 0x80:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*data, value])
+
+
+@pytest.mark.parametrize("why", WRONG)
+def test_a_wrong_file_says_what_is_wrong(why: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(broken(tmp_path, why))
+    with pytest.raises(OnnxError, match=why) as caught:
+        load(path)
+    assert str(caught.value).startswith("bad.onnx: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_any_damage_is_an_error_of_ours_or_a_model(tmp_path: Path) -> None:
+    parts, *_ = COUNTED["batch kept through a computed shape"]
+    good = save(tmp_path, *parts).read_bytes()
+    random = np.random.default_rng(6)
+    path = tmp_path / "bad.onnx"
+    for _ in range(400):
+        data = bytearray(good)
+        for place in random.integers(0, len(data), 3):
+            data[place] = random.integers(0, 256)
+        path.write_bytes(bytes(data[: random.integers(1, len(data) + 1)] if random.random() < 0.3 else data))
+        with contextlib.suppress(OnnxError):
+            assert load(path).n_operators >= 0
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_shapes_agree_with_onnx(name: str, tmp_path: Path) -> None:
+    """The reference infers as many elements of the result, at a batch that the file states."""
+    nodes, inputs, outputs, *stored = COUNTED[name][0]
+    fixed = {key: [5 if size == "b" or size == "batch" else size for size in shape] for key, shape in inputs.items()}
+    path = save(tmp_path, nodes, fixed, outputs, *stored, opset=23)
+    inferred = onnx.shape_inference.infer_shapes(onnx.load(path), data_prop=True).graph.output[0]
+    sizes = [size.dim_value for size in inferred.type.tensor_type.shape.dim]
+    w = load(path)
+    ours = w.tensors.numel[w.tensors.is_output] @ w.at(batch=5)
+    assert ours.tolist() == [np.prod(sizes)] if all(sizes) else name.startswith("batch kept")
