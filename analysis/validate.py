@@ -1,55 +1,45 @@
 """Predictions against measurements: every row is predicted, or counted by the reason why it cannot be.
 
-A row's framework decides execution (eager, compiled; TensorRT, TFLite and ONNX runtimes fuse), memory layout and,
-with its precision column, the number format. Groups are (source, device, mode, framework, precision, scenario).
+Groups are (source, device, mode, framework, precision, scenario); the summary is the median over the larger ones.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from analysis.estimate import Estimate, estimate
-from analysis.scenario import Scenario
+from analysis.measurement import SHIPPED, Measurement, Unpredictable, device_of, interpret
 from analysis.workload import store
 from analysis.workload.errors import ModelError
 from analysis.workload.workload import INPUT, Workload
-from hardware.device import Device, load
-from hardware.errors import RequestError
 from hardware.mapping.common import assumed, assumptions
 
-SHIPPED = Path(__file__).parent / "measured"
-GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
-OFFLINE_BATCH = 64  # MLPerf Offline states no batch; throughput is flat from here on
 REPEATS_DIFFER = 2.0
-
-
-class Measurement(msgspec.Struct, frozen=True):
-    """One row as a request and what was measured. `latency_s` for the batch; energy per inference, J."""
-
-    group: tuple[str, ...]
-    model: str
-    image_size: int | None
-    device: Device
-    scenario: Scenario
-    latency_s: float | None
-    energy_j: float | None
-    copies_input: bool
-    decodes_input: bool
+LARGE = 10  # rows from which a group counts in the summary
+# Median absolute error that the model is meant to reach.
+TARGETS = {
+    ("latency", "gpu"): 0.08,
+    ("latency", "jetson"): 0.15,
+    ("latency", "cpu"): 0.15,
+    ("energy_given_latency", "gpu"): 0.15,
+    ("energy_given_latency", "cpu"): 0.15,
+    ("energy", "gpu"): 0.20,
+    ("energy", "cpu"): 0.20,
+}
+Ends = tuple[float, float, float]  # nominal, low, high
 
 
 class Prediction(msgspec.Struct, frozen=True):
     """A measurement with the estimate's figures: latency of the batch, energy and what it
-    grows by with time (`time_power_w`), per inference, and bands."""
+    grows by with time (`time_power_w`), per inference, and bands; and what is not the model's: the seconds that the
+    measured input adds (`adds_s`) and those below which it holds the latency (`floor_s`)."""
 
     row: Measurement
     latency_s: float
@@ -57,10 +47,13 @@ class Prediction(msgspec.Struct, frozen=True):
     energy_j: float
     energy_band_j: tuple[float, float]
     time_power_w: float
+    adds_s: Ends
+    floor_s: Ends
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Errors of one group and quantity. Errors are fractions; `bias` the median of predicted / measured - 1."""
+    """Errors of one group and quantity. Errors are fractions; `bias` the median of predicted / measured - 1;
+    `reason` why a large group is more than twice its target off, in words ('' where it is not)."""
 
     source: str
     device: str
@@ -76,6 +69,7 @@ class Group(msgspec.Struct, frozen=True):
     spearman: float | None
     band_coverage: float
     band_half_width: float
+    reason: str = ""
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -91,125 +85,25 @@ class Validation(msgspec.Struct, frozen=True):
     summary: dict[str, float | int | None]
 
 
-class Unpredictable(Exception):
-    """A row that cannot be predicted; the message is the reason it is counted under."""
-
-
-def read(paths: Sequence[Path]) -> list[dict[str, str]]:
-    """Rows of CSV files, gzipped or not. Raises RequestError for a file that is not such a table."""
-    rows: list[dict[str, str]] = []
-    for path in paths:
-        try:
-            opener = gzip.open if path.suffix == ".gz" else open
-            with opener(path, "rt", encoding="utf-8", newline="") as file:
-                reader = csv.DictReader(file)
-                missing = [name for name in ("device", "model") if name not in (reader.fieldnames or ())]
-                if missing:
-                    raise RequestError(f"{path.name}: column {missing[0]!r} is missing")
-                rows.extend(reader)
-        except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise RequestError(f"{path.name}: cannot be read ({reason})") from None
-    return rows
-
-
-def shipped() -> list[dict[str, str]]:
-    """The project's own measured data."""
-    return read([SHIPPED / "latency.csv.gz", SHIPPED / "energy.csv.gz"])
-
-
-@lru_cache(maxsize=1)
-def _modes() -> dict[str, Any]:
-    with (SHIPPED / "modes.toml").open("rb") as file:
-        return tomllib.load(file)
-
-
-@lru_cache(maxsize=512)
-def _device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
-    try:
-        found = load(name, folders)
-    except RequestError:
-        return "device is not in the catalogue"
-    known = _modes().get(found.id, {})
-    unstated = known.get("unstated", {})
-    mapped = known.get(mode) or next(
-        (to for begin, to in unstated.items() if not mode and source.startswith(begin)), ""
-    )
-    return load(f"{found.id}:{mapped}", folders) if mapped else found
-
-
-def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
-    """A row as a request. Raises Unpredictable with the reason."""
-    device = _device(row["device"], row.get("device_mode", ""), row.get("source", ""), folders)
-    if isinstance(device, str):
-        raise Unpredictable(device)
-    latency, energy = _number(row, "latency_ms", 1e-3), _number(row, "energy_mJ_per_inference", 1e-3)
-    batch = int(_number(row, "batch", 1) or 0)
-    if not batch:
-        batch = OFFLINE_BATCH if row.get("scenario") == "Offline" else 1
-    throughput = _number(row, "throughput_per_s", 1)
-    if latency is None and throughput:
-        latency = batch / throughput
-    if latency is None and energy is None:
-        raise Unpredictable("row states neither latency nor energy")
-    precision = _precision(row)
-    framework = row.get("framework", "").lower()
-    layout = "nchw" if "nchw" in framework or "eager" in framework else "channels_last"
-    layout = "channels_last" if "channels_last" in framework else layout
-    try:
-        scenario = Scenario(batch, precision, _execution(framework), layout)
-    except RequestError as error:
-        raise Unpredictable(str(error)) from None
-    size = int(_number(row, "image_size", 1) or 0) or None
-    group = tuple(row.get(name) or "" for name in GROUP)
-    # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
-    integrated = device.software_class == "gpu_integrated"
-    copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
-    decodes = "incl. input pipeline" in (row.get("note") or "")
-    return Measurement(group, row["model"], size, device, scenario, latency, energy, copies, decodes)
-
-
-def _number(row: dict[str, str], name: str, scale: float) -> float | None:
-    try:
-        value = float(row.get(name) or "")
-    except ValueError:
-        return None
-    return value * scale if value > 0 else None
-
-
-def _precision(row: dict[str, str]) -> str:
-    # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
-    unstated = "int8" if "tensorrt" in (row.get("framework") or "").lower() else "fp32"
-    text = (row.get("precision") or unstated).lower()
-    if "tf32" in text:
-        return "tf32"
-    return text.split()[0].strip("(),")
-
-
-def _execution(framework: str) -> str:
-    if "compiled" in framework:
-        return "compiled"
-    if framework.startswith("tensorflow 2"):
-        # Since 2.9 oneDNN is on by default: its graph optimiser joins what follows a contraction to it.
-        minor = framework.removeprefix("tensorflow 2.").partition(".")[0]
-        return "compiled" if minor.isdigit() and int(minor) >= 9 else "eager"
-    return "eager" if "eager" in framework else "fused"
-
-
 @lru_cache(maxsize=64)
 def _workload(model: str, image_size: int | None) -> Workload | None:
     return store.ready(model, image_size)
 
 
-def predict(row: Measurement) -> Prediction:
-    """The estimate beside the measurement. Raises Unpredictable where the model must be captured first."""
+def estimated(row: Measurement) -> Estimate:
+    """The estimate of what was measured. Raises Unpredictable where the model must be captured first."""
     try:
         workload = _workload(row.model, row.image_size)
     except ModelError as error:
         raise Unpredictable(_general(str(error), row.model)) from None
     if workload is None:
         raise Unpredictable("model at this image size is not shipped")
-    return _predicted(row, estimate(workload, row.device, row.scenario))
+    return estimate(workload, row.device, row.scenario)
+
+
+def predict(row: Measurement) -> Prediction:
+    """The estimate beside the measurement. Raises Unpredictable as `estimated` does."""
+    return _predicted(row, estimated(row))
 
 
 def _general(message: str, model: str) -> str:
@@ -219,32 +113,41 @@ def _general(message: str, model: str) -> str:
 def _predicted(row: Measurement, result: Estimate) -> Prediction:
     batch = row.scenario.batch
     low, high = result.energy_band_j
-    waits = _input_s(row, result)
+    adds, floor = input_s(row, result)
+    ends = (result.latency_s, *result.latency_band_s)
+    nominal, fast, slow = (max(t + more, least) for t, more, least in zip(ends, adds, floor, strict=True))
     waiting_w = _time_power_w(result)
+    waits = [t - own for t, own in zip((nominal, fast, slow), ends, strict=True)]
     return Prediction(
         row,
-        result.latency_s + waits[0],
-        (result.latency_band_s[0] + waits[1], result.latency_band_s[1] + waits[2]),
+        nominal,
+        (fast, slow),
         (result.energy_j + waits[0] * waiting_w) / batch,
         ((low + waits[1] * waiting_w) / batch, (high + waits[2] * waiting_w) / batch),
         waiting_w,
+        adds,
+        floor,
     )
 
 
-def _input_s(row: Measurement, result: Estimate) -> tuple[float, float, float]:
-    """Seconds that a measurement adds for its input, nominal, low and high: the copy to the device, or the input
-    pipeline. A host beside an accelerator decodes the next batch while it computes; a CPU does one or the other."""
-    nominal = low = high = _copy_s(result) if row.copies_input else 0.0
-    low, high = low * 0.7, high * 1.4
+def input_s(row: Measurement, result: Estimate) -> tuple[Ends, Ends]:
+    """What a measurement includes besides the model, nominal, low and high: seconds it adds, and seconds below which
+    it cannot be. The copy to the device adds; so does an input pipeline on the cores that compute, while a host
+    beside an accelerator decodes the next batch meanwhile."""
+    copy = _copy_s(result) if row.copies_input else 0.0
+    adds, floor = (copy, copy * 0.7, copy * 1.4), (0.0, 0.0, 0.0)
     if row.decodes_input:
-        decode = assumptions()["common"]["image_decode_core_s"]
         on_cpu = result.device.architecture == "cpu"
         cores = result.device.units if on_cpu else assumed("common", "image_decode_host_cores")
-        nominal, low, high = (decode[name] * row.scenario.batch / cores for name in ("value", "low", "high"))
-        if not on_cpu:
-            fast, slow = result.latency_band_s
-            nominal, low, high = (max(t - s, 0.0) for t, s in ((nominal, result.latency_s), (low, fast), (high, slow)))
-    return nominal, low, high
+        decode = assumptions()["common"]["image_decode_core_s"]
+        spent = (decode["value"], decode["low"], decode["high"])
+        pipeline = (
+            spent[0] * row.scenario.batch / cores,
+            spent[1] * row.scenario.batch / cores,
+            spent[2] * row.scenario.batch / cores,
+        )
+        adds, floor = (pipeline, floor) if on_cpu else (adds, pipeline)
+    return adds, floor
 
 
 def _time_power_w(result: Estimate) -> float:
@@ -272,10 +175,13 @@ def validate(
 ) -> Validation:
     """Predict every row and summarise by group."""
     predictions, skipped = predict_all(rows, folders, progress)
-    predictions, differing = _agreeing(predictions)
+    kept = agreeing([p.row for p in predictions])
+    differing = len(kept) - sum(kept)
+    predictions = [p for p, keep in zip(predictions, kept, strict=True) if keep]
     if differing:
         skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
     groups = [group for key in dict.fromkeys(p.row.group for p in predictions) for group in _groups(key, predictions)]
+    groups = [_explained(group) for group in groups]
     counted = tuple(Skipped(reason, n) for reason, n in skipped.most_common())
     return Validation(tuple(groups), counted, summarise(groups, len(predictions), sum(skipped.values())))
 
@@ -296,14 +202,13 @@ def predict_all(
     return predictions, skipped
 
 
-def _agreeing(predictions: list[Prediction]) -> tuple[list[Prediction], int]:
-    """Without repeats of one configuration that differ by more than a factor: one of them is something else."""
+def agreeing(rows: Sequence[Measurement]) -> list[bool]:
+    """False for repeats of one configuration that differ by more than a factor: one of them is something else."""
     seen: dict[tuple[object, ...], list[float]] = {}
-    for p in predictions:
-        seen.setdefault(_configuration(p.row), []).append(p.row.latency_s or p.row.energy_j or 0.0)
+    for row in rows:
+        seen.setdefault(_configuration(row), []).append(row.latency_s or row.energy_j or 0.0)
     bad = {key for key, values in seen.items() if max(values) > REPEATS_DIFFER * min(values)}
-    kept = [p for p in predictions if _configuration(p.row) not in bad]
-    return kept, len(predictions) - len(kept)
+    return [_configuration(row) not in bad for row in rows]
 
 
 def _configuration(row: Measurement) -> tuple[object, ...]:
@@ -380,14 +285,14 @@ def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str
     summary: dict[str, float | int | None] = {"predicted": predicted, "skipped": skipped}
     for quantity in ("latency", "energy", "energy_given_latency"):
         for kind in ("gpu", "jetson", "cpu", "tpu"):
-            large = [g for g in groups if g.n >= 10 and g.quantity == quantity and _kind(g) == kind]
+            large = [g for g in groups if g.n >= LARGE and g.quantity == quantity and _kind(g) == kind]
             if not large:
                 continue
             ranks = [g.spearman for g in large if g.spearman is not None]
             summary[f"{kind}_{quantity}_median_ape"] = float(np.median([g.median_ape for g in large]))
             summary[f"{kind}_{quantity}_spearman"] = float(np.median(ranks)) if ranks else None
             summary[f"{kind}_{quantity}_groups"] = len(large)
-    rows = [g for g in groups if g.n >= 10]
+    rows = [g for g in groups if g.n >= LARGE]
     if rows:
         summary["band_coverage"] = float(np.average([g.band_coverage for g in rows], weights=[g.n for g in rows]))
         summary["band_half_width"] = float(np.median([g.band_half_width for g in rows]))
@@ -395,7 +300,25 @@ def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str
 
 
 def _kind(group: Group) -> str:
-    found = _device(group.device, group.device_mode, group.source, ())
+    found = device_of(group.device, group.device_mode, group.source, ())
     if isinstance(found, str):
         return "gpu"
     return "jetson" if "jetson" in found.id else found.architecture
+
+
+@lru_cache(maxsize=1)
+def _reasons() -> list[dict[str, str]]:
+    with (SHIPPED / "reasons.toml").open("rb") as file:
+        rows: list[dict[str, str]] = tomllib.load(file)["group"]
+    return rows
+
+
+def _explained(group: Group) -> Group:
+    """The group with the known reason for an error above twice its target."""
+    target = TARGETS.get((group.quantity, _kind(group)))
+    if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:
+        return group
+    for row in _reasons():
+        if all(str(getattr(group, name)).startswith(begins) for name, begins in row.items() if name != "reason"):
+            return msgspec.structs.replace(group, reason=row["reason"])
+    return msgspec.structs.replace(group, reason="not explained")

@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.validate import SHIPPED, spearman
+from analysis.measurement import SHIPPED
+from analysis.validate import spearman
 from analysis.workload.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, OpClass
 from hardware.device import load

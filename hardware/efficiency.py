@@ -20,11 +20,13 @@ class Efficiency(msgspec.Struct, frozen=True):
     """Shares of the peak rates that software reaches, one row per setting: nominal, fast end, slow end.
 
     `compute` and `bandwidth` (s, classes) by operator class; `nchw` (s,) the rate of NCHW convolutions relative to
-    channels last. A calibration passes settings of its own."""
+    channels last, `vector_convolution` (s,) that of convolutions on the vector units relative to the matrix unit's.
+    A calibration passes settings of its own."""
 
     compute: Floats
     bandwidth: Floats
     nchw: Floats
+    vector_convolution: Floats
 
 
 @lru_cache(maxsize=1)
@@ -41,7 +43,12 @@ def efficiency(architecture: str) -> Efficiency:
         return np.array([section.get(name, section["other"]) for name in OpClass.__members__]).T[ENDS]
 
     data = table()[architecture]
-    return Efficiency(columns(data["compute"]), columns(data["bandwidth"]), np.array(table()["layout"]["nchw"])[ENDS])
+    return Efficiency(
+        columns(data["compute"]),
+        columns(data["bandwidth"]),
+        np.array(table()["layout"]["nchw"])[ENDS],
+        np.array(data.get("vector_convolution", [1.0, 1.0, 1.0]))[ENDS],
+    )
 
 
 @lru_cache(maxsize=2)

@@ -305,9 +305,9 @@ def assemble(
 ) -> Mapping:
     """Join tilings, vector work, traffic and counts into a Mapping."""
     compute_rate, bandwidth = rates.compute[:, demand.op_class], rates.bandwidth[:, demand.op_class]
-    if device.architecture == "gpu" and layout == "nchw":
-        convolutions = on_matrix & (demand.op_class == OpClass.CONV)
-        compute_rate = np.where(convolutions, compute_rate * rates.nchw[:, None], compute_rate)
+    if device.architecture == "gpu":
+        relative = np.where(on_matrix, rates.nchw[:, None] if layout == "nchw" else 1.0, rates.vector_convolution[:, None])
+        compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
     matrix_peak = 2.0 * device.units * fma(device, "matrix", plan.matrix) * plan.matrix_rate
     vector_mac_peak = 2.0 * device.units * fma(device, "vector", plan.vector_mac)
     vector_peak = 2.0 * device.units * fma(device, "vector", plan.vector)

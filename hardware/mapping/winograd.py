@@ -52,7 +52,7 @@ def winograd(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> t
 def _seconds(gemm: Floats, device: Device, rates: Efficiency) -> Floats:
     """Seconds of products on the vector units, at the rate that software reaches for convolutions."""
     tiles, splits = candidates("gpu_vector")
-    rate = fma(device, "vector", "fp32") * rates.compute[0, OpClass.CONV]
+    rate = fma(device, "vector", "fp32") * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
     return tile(gemm, tiles, splits, device.units, rate, 8.0).seconds
 
 

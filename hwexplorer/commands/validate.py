@@ -5,15 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hwexplorer.commands import common
+
+if TYPE_CHECKING:
+    from analysis.calibrate import HeldOut
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", action="append", default=[], type=Path, metavar="FILE", help="CSV of measurements (default: shipped)"
     )
-    parser.add_argument("--kernels", action="store_true", help="single GPU kernels instead of whole models")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--kernels", action="store_true", help="single GPU kernels instead of whole models")
+    what.add_argument(
+        "--cross-validate", action="store_true", help="also fit anew with each device, each family of models left out"
+    )
     common.output_options(parser)
 
 
@@ -41,8 +49,10 @@ def _kernels(arguments: argparse.Namespace) -> None:
 
 
 def _models(arguments: argparse.Namespace) -> None:
+    from analysis.calibrate import recorded
     from analysis.compare import SCHEMA
-    from analysis.validate import read, shipped, validate
+    from analysis.measurement import read, shipped
+    from analysis.validate import validate
     from hwexplorer import engine
     from hwexplorer.export.render import encode, plain
     from hwexplorer.views.validate import validation
@@ -54,13 +64,28 @@ def _models(arguments: argparse.Namespace) -> None:
             end = "\r\x1b[K" if done == len(rows) else ""
             print(f"\rpredicting row {done} of {len(rows)}{end}", end="", file=sys.stderr, flush=True)
 
-    found = validate(rows, engine.folders(), progress if sys.stderr.isatty() else None)
+    watched = sys.stderr.isatty()
+    found = validate(rows, engine.folders(), progress if watched else None)
+    held = _held_out(rows, watched) if arguments.cross_validate else (() if arguments.data else recorded())
 
     def make(form: str) -> str:
         if form == "json":
             import msgspec
 
-            return encode({"schema": SCHEMA, **msgspec.to_builtins(found)})
-        return plain(validation(found), form, common.width())
+            return encode({"schema": SCHEMA, **msgspec.to_builtins(found), "cross_validation": held})
+        return plain(validation(found, held), form, common.width())
 
     common.emit(arguments, make)
+
+
+def _held_out(rows: list[dict[str, str]], watched: bool) -> tuple[HeldOut, ...]:
+    from analysis.calibrate import cross_validate
+    from hwexplorer import engine
+
+    def progress(phase: str) -> None:
+        print(f"\r\x1b[K{phase}", end="", file=sys.stderr, flush=True)
+
+    held = cross_validate(rows, engine.folders(), progress if watched else lambda _: None)
+    if watched:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    return held

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from analysis.calibrate import HeldOut
 from analysis.validate import Group, Validation
 from analysis.validate_kernels import KernelGroup
 from hwexplorer.views.plain import Column, Row, Table
@@ -24,11 +27,21 @@ COLUMNS = (
 )
 
 
-def validation(found: Validation) -> Table:
-    """One row per group; the summary and what could not be predicted below."""
+def validation(found: Validation, held: Sequence[HeldOut] = ()) -> Table:
+    """One row per group; below them the summary, the errors of fits that left something out, the reasons of large
+    groups that are far off, and what could not be predicted."""
     rows = tuple(_row(i, group) for i, group in enumerate(found.groups))
-    footer = tuple(_summary(found))
-    notes = tuple(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in found.skipped)
+    footer = (*_summary(found), *map(_left_out, held))
+    reasons = dict.fromkeys(
+        f"{group.quantity.replace('_', ' ')} of {group.device}, {group.framework}, {group.median_ape:.0%} off: "
+        f"{group.reason}"
+        for group in found.groups
+        if group.reason
+    )
+    notes = (
+        *reasons,
+        *(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in found.skipped),
+    )
     return Table("validate", "Predicted against measured", COLUMNS, rows, footer, notes)
 
 
@@ -54,6 +67,14 @@ def _summary(found: Validation) -> list[str]:
     return lines
 
 
+def _left_out(held: HeldOut) -> str:
+    return (
+        f"{held.software.replace('_', ' ')} latency, efficiencies fitted without each device in turn: "
+        f"{held.device_out:.1%}; without each family of models: {held.family_out:.1%}; on all: {held.fitted:.1%} "
+        f"({held.groups} groups, {held.rows} rows)"
+    )
+
+
 KERNEL_COLUMNS = (
     Column("device", "Device", role="text", keep=0),
     Column("op", "Kernel", role="text", keep=0),
@@ -64,5 +85,4 @@ KERNEL_COLUMNS = (
 def kernels(groups: tuple[KernelGroup, ...]) -> Table:
     """One row per device and kind of kernel."""
     rows = tuple(Row(f"{g.device}/{g.op}", tuple(getattr(g, column.key) for column in KERNEL_COLUMNS)) for g in groups)
-    note = "convolutions that the library ran as Winograd or FFT do fewer multiplications than the model counts"
-    return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, rows, (note,))
+    return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, rows)

@@ -1,0 +1,183 @@
+"""Predictions against the shipped measurements, and the fit behind them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis import calibrate, measurement, validate
+from analysis.calibrate import Row, fit, left_out, observations, settings
+from hardware.errors import RequestError
+from hwexplorer.cli import main
+
+ROWS = measurement.shipped()
+
+
+@pytest.fixture(scope="module")
+def found() -> validate.Validation:
+    return validate.validate(ROWS)
+
+
+@pytest.fixture(scope="module")
+def observed() -> dict[str, list[Row]]:
+    return observations(ROWS)
+
+
+def test_every_row_is_predicted_or_counted(found: validate.Validation) -> None:
+    skipped = sum(s.rows for s in found.skipped)
+    assert found.summary["predicted"] == len(ROWS) - skipped
+    assert {s.reason for s in found.skipped} == {"device is not in the catalogue"}
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("gpu_latency", 0.08),
+        ("jetson_latency", 0.15),
+        ("cpu_latency", 0.15),
+        ("gpu_energy_given_latency", 0.15),
+        ("cpu_energy_given_latency", 0.15),
+        ("gpu_energy", 0.20),
+        ("cpu_energy", 0.201),  # 20.0 %
+    ],
+)
+def test_the_errors_that_the_readme_states(found: validate.Validation, name: str, most: float) -> None:
+    assert found.summary[f"{name}_median_ape"] <= most
+
+
+def test_rank_and_bands(found: validate.Validation) -> None:
+    assert found.summary["gpu_latency_spearman"] >= 0.98
+    assert 0.70 <= found.summary["band_coverage"] <= 0.95
+    assert found.summary["band_half_width"] <= 0.40
+
+
+def test_groups_that_are_far_off_say_why(found: validate.Validation) -> None:
+    reasons = [group.reason for group in found.groups if group.reason]
+    assert 0 < len(reasons) <= 8
+    assert "not explained" not in reasons
+    assert len(reasons) >= len(validate._reasons()) - 1, "a reason that no group needs any more"
+
+
+def test_spearman_by_hand() -> None:
+    a = np.array([1.0, 2.0, 3.0, 4.0])
+    assert validate.spearman(a, a * 7) == pytest.approx(1.0)
+    assert validate.spearman(a, a[::-1].copy()) == pytest.approx(-1.0)
+    assert validate.spearman(a, np.array([1.0, 1.0, 1.0, 1.0])) is None
+    assert validate.spearman(a[:2], a[:2]) is None
+    # Ranks of b are 1.5, 1.5, 3, 4: covariance 4.5 over sqrt(5 * 4.5).
+    assert validate.spearman(a, np.array([5.0, 5.0, 6.0, 7.0])) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
+
+
+BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8", "framework": "pytorch eager"}
+
+
+def test_repeats_that_differ_are_counted_not_averaged() -> None:
+    rows = [{**BASE, "latency_ms": value} for value in ("1.0", "1.9", "2.1")]
+    result = validate.validate(rows)
+    assert [(s.reason, s.rows) for s in result.skipped] == [("repeats of one configuration differ by more than 2x", 3)]
+    assert validate.validate(rows[:2]).groups[0].n == 2
+
+
+@pytest.mark.parametrize(
+    ("framework", "execution"),
+    [
+        ("pytorch 2.4 eager NCHW", "eager"),
+        ("pytorch 2.4 compiled (torch.compile)", "compiled"),
+        ("TensorRT 8", "fused"),
+        ("Tensorflow 2.20.0 (Keras evaluate)", "compiled"),
+        ("tensorflow 2.4.1", "eager"),
+        ("ONNXRuntime 1.10.0", "fused"),
+    ],
+)
+def test_the_framework_decides_execution(framework: str, execution: str) -> None:
+    row = measurement.interpret({**BASE, "framework": framework, "latency_ms": "1"})
+    assert row.scenario.execution == execution
+
+
+def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() -> None:
+    note = {"note": "incl. input pipeline", "latency_ms": "100", "model": "mobilenet_v3_small", "batch": "32"}
+    for device, hidden in (("i7_6700", False), ("h100_sxm", True)):
+        plain = validate.predict(measurement.interpret({**BASE, **note, "device": device, "note": ""}))
+        piped = validate.predict(measurement.interpret({**BASE, **note, "device": device}))
+        if hidden:  # 32 images at 10 ms over ten cores take longer than the network
+            assert piped.latency_s == pytest.approx(0.032)
+            assert plain.latency_s < 0.032
+        else:
+            assert piped.latency_s == pytest.approx(plain.latency_s + 32 * 0.010 / 4)
+        assert piped.latency_band_s[0] <= piped.latency_s <= piped.latency_band_s[1]
+        assert piped.energy_j > plain.energy_j
+
+
+def test_a_file_that_is_no_table_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(RequestError, match=r"a\.csv: column 'device' is missing"):
+        measurement.read([path])
+
+
+def test_the_fit_recovers_what_made_the_measurements(observed: dict[str, list[Row]]) -> None:
+    """Latencies computed from other efficiencies, with a tenth of them spoilt, lead back to those efficiencies."""
+    rows = observed["gpu"][::6]
+    chosen = calibrate.knobs("gpu")
+    truth = np.sqrt([knob.low * knob.high for knob in chosen]) * 1.1
+    made = calibrate.predicted(rows, settings("gpu", chosen, truth[None, :]))[0]
+    made[::10] *= 3.0
+    again = fit("gpu", [_measured(row, float(s)) for row, s in zip(rows, made, strict=True)])
+    by_name = {f"{k.table}.{k.name}": (v, t) for k, v, t in zip(again.knobs, again.values, truth, strict=True)}
+    for name in ("compute.CONV", "bandwidth.other", "bandwidth.NORM"):
+        value, wanted = by_name[name]
+        assert value == pytest.approx(wanted, rel=0.03), name
+    assert np.median(np.abs(again.error)) < 0.01
+
+
+def _measured(row: Row, measured_s: float) -> Row:
+    return Row(**{name: getattr(row, name) for name in Row.__struct_fields__} | {"measured_s": measured_s})
+
+
+def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, list[Row]]) -> None:
+    rows = observed["cpu"][::5]
+    labels = [row.device.id for row in rows]
+    one = labels[0]
+    spoilt = [_measured(r, r.measured_s * 2.0) if label == one else r for r, label in zip(rows, labels, strict=True)]
+    full = fit("cpu", rows)
+    other = calibrate.Fit(full.knobs, full.values, full.error - np.log(2.0) * (np.array(labels) == one), full.slope)
+    mine = np.array(labels) == one
+    assert np.array_equal(left_out("cpu", rows, full, labels)[mine], left_out("cpu", spoilt, other, labels)[mine])
+
+
+def test_recorded_cross_validation_is_what_comes_out(observed: dict[str, list[Row]]) -> None:
+    recorded = {held.software: held for held in calibrate.recorded()}
+    assert set(recorded) == set(observed)
+    for software in ("gpu_integrated", "cpu"):  # the quick ones
+        now = calibrate.held_out(software, observed[software], lambda _: None)
+        was = recorded[software]
+        assert (now.rows, now.groups) == (was.rows, was.groups)
+        for name in ("fitted", "shipped", "device_out", "family_out"):
+            assert getattr(now, name) == pytest.approx(getattr(was, name), abs=0.005), f"{software}.{name}"
+
+
+def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[Row]]) -> None:
+    """Rounded by hand: no worse than a new fit by more than a hundredth."""
+    for software, rows in observed.items():
+        weight = calibrate.group_weights(rows)
+        measured = np.array([row.measured_s for row in rows])
+        shipped = np.log(calibrate.predicted(rows, settings(software, (), np.zeros((1, 0))))[0] / measured)
+        if software != "gpu":
+            again = fit(software, rows)
+            assert calibrate.loss(shipped, weight) <= calibrate.loss(again.error, weight) + 0.01
+
+
+def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.csv"
+    mine = [row for row in ROWS if row["framework"].startswith("tensorflow/TFLite")]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(mine[0]))
+        writer.writeheader()
+        writer.writerows(mine)
+    assert main(["validate", "--data", str(path)]) == 0
+    assert "without each device" not in capsys.readouterr().out
+    assert main(["validate", "--data", str(path), "--cross-validate"]) == 0
+    assert "without each device" in capsys.readouterr().out
