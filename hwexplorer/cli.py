@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
-from hwexplorer.commands.common import OutputError
+from hwexplorer.commands.common import OutputError, complain
 
 # Verb -> help line. Each is a module of hwexplorer.commands.
 VERBS: dict[str, str] = {
@@ -145,10 +145,5 @@ def _discard_output() -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    """One line that cannot steer the terminal; where even that cannot be written, the exit code tells."""
-    from hwexplorer.format import safe
-
-    if sys.stderr is not None:
-        with suppress(OSError):
-            print(f"hwexplorer: {safe(' '.join(message.split()))}", file=sys.stderr, flush=True)
+    complain(message)
     return code

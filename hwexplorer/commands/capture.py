@@ -1,23 +1,31 @@
-"""`hwexplorer capture`: capture a model now, say what it covers, and keep it."""
+"""`hwexplorer capture`: capture models now, several at once, say what each covers, and keep them."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hardware.errors import RequestError
 from hwexplorer.commands import common, own
+from hwexplorer.format import safe
 
 if TYPE_CHECKING:
+    from analysis.workload.job import CaptureJob
     from analysis.workload.workload import Workload
+    from hwexplorer.state import State
     from hwexplorer.views.plain import View
+
+_JOBS_MAX = 64
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model", metavar="TARGET", help="net.py:factory, package.module:factory, net.pt2, net.onnx, or any model"
-    )
+    what = "net.py:factory, package.module:factory, net.pt2, net.onnx, or any model; several are captured at once"
+    parser.add_argument("models", metavar="TARGET", nargs="+", help=what)
+    parser.add_argument("--jobs", type=common.whole(1, _JOBS_MAX), metavar="N", help="at once (default: one a core)")
     parser.add_argument("--image-size", type=common.whole(1, common.IMAGE_MAX), metavar="S", help="pixels")
     own.options(parser)
     parser.add_argument("--format", choices=common.FORMATS, metavar="F", help="of the summary (default text)")
@@ -31,32 +39,108 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(several=True)
 
 
+class _Done(NamedTuple):
+    workload: Workload
+    seconds: float
+
+
 def run(arguments: argparse.Namespace) -> None:
-    from analysis.workload import targets
-    from hardware.errors import RequestError
-    from hwexplorer import engine
+    from analysis.workload import store, targets
     from hwexplorer.export import files
 
-    state = common.state(arguments)
     target = Path(arguments.output) if arguments.output is not None else None
     packed = target is not None and target.name.endswith(targets.STORED)
+    names = list(dict.fromkeys(arguments.models))
+    if packed and len(names) > 1:
+        raise RequestError(f"{target} holds one workload: capture one model with it, or name a .json or .txt file")
     if target is not None:
         files.check(target, overwrite=True)
-    start = time.perf_counter()
-    stored = engine.is_ready(state)
-    common.capture(state)
-    workload = engine.captured(state)
-    seconds = 0.0 if stored else time.perf_counter() - start
-    if packed and target is not None:
-        from analysis.workload import store
-
-        if not store.write(target, store.pack(workload)):
+    done, failures = _capture(names, arguments)
+    if packed and target is not None and done:
+        if not store.write(target, store.pack(done[0].workload)):
             raise RequestError(f"cannot write {target}")
         arguments.output = None
-    report = _report(workload, seconds)
-    common.show(arguments, lambda: _view(workload, report), lambda: report)
-    if arguments.strict and (gap := own.gap(workload)):
-        raise common.OutputError(gap)
+    if done:
+        _show(arguments, done, failures)
+    for failure in failures[:-1]:
+        common.complain(failure)
+    if failures:
+        raise RequestError(failures[-1])
+    gaps = [gap for item in done if (gap := own.gap(item.workload))]
+    if arguments.strict and gaps:
+        raise common.OutputError("; ".join(gaps))
+
+
+def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[_Done], list[str]]:
+    """What was captured, in the order asked for, and a line for each that was not."""
+    from analysis.workload import together
+    from analysis.workload.errors import ModelError
+    from hwexplorer import engine
+
+    done: dict[str, _Done] = {}
+    failures: dict[str, str] = {}
+    jobs: dict[str, tuple[State, CaptureJob]] = {}
+    for name in names:
+        try:
+            arguments.model = name
+            state = common.state(arguments)
+            if engine.is_ready(state):
+                done[name] = _Done(engine.captured(state), 0.0)
+            else:
+                jobs[name] = (state, engine.capture_job(state))
+        except RequestError as error:
+            failures[name] = str(error)
+    progress = _Progress([job for _, job in jobs.values()])
+    try:
+        together.run([job for _, job in jobs.values()], arguments.jobs or together.cores(), progress)
+    finally:
+        progress.end()
+    for name, (state, job) in jobs.items():
+        try:
+            engine.keep(state, job.result())
+            done[name] = _Done(engine.captured(state), progress.seconds[id(job)])
+        except ModelError as error:
+            failures[name] = str(error)
+    return [done[name] for name in names if name in done], [failures[name] for name in names if name in failures]
+
+
+class _Progress:
+    """What runs, on standard error where that is a terminal; and how long each took."""
+
+    def __init__(self, jobs: Sequence[CaptureJob]) -> None:
+        self.seconds: dict[int, float] = {}
+        self._jobs = jobs
+        self._started: dict[int, float] = {}
+        self._is_shown = sys.stderr is not None and sys.stderr.isatty()
+
+    def __call__(self, running: Sequence[CaptureJob]) -> None:
+        now = time.perf_counter()
+        for job in running:
+            self.seconds[id(job)] = now - self._started.setdefault(id(job), now)
+        if self._is_shown:
+            ended = sum(job.done for job in self._jobs)
+            count = f" {ended} of {len(self._jobs)} done;" if len(self._jobs) > 1 else ""
+            parts = ", ".join(f"{job.name} {job.progress[0]} {job.progress[1]:.0%}" for job in running)
+            self._write(f"capturing:{count} {safe(parts)}")
+
+    def end(self) -> None:
+        if self._is_shown:
+            self._write("")
+
+    def _write(self, line: str) -> None:
+        import shutil
+
+        columns = shutil.get_terminal_size().columns
+        print(f"\r\x1b[K{line[: columns - 1]}", end="", file=sys.stderr, flush=True)
+
+
+def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str]) -> None:
+    reports = [_report(item.workload, item.seconds) for item in done]
+    if len(arguments.models) == 1:
+        common.show(arguments, lambda: _view(done[0].workload, reports[0]), lambda: reports[0])
+        return
+    document = {"schema": reports[0]["schema"], "captures": reports, "failures": failures}
+    common.show(arguments, lambda: _table(reports), lambda: document)
 
 
 def _report(workload: Workload, seconds: float) -> dict[str, Any]:
@@ -82,6 +166,42 @@ def _report(workload: Workload, seconds: float) -> dict[str, Any]:
     }
 
 
+def _table(reports: list[dict[str, Any]]) -> View:
+    """A row for each capture."""
+    from hardware.quantity import quantity
+    from hwexplorer.views.plain import Column, Row, Table
+
+    heads = ("Model", "Parameters", "One input", "Operators", "Covered", "Captured in")
+    rows = tuple(
+        Row(
+            str(place),
+            (
+                report["model"],
+                quantity(report["parameters"], "SI"),
+                quantity(report["macs"], "MAC"),
+                f"{report['operators']:,}",
+                f"{report['coverage']:.1%}",
+                _took(report),
+            ),
+        )
+        for place, report in enumerate(reports)
+    )
+    notes = tuple(
+        f"{report['model']}: {note}"
+        for report in reports
+        for note in (
+            *(f"no cost rule: {name} ({count}x)" for name, count in report["uncovered"].items()),
+            *report["notes"],
+        )
+    )
+    columns = tuple(Column(head.lower(), head, role="text", keep=0) for head in heads)
+    return Table("capture", f"{len(reports)} models captured", columns, rows, (), notes)
+
+
+def _took(report: dict[str, Any]) -> str:
+    return f"{report['seconds']:.1f} s" if report["seconds"] else "stored already"
+
+
 def _view(workload: Workload, report: dict[str, Any]) -> View:
     from hardware.quantity import quantity
     from hwexplorer.views.plain import Column, Row, Table
@@ -93,7 +213,7 @@ def _view(workload: Workload, report: dict[str, Any]) -> View:
         ("operators", f"{workload.n_operators:,}"),
         ("covered", f"{report['coverage']:.1%}"),
         ("inputs", inputs),
-        ("captured in", f"{report['seconds']:.1f} s" if report["seconds"] else "stored already"),
+        ("captured in", _took(report)),
     ]
     rows = tuple(Row(name, (name, value)) for name, value in cells)
     gaps = tuple(f"no cost rule: {target} ({count}x)" for target, count in report["uncovered"].items())

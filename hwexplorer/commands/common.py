@@ -7,12 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardware.errors import RequestError
 from hwexplorer.commands import own
-from hwexplorer.format import to_ascii
+from hwexplorer.format import safe, to_ascii
 from hwexplorer.state import (
     BATCH_MAX,
     EXECUTIONS,
@@ -211,6 +212,13 @@ def ticking(what: str) -> Callable[[int, int], None] | None:
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
     return tick
+
+
+def complain(message: str) -> None:
+    """One line that cannot steer the terminal; where even that cannot be written, the exit code tells."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(f"hwexplorer: {safe(' '.join(message.split()))}", file=sys.stderr, flush=True)
 
 
 def put(text: str) -> None:
