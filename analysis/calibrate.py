@@ -29,8 +29,12 @@ from hardware.execute import kernel_seconds
 from hardware.plan import Plan
 
 CLASSES = ("gpu", "gpu_integrated", "cpu")
-# Fitted on single kernels, which whole models hardly contain.
-FROM_KERNELS = ("SOFTMAX", "ROW_NORM", "REDUCTION", "GATHER")
+# Not from these measurements: single kernels tell more about them, or the models measured hardly contain them.
+NOT_FITTED = {
+    "gpu": ("SOFTMAX", "ROW_NORM", "REDUCTION", "GATHER"),
+    "gpu_integrated": ("SOFTMAX", "ROW_NORM", "REDUCTION", "GATHER", "GEMM", "ATTENTION"),
+    "cpu": ("ATTENTION",),
+}
 STEP = 0.05  # of the logarithm, for derivatives
 ROUNDS = 8
 SMALL_ERROR = 0.05  # about the noise between repeated measurements: below it, errors count as squares
@@ -86,7 +90,7 @@ def knobs(software: str) -> tuple[Knob, ...]:
         Knob(part, name, tuple(_classes(data[part], name)), *data[part][name][1:])
         for part in ("compute", "bandwidth")
         for name in data[part]
-        if name not in FROM_KERNELS
+        if name not in NOT_FITTED[software]
     ]
     if software == "gpu":
         found.append(Knob("nchw", "nchw", (), *table()["layout"]["nchw"][1:]))

@@ -41,7 +41,7 @@ def test_every_row_is_predicted_or_counted(found: validate.Validation) -> None:
         ("gpu_energy_given_latency", 0.15),
         ("cpu_energy_given_latency", 0.15),
         ("gpu_energy", 0.20),
-        ("cpu_energy", 0.201),  # 20.0 %
+        ("cpu_energy", 0.20),
     ],
 )
 def test_the_errors_that_the_readme_states(found: validate.Validation, name: str, most: float) -> None:
@@ -165,9 +165,8 @@ def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[Row]]) -> N
         weight = calibrate.group_weights(rows)
         measured = np.array([row.measured_s for row in rows])
         shipped = np.log(calibrate.predicted(rows, settings(software, (), np.zeros((1, 0))))[0] / measured)
-        if software != "gpu":
-            again = fit(software, rows)
-            assert calibrate.loss(shipped, weight) <= calibrate.loss(again.error, weight) + 0.01
+        again = fit(software, rows)
+        assert calibrate.loss(shipped, weight) <= calibrate.loss(again.error, weight) + 0.005
 
 
 def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
