@@ -82,6 +82,8 @@ def reason(error: BaseException) -> str:
         return f"its code requires {match[1][:_DETAIL]}"
     text = re.sub(r" ?For more information.*", "", text)
     name = type(root).__name__
+    if name == "ExportError":  # ours: it says all there is
+        return text[:_DETAIL]
     return f"{name}: {text[:_DETAIL]}" if text else name
 
 

@@ -14,16 +14,10 @@ from analysis.workload.graph import Graph, InputShape, Meta, Node, Ref, Scope, S
 from analysis.workload.poly import Poly, dim, poly, product
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 
-from .inline import Inline
+from .inline import Added, Bound, ExportError, Inline
 from .runtime import export_settings, versions
 
 _MAX_BATCH = 65536
-
-
-class ExportError(Exception):
-    """The model cannot be captured; the message is one line for the user. `where` is the stack of the call."""
-
-    where: str = ""
 
 
 def export(
@@ -42,6 +36,8 @@ def export(
     shapes = _grouped(module, [None if position is None else {position: batch} for position in batch_dims])
     with export_settings():
         program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes, strict=False)
+        if _has_vmap(program):  # inside one, shapes lack the dimension that is mapped over
+            program = program.run_decompositions({})
     return graph_of(program, labels, parameters, names)
 
 
@@ -52,6 +48,12 @@ def _grouped(module: Any, shapes: list[Any]) -> tuple[Any, ...]:
         return tuple(shapes)
     named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
     return (*shapes[:named], tuple(shapes[named:]))
+
+
+def _has_vmap(program: Any) -> bool:
+    graphs = [module.graph for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    calls = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
+    return any(getattr(target, "__name__", "") == "_add_batch_dim" for target in calls)
 
 
 def _labels(module: Any) -> dict[str, str]:
@@ -70,7 +72,9 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
     inputs: list[InputShape] = []
     outputs: tuple[str, ...] = ()
     for fx_node in walk.inline.calls(program.graph):
-        if fx_node.op == "placeholder":
+        if isinstance(fx_node, Added):
+            nodes.append(walk.added(fx_node))
+        elif fx_node.op == "placeholder":
             value = fx_node.meta.get("val")
             if not isinstance(value, torch.Tensor):
                 continue
@@ -111,7 +115,6 @@ class _Walk:
 
     def __init__(self) -> None:
         self.symbols: dict[str, Poly] = {}
-        self.storages: dict[Any, int] = {}
         self.inline = Inline()
 
     def learn_dims(self, value: Any) -> None:
@@ -158,13 +161,20 @@ class _Walk:
                 raise ExportError(f"a tensor size is not a polynomial in the batch: {expr}") from error
         raise ExportError(f"a tensor size is not a polynomial in the batch: {expr}")
 
-    def meta(self, value: Any) -> Meta:
-        try:
-            storage: Any = value.untyped_storage()._cdata
-        except (NotImplementedError, RuntimeError):  # a tensor inside vmap has none of its own
-            storage = ("no storage", len(self.storages))
-        number = self.storages.setdefault(storage, len(self.storages))
-        return Meta(tuple(self.size(size) for size in value.shape), _dtype(value), number)
+    def meta(self, value: Any, prefix: str = "") -> Meta:
+        """`prefix` is that of the graph the tensor lies in."""
+        return Meta(tuple(self.size(size) for size in value.shape), _dtype(value), self.inline.storage(value, prefix))
+
+    def added(self, call: Added) -> Node:
+        """A slice is a window; a pile is a tensor of its own."""
+        parts = [Ref(part.name) for part in call.parts]
+        if call.length is None:
+            whole = self.meta(call.parts[0].value, call.parts[0].prefix)
+            inside = Meta(self.meta(call.value).shape, whole.dtype, whole.storage)
+            return Node(call.name, "aten.select.int", {"self": parts[0]}, (inside,))
+        one = self.meta(call.value, f"{call.name}.")
+        pile = Meta((poly(call.length), *one.shape), one.dtype, one.storage)
+        return Node(call.name, "aten.stack.default", {"tensors": parts}, (pile,))
 
     def node(self, fx_node: Any) -> Node | None:
         """The node, or None for bookkeeping (size arithmetic, assertions)."""
@@ -177,7 +187,7 @@ class _Walk:
             name=self.inline.name(fx_node),
             target=_target(fx_node.target),
             args=self._arguments(fx_node),
-            outputs=tuple(self.meta(item) for item in tensors),
+            outputs=tuple(self.meta(item, self.inline.prefix.get(fx_node.graph, "")) for item in tensors),
             scopes=_scopes(fx_node),
             multiple=isinstance(value, (list, tuple)),
         )
@@ -203,15 +213,22 @@ class _Walk:
         if isinstance(value, torch.fx.Node):
             if value.op == "get_attr":  # a graph that a call holds
                 return str(value.target)
-            found = value.meta.get("val")
-            if isinstance(found, (torch.SymInt, int)) and not isinstance(found, bool):
-                return self.size(found)
-            return Ref(self.inline.name(value))
+            return self._result(self.inline.name(value), value.meta.get("val"))
+        if isinstance(value, Bound):
+            return self._result(value.name, value.value)
         if isinstance(value, (list, tuple)):
             return [self.value(item) for item in value]
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         return str(value)  # dtypes, devices, layouts
+
+    def _result(self, name: str, found: Any) -> Any:
+        """A tensor by name; a size; a number read out of a tensor, of which only that it is one is known."""
+        if isinstance(found, (torch.SymInt, int)) and not isinstance(found, bool):
+            return self.size(found)
+        if isinstance(found, (torch.SymFloat, torch.SymBool, float, bool)):
+            return "a number"
+        return Ref(name)
 
 
 def _dtype(value: Any) -> str:
@@ -219,7 +236,11 @@ def _dtype(value: Any) -> str:
 
 
 def _target(target: Any) -> str:
-    return "getitem" if target is operator.getitem else str(target)
+    if target is operator.getitem:
+        return "getitem"
+    return (
+        str(target) if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)) else target.__name__
+    )
 
 
 def _scopes(fx_node: Any) -> tuple[Scope, ...]:

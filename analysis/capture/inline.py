@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,29 +17,65 @@ _REGIONS = {
     "invoke_subgraph": (0, 2),
     "wrap": (0, 1),
 }
+_MAX_TURNS = 2048
+_MAX_CALLS = 100_000
+
+
+class ExportError(Exception):
+    """The model cannot be captured; the message is one line for the user. `where` is the stack of the call."""
+
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A result by its final name: the graph it lies in may be walked again under another prefix."""
+
+    name: str
+    value: Any
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A call that a loop implies: the slice a turn works on (`length` is None), or the results of all turns piled up.
+    `value` is one slice or one result."""
+
+    name: str
+    parts: tuple[Bound, ...]
+    value: Any
+    length: int | None = None
 
 
 class Inline:
-    """`calls` walks a graph with its inner graphs in place; `names` tells what a node's value is called then."""
+    """`calls` walks a graph with its inner graphs in place; `resolve` and `name` tell what a value is called then."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.alias: dict[Any, Any] = {}  # node of an inner graph or a call that holds one -> node(s) it stands for
+        self.alias: dict[Any, Any] = {}  # node of an inner graph or a call that holds one -> what it stands for
         self.prefix: dict[Any, str] = {}
+        self._storages: dict[Any, int] = {}
 
     def calls(self, graph: Any) -> Iterator[Any]:
         """The nodes of a graph in order, without the calls that hold graphs and the arguments of those."""
         for node in graph.nodes:
-            inner = self._inner(node) if node.op == "call_function" else None
-            if inner is not None:
-                yield from self._enter(node, *inner)
-            elif node.op == "call_function" and self._part(node):
+            if node.op != "call_function":
+                yield node
                 continue
-            else:
+            loop = self._loop(node)
+            if loop is not None:
+                yield from self._turns(node, *loop)
+                continue
+            inner = self._inner(node)
+            if inner is not None:
+                module, arguments = inner
+                yield from self._enter(module, f"{self.name(node)}.", [self._bound(x) for x in arguments])
+                self.alias[node] = self.alias.pop(module.graph)
+            elif not self._part(node):
                 yield node
 
     def resolve(self, value: Any) -> Any:
-        """The node, or list of nodes, that a value stands for."""
+        """What a value stands for: a node of the graph that is walked, a `Bound`, or lists of these."""
         while isinstance(value, torch.fx.Node) and value in self.alias:
             value = self.alias[value]
         return value
@@ -46,9 +83,19 @@ class Inline:
     def name(self, node: Any) -> str:
         return self.prefix.get(node.graph, "") + str(node.name)
 
+    def storage(self, value: Any, prefix: str) -> int:
+        """A number for the memory behind a tensor: its own in every turn of a loop."""
+        try:
+            key: Any = (prefix, value.untyped_storage()._cdata)
+        except (NotImplementedError, RuntimeError):  # a tensor inside vmap has none of its own
+            key = ("no storage", len(self._storages))
+        return self._storages.setdefault(key, len(self._storages))
+
+    # --- what holds a graph
+
     def _inner(self, node: Any) -> tuple[Any, tuple[Any, ...]] | None:
         """The inner graph that is counted and its arguments, or None for a plain call."""
-        kind = getattr(node.target, "__name__", "") if isinstance(node.target, torch._ops.HigherOrderOperator) else ""
+        kind = _kind(node)
         arguments = node.args
         if kind == "cond" and len(arguments) == 4:
             branches = [self._module(branch) for branch in arguments[1:3]]
@@ -67,6 +114,19 @@ class Inline:
             return (module, tuple(arguments[first:])) if module is not None else None
         return None
 
+    def _loop(self, node: Any) -> tuple[Any, list[Any], list[Any], list[Any]] | None:
+        """Body, carried values, what it runs over, and the rest, of a loop over the first dimension of tensors."""
+        kind, arguments = _kind(node), node.args
+        if kind == "scan" and len(arguments) >= 3:
+            found = arguments[0], arguments[1], arguments[2], arguments[3] if len(arguments) > 3 else ()
+        elif kind == "map_impl" and len(arguments) >= 2:
+            found = arguments[0], (), arguments[1], arguments[2] if len(arguments) > 2 else ()
+        else:
+            return None
+        body = self._module(found[0])
+        bound = [[self._bound(item) for item in items] for items in found[1:]]
+        return (body, bound[0], bound[1], bound[2]) if body is not None and bound[1] else None
+
     def _module(self, node: Any) -> Any:
         node = self.resolve(node)
         if not isinstance(node, torch.fx.Node) or node.op != "get_attr":
@@ -76,22 +136,73 @@ class Inline:
             found = getattr(found, part, None)
         return found if isinstance(found, torch.fx.GraphModule) else None
 
-    def _enter(self, call: Any, module: Any, arguments: tuple[Any, ...]) -> Iterator[Any]:
+    # --- laying it out
+
+    def _bound(self, value: Any) -> Any:
+        value = self.resolve(value)
+        if isinstance(value, (list, tuple)):
+            return [self._bound(item) for item in value]
+        if isinstance(value, torch.fx.Node) and value.op != "get_attr":
+            prefix = self.prefix.get(value.graph, "")
+            return Bound(prefix + str(value.name), value.meta.get("val"), prefix)
+        return value
+
+    def _enter(self, module: Any, prefix: str, arguments: Sequence[Any]) -> Iterator[Any]:
+        """One run of an inner graph; its results are left in `alias` under the graph."""
         graph = module.graph
+        self.prefix[graph] = prefix
         places = [node for node in graph.nodes if node.op == "placeholder"]
-        # A graph that is entered twice (invoke_subgraph) is walked twice, under another prefix.
-        self.prefix[graph] = f"{self.name(call)}."
-        self.alias.update(zip(places, (self.resolve(argument) for argument in arguments), strict=False))
+        for place, argument in zip(places, arguments, strict=False):
+            self.alias[place] = argument
+            self._same_memory(place.meta.get("val"), prefix, argument)
         for node in self.calls(graph):
-            if node.op == "output":
-                results = node.args[0]
-                self.alias[call] = (
-                    [self.resolve(item) for item in results]
-                    if isinstance(results, (list, tuple))
-                    else self.resolve(results)
-                )
+            if isinstance(node, Added):
+                yield node
+            elif node.op == "output":
+                self.alias[graph] = self._bound(node.args[0])
             elif node.op != "placeholder":
                 yield node
+
+    def _same_memory(self, inside: Any, prefix: str, argument: Any) -> None:
+        """What a graph calls its argument is a window on the argument."""
+        if (
+            isinstance(inside, torch.Tensor)
+            and isinstance(argument, Bound)
+            and isinstance(argument.value, torch.Tensor)
+        ):
+            number = self.storage(argument.value, argument.prefix)
+            self._storages[prefix, inside.untyped_storage()._cdata] = number
+
+    def _turns(self, node: Any, body: Any, carried: list[Any], over: list[Any], rest: list[Any]) -> Iterator[Any]:
+        """Every turn of a loop, then what the turns leave."""
+        turns = over[0].value.shape[0]
+        kind = _kind(node).removesuffix("_impl")
+        if not isinstance(turns, int):
+            raise _at(node, f"its {kind} runs over the batch, one sample after the other")
+        if turns > _MAX_TURNS or turns * len(body.graph.nodes) > _MAX_CALLS:
+            raise _at(node, f"its {kind} of {turns} turns is too long to lay out (at most {_MAX_TURNS}): shorten it")
+        places = [place for place in body.graph.nodes if place.op == "placeholder"]
+        count = len(carried)
+        piles: list[list[Bound]] = []
+        for turn in range(turns):
+            prefix = f"{self.name(node)}.{turn}."
+            slices = []
+            for position, whole in enumerate(over):
+                one = Bound(f"{prefix}slice{position}", places[count + position].meta["val"], prefix)
+                yield Added(one.name, (whole,), one.value)
+                slices.append(one)
+            yield from self._enter(body, prefix, [*carried, *slices, *rest])
+            results = self.alias.pop(body.graph)
+            carried = results[:count]
+            piles = piles or [[] for _ in results[count:]]
+            for pile, result in zip(piles, results[count:], strict=True):
+                pile.append(result)
+        stacked = []
+        for position, pile in enumerate(piles):
+            name = f"{self.name(node)}.all{position}"
+            yield Added(name, tuple(pile), pile[0].value, turns)
+            stacked.append(Bound(name, pile[0].value, f"{name}."))
+        self.alias[node] = [*carried, *stacked]
 
     def _part(self, node: Any) -> bool:
         """A `getitem` of a call that was laid out flat stands for one of its results."""
@@ -102,3 +213,13 @@ class Inline:
             return False
         self.alias[node] = whole[node.args[1]]
         return True
+
+
+def _kind(node: Any) -> str:
+    return getattr(node.target, "__name__", "") if isinstance(node.target, torch._ops.HigherOrderOperator) else ""
+
+
+def _at(node: Any, message: str) -> ExportError:
+    error = ExportError(message)
+    error.where = node.meta.get("stack_trace") or ""
+    return error

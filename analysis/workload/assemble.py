@@ -106,7 +106,7 @@ def _operators(rows: list[Row], paths: list[str], matrix: _Matrix, index_of: dic
         macs=matrix(row.cost.macs for row in rows),
         flops=matrix(row.cost.macs * 2 + row.cost.flops for row in rows),
         special=matrix(row.cost.special for row in rows),
-        gemm=matrix(size for gemm in gemms for size in gemm).reshape(len(rows), 4, -1),
+        gemm=matrix(size for gemm in gemms for size in gemm).reshape(len(rows), 4, len(matrix.column)),
         in_ptr=in_ptr,
         in_tensor=in_tensor,
         in_numel=matrix(amount for row in rows for _, amount in row.reads),

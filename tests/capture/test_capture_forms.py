@@ -1,0 +1,186 @@
+"""Every form of work a model is made of, with MACs and FLOPs counted by hand; loops laid out turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from capture_toys import lowered
+from test_capture_calls import Call
+from torch import nn
+from torch._higher_order_ops.map import map as map_over
+from torch._higher_order_ops.scan import scan
+from torch.nn import functional as F
+
+from analysis.capture.exporter import ExportError
+
+
+class Form(NamedTuple):
+    """`flops` is all arithmetic of one input, 2 per MAC included."""
+
+    module: nn.Module
+    shape: tuple[int, ...]
+    macs: int
+    flops: int
+
+
+def form(function: Callable[..., Any] | nn.Module, shape: tuple[int, ...], macs: int, beside: int) -> Form:
+    module = function if isinstance(function, nn.Module) else Call(function)
+    return Form(module.eval(), shape, macs, 2 * macs + beside)
+
+
+def explicit(x: Any) -> Any:
+    return torch.softmax(x @ x.transpose(-1, -2) / 2.0, -1) @ x
+
+
+def masked(x: Any) -> Any:
+    return F.scaled_dot_product_attention(x, x, x, attn_mask=torch.ones(6, 6).tril())
+
+
+def crossed(x: Any) -> Any:
+    return F.scaled_dot_product_attention(x[:, :, :2], x, x)
+
+
+def embedded(x: Any, w: Any) -> Any:
+    return F.embedding(x.long().clamp(0, 9), w)
+
+
+FORMS = {
+    # Attention: scores 2 x 6 x 6, width 4; softmax 5 a score.
+    "explicit attention": form(explicit, (2, 6, 4), 2 * 72 * 4, 72 * (1 + 5)),
+    "fused attention": form(lambda x: F.scaled_dot_product_attention(x, x, x), (2, 6, 4), 2 * 72 * 4, 72 * 6),
+    "masked attention": form(masked, (2, 6, 4), 2 * 72 * 4, 72 * 7),
+    "causal attention": form(
+        lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 6, 4), 2 * 72 * 4, 72 * 6
+    ),
+    "cross attention": form(crossed, (2, 6, 4), 2 * 24 * 4, 24 * 6),
+    # Convolutions: outputs x channels x window.
+    "conv1d": form(nn.Conv1d(4, 6, 3, bias=False), (4, 10), 8 * 6 * 12, 0),
+    "conv2d with bias": form(nn.Conv2d(3, 5, 3, stride=2), (3, 9, 9), 16 * 5 * 27, 16 * 5),
+    "conv3d": form(nn.Conv3d(2, 4, 3, bias=False), (2, 5, 5, 5), 27 * 4 * 54, 0),
+    "dilated": form(nn.Conv2d(2, 3, 3, dilation=2, bias=False), (2, 9, 9), 25 * 3 * 18, 0),
+    "grouped": form(nn.Conv2d(16, 32, 1, groups=2, bias=False), (16, 4, 4), 16 * 32 * 8, 0),
+    "depthwise": form(nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False), (6, 4, 4), 16 * 6 * 9, 0),
+    "depthwise 3d": form(nn.Conv3d(6, 6, 3, padding=1, groups=6, bias=False), (6, 4, 4, 4), 64 * 6 * 27, 0),
+    "transposed 2d": form(nn.ConvTranspose2d(4, 3, 2, 2, bias=False), (4, 5, 5), 25 * 4 * 3 * 4, 0),
+    "transposed grouped": form(nn.ConvTranspose2d(4, 6, 3, groups=2), (4, 5, 5), 25 * 4 * 3 * 9, 49 * 6),
+    # Recurrent: gates x hidden x (input + hidden) a step; gate arithmetic beside.
+    "lstm": form(nn.LSTM(4, 6, batch_first=True), (7, 4), 7 * 24 * 10, 7 * 6 * 14),
+    "stacked lstm": form(nn.LSTM(4, 6, 2, batch_first=True), (7, 4), 7 * 24 * (10 + 12), 2 * 7 * 6 * 14),
+    "gru cell": form(nn.GRUCell(4, 6), (4,), 18 * 10, 6 * 13),
+    "lstm cell": form(Call(lambda x, w: torch.lstm_cell(x, (x, x), w, w), 16, 4), (4,), 16 * 8, 4 * 14),
+    # Normalisations: 8 an element, batch norm folded to 2.
+    "batch norm": form(nn.BatchNorm2d(3), (3, 4, 4), 0, 48 * 2),
+    "layer norm": form(nn.LayerNorm(8), (5, 8), 0, 40 * 8),
+    "group norm": form(nn.GroupNorm(2, 4), (4, 3, 3), 0, 36 * 8),
+    "instance norm": form(nn.InstanceNorm2d(4), (4, 3, 3), 0, 36 * 8),
+    "rms norm": form(nn.RMSNorm(8), (5, 8), 0, 40 * 4),
+    # Resampling: taps an output.
+    "nearest": form(lambda x: F.interpolate(x, scale_factor=2), (2, 3, 3), 0, 0),
+    "bilinear": form(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (2, 3, 3), 0, 72 * 7),
+    "trilinear": form(lambda x: F.interpolate(x, scale_factor=2, mode="trilinear"), (1, 2, 2, 2), 0, 64 * 15),
+    "pixel shuffle": form(nn.PixelShuffle(2), (8, 3, 3), 0, 0),
+    "max pool": form(nn.MaxPool2d(3, 2), (2, 7, 7), 0, 18 * 9),
+    "adaptive pool": form(nn.AdaptiveAvgPool2d(1), (2, 7, 7), 0, 98),
+    # Sorting n elements: n log2 n comparisons; the k largest: n log2 (k + 1).
+    "sort": form(lambda x: x.sort(-1)[0], (16,), 0, 16 * 4),
+    "top k": form(lambda x: x.topk(3)[0], (16,), 0, 16 * 2),
+    # 5 n log2 n a complex transform, half for real data.
+    "fft": form(lambda x: torch.fft.fft(torch.view_as_complex(x)).abs(), (16, 2), 0, 16 * 20 + 16),
+    "rfft": form(lambda x: torch.fft.rfft(x).real.clone(), (16,), 0, 16 * 10),
+    # Moving and picking: no arithmetic but what adds up.
+    "embedding": form(Call(embedded, 10, 4), (3,), 0, 3 + 3 * 2),
+    "gather": form(lambda x: x.gather(1, x.argsort(1)), (8,), 0, 8 * 3),
+    "scatter add": form(lambda x: torch.zeros_like(x).scatter_add(1, x.argsort(1), x), (8,), 0, 8 * 3 + 8),
+    "scatter": form(lambda x: torch.zeros_like(x).scatter(1, x.argsort(1), x), (8,), 0, 8 * 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_counted_by_hand(name: str) -> None:
+    module, shape, macs, flops = FORMS[name]
+    w = lowered(module, torch.empty(2, *shape))
+    assert w.operators.has_rule.all(), [w.operators.target[i] for i in (~w.operators.has_rule).nonzero()[0]]
+    for batch in (1, 3):
+        at = w.at(batch=batch)
+        found = float((w.operators.macs @ at).sum()), float((w.operators.flops @ at).sum())
+        assert found == (macs * batch, flops * batch)
+
+
+# --- loops and regions ------------------------------------------------------------------------------------
+
+
+def steps(x: Any, w: Any) -> Any:
+    def step(state: Any, now: Any) -> Any:
+        state = torch.tanh(F.linear(state, w) + now)
+        return state, state * 2
+
+    return scan(step, torch.zeros_like(x[:, 0]), x, dim=1)
+
+
+def rows(x: Any, w: Any) -> Any:
+    return map_over(lambda row: F.linear(row, w).view(-1, 2, 2).relu(), x.transpose(0, 1).contiguous())
+
+
+def total(w: Any, what: str, batch: int = 1) -> float:
+    return float((getattr(w.operators, what) @ w.at(batch=batch)).sum())
+
+
+def test_a_scan_is_laid_out_turn_by_turn() -> None:
+    w = lowered(Call(steps, 4, 4), torch.empty(2, 5, 4))
+    assert w.operators.has_rule.all()
+    assert (total(w, "macs"), total(w, "macs", 3)) == (5 * 16, 15 * 16)
+    assert total(w, "flops") == 5 * (32 + 4 + 4 + 4)
+    kinds = list(w.operators.kind)
+    assert (kinds.count("linear"), kinds.count("tanh"), kinds.count("mul")) == (5, 5, 5)
+    # Each step depends on the one before, and the results of all are kept and joined.
+    order = [i for i, kind in enumerate(kinds) if kind == "tanh"]
+    ops = w.operators
+    for earlier, later in pairwise(order):
+        linear = later - 2
+        read = ops.in_tensor[ops.in_ptr[linear] : ops.in_ptr[linear + 1]]
+        assert ops.out_tensor[ops.out_ptr[earlier]] in read
+    joined = kinds.index("cat")
+    assert ops.in_ptr[joined + 1] - ops.in_ptr[joined] == 5
+
+
+def test_a_map_runs_once_for_every_row_and_knows_its_views() -> None:
+    w = lowered(Call(rows, 4, 4), torch.empty(2, 5, 4))
+    assert w.operators.has_rule.all(), w.operators.target
+    assert total(w, "macs", 2) == 2 * 5 * 16
+    assert list(w.operators.kind).count("relu") == 5
+
+
+def test_a_map_over_the_batch_is_refused_with_the_reason() -> None:
+    with pytest.raises(ExportError, match="its map runs over the batch, one sample after the other"):
+        lowered(Call(lambda x, w: map_over(lambda row: F.linear(row, w), x), 4, 4), torch.empty(2, 4))
+    turned = Call(lambda x: map_over(torch.relu, x.transpose(0, 1).contiguous()))
+    with pytest.raises(ExportError, match="its map of 3000 turns is too long to lay out"):
+        lowered(turned, torch.empty(2, 3000))
+
+
+def test_vmap_counts_what_it_maps_over() -> None:
+    w = lowered(Call(lambda x, w: torch.vmap(lambda row: F.linear(row, w))(x), 3, 4), torch.empty(2, 4))
+    assert w.operators.has_rule.all()
+    assert (total(w, "macs"), total(w, "macs", 7)) == (12, 84)
+
+
+def test_a_branch_may_look_at_its_argument_in_another_shape() -> None:
+    def viewed(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda y: y.view(-1, 2, 4).relu() * 2, lambda y: y.view(-1, 2, 4).clone(), (x,))
+
+    w = lowered(Call(viewed), torch.empty(2, 8))
+    assert w.operators.has_rule.all(), w.operators.target
+
+
+def test_a_number_read_out_of_a_tensor_is_a_number() -> None:
+    w = lowered(Call(lambda x: x * x.sum().item()), torch.empty(2, 8))
+    assert list(w.operators.kind) == ["reduce", "mul"]
+
+
+def test_a_model_without_an_operator_is_one() -> None:
+    w = lowered(Call(lambda x: x), torch.empty(2, 8))
+    assert (w.n_operators, w.operators.gemm.shape[0]) == (0, 0)
