@@ -23,6 +23,9 @@ _folders: list[Path] = []
 _allowed: dict[str, Limits] = {}
 # What this process captured, by model and image size: it stays usable where the cache cannot be written.
 _captured: dict[tuple[str, int | None], Workload] = {}
+# Files read as they are (`.pt2`, `.onnx`): what each was when it was read. Whoever remembers views asks `revision`.
+_read: dict[str, tuple[int, int]] = {}
+_revision = 0
 
 
 def use_folders(folders: list[Path]) -> None:
@@ -49,11 +52,19 @@ def _workload(model: str, image_size: int | None) -> Workload:
         return _captured[model, image_size]
     try:
         found = store.ready(model, image_size)
+        _read[model] = _stamp(model)
     except ModelError as error:
         raise RequestError(str(error)) from None
     if found is None:
         raise RequestError(f"{model} has to be captured first")
+    if _runs_code(model):
+        _captured[model, image_size] = found  # its file may change while it is on the screen
     return found
+
+
+def _runs_code(model: str) -> bool:
+    target = targets.parse(model)
+    return target is not None and target.runs_code
 
 
 def workload(state: State) -> Workload:
@@ -83,6 +94,41 @@ def is_ready(state: State) -> bool:
         return store.is_ready(state.model, state.image_size)
     except ModelError as error:
         raise RequestError(str(error)) from None
+
+
+def _stamp(model: str) -> tuple[int, int]:
+    """When a file that is read as it is was written, and its size; nothing for other models."""
+    target = targets.parse(model)
+    if target is None or target.runs_code:
+        return (0, 0)
+    found = targets.source(target).stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def is_edited(state: State) -> bool:
+    """Whether the code of a model has changed since it was captured: it has to be captured again. A changed file
+    that is read as it is, is read again at once."""
+    key = (state.model, state.image_size)
+    try:
+        if key in _captured:
+            return not store.is_current(_captured[key])
+        if state.model in _read and _read[state.model] != _stamp(state.model):
+            _forget()
+        return False
+    except (ModelError, OSError) as error:
+        raise RequestError(str(error)) from None
+
+
+def revision() -> int:
+    """Another number whenever a model is no longer what it was."""
+    return _revision
+
+
+def _forget() -> None:
+    global _revision
+    _revision += 1
+    _workload.cache_clear()
+    _estimate.cache_clear()
 
 
 def scenario(state: State) -> Scenario:
@@ -154,6 +200,7 @@ def capture(state: State, progress: store.ProgressCallback | None = None) -> Non
 def keep(state: State, captured: Workload) -> None:
     """Use this workload for the model of a state from now on."""
     _captured[state.model, state.image_size] = captured
+    _forget()
 
 
 def capture_job(state: State) -> CaptureJob:

@@ -109,6 +109,12 @@ class Engine:
     def named(self, model: str, inputs: tuple[str, ...]) -> str:
         return engine.named(model, inputs)
 
+    def edited(self, state: State) -> bool:
+        return engine.is_edited(state)
+
+    def revision(self) -> int:
+        return engine.revision()
+
     def ready(self, state: State) -> bool:
         return engine.is_ready(state)
 

@@ -146,7 +146,7 @@ def _ready_target(target: targets.Target) -> Workload | None:
 
         return pt2.load(targets.source(target))
     found = _read(_target_path(target))
-    return found if found is not None and _unchanged(found) else None
+    return found if found is not None and is_current(found) else None
 
 
 def _stored(path: Path) -> Workload:
@@ -160,7 +160,8 @@ def _stored(path: Path) -> Workload:
 _FILE_KEY = "file "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint
 
 
-def _unchanged(workload: Workload) -> bool:
+def is_current(workload: Workload) -> bool:
+    """Whether the files it was captured from are what they were."""
     for key, mark in workload.versions.items():
         if key.startswith(_FILE_KEY):
             try:

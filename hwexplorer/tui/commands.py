@@ -81,7 +81,11 @@ def _model(app: HwExplorer, words: list[str]) -> None:
     here, by hand, which a state string or a session is not."""
     if not words:
         raise RequestError("a name is expected, as in model vit_b_16 or model net.py:make 1x3x224x224")
-    app.apply(effects.with_model(app.state, app.provider.named(words[0], tuple(words[1:]))))
+    state = effects.with_model(app.state, app.provider.named(words[0], tuple(words[1:])))
+    if app.provider.ready(state) and app.provider.edited(state):
+        app.start_capture(state)  # what is shown stays until the new one is there
+    else:
+        app.apply(state, app.history if state == app.state else None)
 
 
 def _on(app: HwExplorer, words: list[str]) -> None:

@@ -84,6 +84,14 @@ class Provider(Protocol):
         RequestError where it is no model of one's own and has inputs, or its file is not there."""
         ...
 
+    def edited(self, state: State) -> bool:
+        """Whether the code of the state's model has changed since it was captured."""
+        ...
+
+    def revision(self) -> int:
+        """Another number whenever a model is no longer what it was: views of before are of no use."""
+        ...
+
     def ready(self, state: State) -> bool:
         """False: the model has to be captured first, which takes seconds."""
         ...

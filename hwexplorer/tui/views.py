@@ -83,7 +83,11 @@ class Cache:
 
     def _key(self, name: str, state: State) -> tuple[Any, ...]:
         fields = _PLOT_READS.get(state.plot, READS[name]) if name == "plot" else READS[name]
-        return (name, *(node(state.at) if field == "at" else getattr(state, field) for field in fields))
+        return (
+            name,
+            self.provider.revision(),
+            *(node(state.at) if field == "at" else getattr(state, field) for field in fields),
+        )
 
     def _keep(self, key: tuple[Any, ...], view: Any) -> Any:
         self._kept[key] = view

@@ -77,5 +77,6 @@ def _poll_capture(app: HwExplorer) -> None:
             app.history = History(present=wanted)
             app.apply(wanted, app.history)
         else:
-            app.apply(effects.with_model(app.state, wanted.model, wanted.image_size))
+            state = effects.with_model(app.state, wanted.model, wanted.image_size)
+            app.apply(state, app.history if state == app.state else None)  # the same model, captured anew
     app.dress()

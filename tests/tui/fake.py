@@ -225,6 +225,12 @@ class Fake:
     def named(self, model: str, inputs: tuple[str, ...]) -> str:
         return model
 
+    def edited(self, state: State) -> bool:
+        return False
+
+    def revision(self) -> int:
+        return 0
+
     def ready(self, state: State) -> bool:
         if not state.model.startswith("big") and state.model not in MODELS:
             raise unknown("model", state.model, MODELS)

@@ -13,6 +13,7 @@ from hwexplorer.provider import Engine
 from hwexplorer.state import State, format, replace
 from hwexplorer.tui import command
 from hwexplorer.tui.app import HwExplorer
+from tests.capture.onnx_files import node, save, weight
 from tests.tui.test_app import screen_text
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
@@ -109,3 +110,52 @@ async def test_inputs_are_for_models_of_ones_own() -> None:
     app = HwExplorer(START, Engine())
     async with app.run_test(size=(120, 40)) as pilot:
         assert "takes no inputs" in await captured(app, pilot, f"model vit_b_16 {INPUT}")
+
+
+NET = """
+import torch
+def make():
+    return torch.nn.Sequential(torch.nn.Linear(8, {width}), torch.nn.ReLU())
+"""
+
+
+async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(NET.format(width=16))
+    line = f"model {file}:make 1x8"
+    app = HwExplorer(START, Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await captured(app, pilot, line)
+        assert engine.workload(app.state).parameters == 8 * 16 + 16
+        before = app.views
+        command.submit(app, line)
+        assert app.capture is None  # nothing has changed
+        file.write_text(NET.format(width=32))
+        command.submit(app, line)
+        assert app.capture is not None
+        await pilot.press("]")  # what is shown can be used meanwhile
+        assert (app.state.batch, app.capture is not None) == (2, True)
+        await captured(app, pilot, "set sort share")
+        assert engine.workload(app.state).parameters == 8 * 32 + 32
+        assert app.views is not None
+        assert before is not None
+        assert app.views.tree != before.tree
+        await pilot.press("[")
+        assert app.views.tree.rows[0] != before.tree.rows[0]
+        file.write_text(NET.format(width="nonsense"))
+        assert "NameError" in await captured(app, pilot, line)
+        assert engine.workload(app.state).parameters == 8 * 32 + 32
+    assert app.failures == []
+
+
+async def test_a_file_that_is_read_as_it_is_is_read_again(tmp_path: Path) -> None:
+    path = save(tmp_path, [node("MatMul", "x w", "y")], {"x": ["b", 8]}, ["y"], [weight("w", 8, 16)])
+    app = HwExplorer(START, Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await captured(app, pilot, f"model {path}")
+        assert engine.workload(app.state).parameters == 8 * 16
+        save(tmp_path, [node("MatMul", "x w", "y")], {"x": ["b", 8]}, ["y"], [weight("w", 8, 32)])
+        await captured(app, pilot, f"model {path}")
+        assert engine.workload(app.state).parameters == 8 * 32
+        assert app.views is not None
+    assert app.failures == []
