@@ -21,7 +21,7 @@ check: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python tests/bench_core.py
-	$(BIN)/python tests/bench_tui.py
+	$(BIN)/python -m tests.bench_terminal
 	$(BIN)/python tests/bench_sweep.py
 
 # 20,000 random keys, commands, clicks and sizes; `make test` has a short one.

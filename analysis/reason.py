@@ -119,7 +119,7 @@ def subgraph_reason(figures: Tree, s: int) -> str:
     """Fused: its one kernel. Separate: how many kernels, and the traffic between them."""
     result = figures.estimate
     members = np.array(result.partition.members[s])
-    kernels = np.unique(result.demand.kernel[members])
+    kernels = np.flatnonzero(np.bincount(result.demand.kernel[members]))  # np.unique would import numpy.ma
     if len(kernels) == 1:
         how = f"{len(members)} operators fused in one kernel; " if len(members) > 1 else ""
         return how + kernel_reason(result, int(kernels[0]))

@@ -252,7 +252,7 @@ class HwExplorer(App[None]):
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
         for pane in self.panes.values():
-            pane.refresh_if(self._stamp(pane))
+            pane.redraw_if(self._stamp(pane))
 
     def _stamp(self, pane: Pane) -> object:
         """What the drawing of a pane depends on, where that seldom changes; None: draw it anew."""
@@ -395,7 +395,7 @@ class HwExplorer(App[None]):
             if (key := self.picker.at(message.y)) is not None:
                 self.picker.go(key)
                 overlays.pick(self)
-                self.panes["picker"].refresh()
+                self.panes["picker"].redraw()
         elif message.pane != "help" and self.prompt is None:
             moves.click(self, message.pane, message.y)
 

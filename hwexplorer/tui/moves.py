@@ -27,7 +27,7 @@ def move(app: HwExplorer, by: int) -> None:
         if device in app.state.devices:
             app.apply(replace(app.state, on=device, batch=int(batch)))
     else:
-        app.panes[pane].refresh()
+        app.panes[pane].redraw()
 
 
 def page(app: HwExplorer, direction: int) -> None:
@@ -43,7 +43,7 @@ def _unfold(app: HwExplorer, want: bool | None, every: bool = False) -> bool:
         app.events.unfold(frozenset(keys))
     else:
         app.events.toggle(want)
-    app.panes["events"].refresh()
+    app.panes["events"].redraw()
     return True
 
 

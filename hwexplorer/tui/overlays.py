@@ -56,7 +56,7 @@ def key(app: HwExplorer, key: str, character: str | None) -> bool:
     }
     if found is not None and found.id in moves:
         moves[found.id]()
-        app.panes["help"].refresh()
+        app.panes["help"].redraw()
         return True
     if key == "escape" or (found is not None and found.id in ("help", "back", "quit", "sheet")):
         app.overlay = ""

@@ -78,7 +78,7 @@ def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
         _pick(app, key)
     elif key in ("up", "down") and typing.kind == "filter":
         app.models.move(1 if key == "down" else -1)
-        app.panes["models"].refresh()
+        app.panes["models"].redraw()
     else:
         prompt_changed(app, edit(typing, key, character))
 
@@ -91,7 +91,7 @@ def _pick(app: HwExplorer, key: str) -> None:
     else:
         step = app.picker.page() if key.startswith("page") else 1
         app.picker.move(step if key.endswith("down") else -step)
-    app.panes["picker"].refresh()
+    app.panes["picker"].redraw()
 
 
 def _close_picker(app: HwExplorer, typing: Prompt) -> None:
@@ -114,7 +114,7 @@ def _live(app: HwExplorer, kind: str, text: str) -> None:
         from hwexplorer.tui import overlays
 
         overlays.fill_picker(app)
-        app.panes["picker"].refresh()
+        app.panes["picker"].redraw()
     elif kind == "command":
         from hwexplorer.tui import command
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from rich.segment import Segment
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -46,12 +46,25 @@ class Pane(Widget, can_focus=False):
         self.remark = ""
         self.active = False
         self._stamp: object = None
+        self._drawn: list[Strip] = []
 
-    def refresh_if(self, stamp: object) -> None:
+    def redraw_if(self, stamp: object) -> None:
         """Draw again unless what it depends on is as before; None always draws."""
         if stamp is None or stamp != self._stamp:
             self._stamp = stamp
-            self.refresh()
+            self.redraw()
+
+    def redraw(self) -> None:
+        """Draw again; the terminal is sent the lines that have changed, which after a cursor key are few."""
+        before, self._drawn = self._drawn, []
+        if not self.is_on_screen or len(before) != self.size.height:
+            self.refresh()  # all of it, drawn when it is asked for
+            return
+        self._draw()
+        width = self.size.width
+        changed = [Region(0, y, width, 1) for y, line in enumerate(self._drawn) if line != before[y]]
+        if changed:
+            self.refresh(*changed)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return container.height
@@ -63,10 +76,21 @@ class Pane(Widget, can_focus=False):
 
     def render_line(self, y: int) -> Strip:
         width, height = self.size
-        if not self.framed:
+        if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
+            self._draw()
+        return self._drawn[y] if y < height else Strip.blank(width)
+
+    def _draw(self) -> None:
+        width, height = self.size
+        if self.framed:
+            self.content.resize(width - 4, height - 2)
+            self._drawn = [self._framed_line(y, width, height) for y in range(height)]
+        else:
             self.content.resize(width, height)
-            return self._filled(self.content.line(y, self.palette, True), width)
-        self.content.resize(width - 4, height - 2)
+            lines = (self.content.line(y, self.palette, True) for y in range(height))
+            self._drawn = [self._filled(line, width) for line in lines]
+
+    def _framed_line(self, y: int, width: int, height: int) -> Strip:
         if y == 0:
             return self._top(width)
         side = self.palette.get("accent" if self.active else "guide")
@@ -129,12 +153,12 @@ class Pane(Widget, can_focus=False):
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
         self.content.scroll(3)
-        self.refresh()
+        self.redraw()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
         self.content.scroll(-3)
-        self.refresh()
+        self.redraw()
 
 
 class Line(Widget, can_focus=False):

@@ -2,81 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
 from rich.segment import Segment
 
-from hwexplorer.format import quantity, safe, to_ascii
+from hwexplorer.format import safe, to_ascii
 from hwexplorer.tui.palette import SERIES, Palette
 from hwexplorer.tui.text import shorten, width_of
+from hwexplorer.tui.widgets.axis import Axis, axis
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.views.plain import Plot, Series
-
-
-class Axis(msgspec.Struct, frozen=True):
-    """Data to 0..1, straight or by decades."""
-
-    low: float
-    high: float
-    log: bool
-    unit: str
-
-    def place(self, value: float) -> float | None:
-        """None: this value has no place (zero on a log axis, not a number)."""
-        if not math.isfinite(value) or (self.log and value <= 0):
-            return None
-        if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
-
-    def ticks(self, most: int) -> list[tuple[float, str]]:
-        """At most `most` (value, label), at powers of ten or at steps of 1, 2, 5."""
-        values = self._decades(most) if self.log else self._steps(most)
-        return [(value, _tick(value, self.unit)) for value in values]
-
-    def _decades(self, most: int) -> list[float]:
-        first = math.ceil(math.log10(self.low) - 1e-9)
-        last = math.floor(math.log10(self.high) + 1e-9)
-        count = last - first + 1
-        if count < 2 and most > 1:  # less than two decades: label what is near the ends as well
-            inside = [10.0**e * m for e in range(first - 2, last + 2) for m in (1, 2, 5)]
-            return [v for v in inside if self.low <= v <= self.high][:most]
-        every = max(1, math.ceil(count / max(1, most)))
-        return [10.0**e for e in range(first, last + 1, every)]
-
-    def _steps(self, most: int) -> list[float]:
-        rough = (self.high - self.low) / max(1, most)
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
-        first = math.ceil(self.low / step - 1e-9)
-        return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
-
-
-def _tick(value: float, unit: str) -> str:
-    """`1 TFLOP/s` is `1T` on an axis that is titled with its unit."""
-    if unit == "%":
-        return f"{value * 100:g}"
-    if unit in ("", "x", "count", "FLOP/byte"):
-        return f"{value:g}" if 0.01 <= abs(value) < 100_000 or value == 0 else f"{value:.0e}"
-    number, _, label = quantity(value, unit).partition(" ")
-    symbol = {"byte": "B", "byte/s": "B/s", "1/s": "/s", "Js": "J·s"}.get(unit, unit)
-    number = f"{float(number.replace(',', '')):g}" if number[:1].isdigit() else number
-    return number + label.removesuffix(symbol)
-
-
-def _axis(values: Sequence[float], log: bool, unit: str) -> Axis:
-    usable = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
-    low, high = (min(usable), max(usable)) if usable else (1.0, 10.0)
-    if log:
-        low, high = low / 1.3, high * 1.5
-        return Axis(low, high if high > low * 2 else low * 10, log, unit)
-    if low > 0 and low < 0.5 * high:
-        low = 0.0
-    spread = (high - low) or abs(high) or 1.0
-    return Axis(low, high + 0.05 * spread, log, unit)
 
 
 def _roofs(lines: Sequence[Series], x: Axis) -> list[float]:
@@ -86,18 +23,45 @@ def _roofs(lines: Sequence[Series], x: Axis) -> list[float]:
     ]
 
 
+class Drawing(msgspec.Struct, frozen=True):
+    """A plot without its cursor: what moving along it leaves as it is."""
+
+    points: tuple[Series, ...]
+    x: Axis
+    y: Axis
+    title: list[Segment]
+    labels: list[list[Segment]]  # left of each row: the label of y and the axis
+    cells: list[list[tuple[str, str]]]  # character and role of each place of each row
+    rows: list[list[Segment]]  # the same as segments
+    bottom: list[list[Segment]]
+
+    def lines(self, palette: Palette, cursor: str = "") -> list[list[Segment]]:
+        """All lines, the point of the cursor marked."""
+        marked: dict[int, list[tuple[str, str]]] = {}
+        for column, row, label in reversed(_cursor(self, cursor)):
+            _mark(marked.setdefault(row, list(self.cells[row])), column, label, palette)
+        rows = [_runs(marked[i], palette) if i in marked else row for i, row in enumerate(self.rows)]
+        return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
+
+
 def render(
     plot: Plot, width: int, height: int, palette: Palette, cursor: str = "", least: int = 16
 ) -> list[list[Segment]]:
     """The whole plot in exactly `height` lines of at most `width` cells."""
+    drawing = draw(plot, width, height, palette, least)
+    return drawing.lines(palette, cursor) if isinstance(drawing, Drawing) else drawing
+
+
+def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16) -> Drawing | list[list[Segment]]:
+    """The plot without its cursor; lines that say why where it cannot be drawn."""
     if width < least or height < 5 or not any(len(s.x) for s in plot.series):
         text = "no room to draw" if any(len(s.x) for s in plot.series) else "nothing to draw"
         return [[Segment(shorten(text, width), palette.get("dim"))]] + [[] for _ in range(height - 1)]
     lines = [s for s in plot.series if s.line]
     points = [s for s in plot.series if not s.line]
     shown = points or lines
-    x = _axis([v for s in shown for v in s.x], plot.log_x, plot.x_unit)
-    y = _axis([v for s in shown for v in s.y] + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
+    x = axis([v for s in shown for v in s.x], plot.log_x, plot.x_unit)
+    y = axis([v for s in shown for v in s.y] + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
     rows = height - 3  # title line, axis, labels of x
     y_ticks = y.ticks(max(2, rows // 2))
     left = max((width_of(label) for _, label in y_ticks), default=0)
@@ -107,13 +71,19 @@ def render(
     for owner, series in zip(owners, plot.series, strict=True):
         if not series.mark:
             _draw(canvas, series, x, y, owner)
-    found = _cursor(points, x, y, columns, rows, cursor)
     tags = _tags(plot.series, owners, x, y, columns, rows) if len(lines) > 1 else []
-    out = [_title(plot, width, palette)]
+    cells = [_cells(canvas, row, tags, palette) for row in range(rows)]
     labels = {_row(y, value, rows): label for value, label in reversed(y_ticks)}
-    out += [_body(canvas, row, labels.get(row, ""), left, (found, tags), palette) for row in range(rows)]
-    out += _bottom(x, left, columns, palette)
-    return out
+    return Drawing(
+        tuple(points),
+        x,
+        y,
+        _title(plot, width, palette),
+        [_label(labels.get(row, ""), left, palette) for row in range(rows)],
+        cells,
+        [_runs(row, palette) for row in cells],
+        _bottom(x, left, columns, palette),
+    )
 
 
 def _row(y: Axis, value: float, rows: int) -> int:
@@ -137,12 +107,12 @@ def _draw(canvas: Braille, series: Series, x: Axis, y: Axis, owner: int) -> None
         before = here
 
 
-def _cursor(
-    points: Sequence[Series], x: Axis, y: Axis, columns: int, rows: int, key: str
-) -> list[tuple[int, int, str]]:
+def _cursor(drawing: Drawing, key: str) -> list[tuple[int, int, str]]:
     """(column, row, label) of the point under the cursor, or of all the points of a branch, its first one named."""
+    x, y, rows = drawing.x, drawing.y, len(drawing.cells)
+    columns = len(drawing.cells[0])
     found: list[tuple[int, int, str]] = []
-    for series in points:
+    for series in drawing.points:
         for index, other in enumerate(series.keys):
             if not key or (other != key and not other.startswith(key + "/")):
                 continue
@@ -245,19 +215,18 @@ def _say(text: str, palette: Palette) -> str:
     return to_ascii(text) if palette.ascii else text
 
 
-def _body(
-    canvas: Braille,
-    row: int,
-    label: str,
-    left: int,
-    marks: tuple[list[tuple[int, int, str]], list[tuple[int, int, str, str]]],
-    palette: Palette,
-) -> list[Segment]:
-    found, tags = marks
-    segments = [
+def _label(label: str, left: int, palette: Palette) -> list[Segment]:
+    """What stands left of a row: the label of y there, and the axis."""
+    return [
         Segment(_say(label.rjust(left), palette), palette.get("dim")),
         Segment(" " + ("|" if palette.ascii else "┤" if label else "│"), palette.get("guide")),
     ]
+
+
+def _cells(
+    canvas: Braille, row: int, tags: Sequence[tuple[int, int, str, str]], palette: Palette
+) -> list[tuple[str, str]]:
+    """Character and role of each place of a row."""
     text: list[tuple[str, str]] = []
     for column in range(canvas.width):
         character, owner = canvas.cell(column, row, palette.ascii)
@@ -266,10 +235,7 @@ def _body(
         if at == row:
             for offset, character in enumerate(name.translate(_SIGNS) if palette.ascii else name):
                 text[column + offset] = (character, role)
-    for column, at, label in reversed(found):
-        if at == row:
-            _mark(text, column, label, palette)
-    return segments + _runs(text, palette)
+    return text
 
 
 def _mark(text: list[tuple[str, str]], column: int, label: str, palette: Palette) -> None:
@@ -319,36 +285,45 @@ def _bottom(x: Axis, left: int, columns: int, palette: Palette) -> list[list[Seg
 
 
 class PlotArea:
-    """The plot of a pane, drawn once per size, data and cursor."""
+    """The plot of a pane, drawn once per size and data; a cursor that moves draws only itself anew."""
 
     def __init__(self) -> None:
         self.plot: Plot | None = None
         self.cursor = ""
         self.width = self.height = 0
-        self._drawn: list[list[Segment]] | None = None
+        self._drawing: Drawing | list[list[Segment]] | None = None
+        self._lines: list[list[Segment]] = []
 
     def update(self, plot: Plot | None, cursor: str) -> None:
+        if plot is not self.plot:
+            self._drawing = None
         if plot is not self.plot or cursor != self.cursor:
             self.plot, self.cursor = plot, cursor
-            self._drawn = None
+            self._lines = []
 
     def resize(self, width: int, height: int) -> None:
         if (width, height) != (self.width, self.height):
             self.width, self.height = width, height
-            self._drawn = None
+            self.forget()
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         if self.plot is None:
             return []
-        if self._drawn is None:
-            height = self.height - 1 if self.height > 8 else self.height
-            self._drawn = render(self.plot, self.width, height, palette, self.cursor)
-            if height < self.height:
-                title = _titled(self.plot.x_title, self.plot.x_unit)
-                note = "".join(f" · {safe(n)}" for n in self.plot.notes)
-                text = _say(shorten(title + note, self.width), palette)
-                self._drawn.append([Segment(text, palette.get("header"))])
-        return self._drawn[y] if y < len(self._drawn) else []
+        if not self._lines:
+            self._lines = self._drawn(self.plot, palette)
+        return self._lines[y] if y < len(self._lines) else []
+
+    def _drawn(self, plot: Plot, palette: Palette) -> list[list[Segment]]:
+        height = self.height - 1 if self.height > 8 else self.height
+        if self._drawing is None:
+            self._drawing = draw(plot, self.width, height, palette)
+        drawing = self._drawing
+        lines = drawing.lines(palette, self.cursor) if isinstance(drawing, Drawing) else drawing
+        if height == self.height:
+            return lines
+        title = _titled(plot.x_title, plot.x_unit)
+        note = "".join(f" · {safe(n)}" for n in plot.notes)
+        return [*lines, [Segment(_say(shorten(title + note, self.width), palette), palette.get("header"))]]
 
     def move(self, by: int) -> str:
         """To the next point: the cursor is linked, so this moves along the tree as well."""
@@ -368,4 +343,4 @@ class PlotArea:
         return 0, 1, 1
 
     def forget(self) -> None:
-        self._drawn = None
+        self._drawing, self._lines = None, []

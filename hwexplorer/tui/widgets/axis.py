@@ -1,0 +1,73 @@
+"""An axis of a plot: from figures to places, and the ticks that are labelled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from hwexplorer.format import quantity
+
+
+class Axis(msgspec.Struct, frozen=True):
+    """Data to 0..1, straight or by decades."""
+
+    low: float
+    high: float
+    log: bool
+    unit: str
+
+    def place(self, value: float) -> float | None:
+        """None: this value has no place (zero on a log axis, not a number)."""
+        if not math.isfinite(value) or (self.log and value <= 0):
+            return None
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self, most: int) -> list[tuple[float, str]]:
+        """At most `most` (value, label), at powers of ten or at steps of 1, 2, 5."""
+        values = self._decades(most) if self.log else self._steps(most)
+        return [(value, _tick(value, self.unit)) for value in values]
+
+    def _decades(self, most: int) -> list[float]:
+        first = math.ceil(math.log10(self.low) - 1e-9)
+        last = math.floor(math.log10(self.high) + 1e-9)
+        count = last - first + 1
+        if count < 2 and most > 1:  # less than two decades: label what is near the ends as well
+            inside = [10.0**e * m for e in range(first - 2, last + 2) for m in (1, 2, 5)]
+            return [v for v in inside if self.low <= v <= self.high][:most]
+        every = max(1, math.ceil(count / max(1, most)))
+        return [10.0**e for e in range(first, last + 1, every)]
+
+    def _steps(self, most: int) -> list[float]:
+        rough = (self.high - self.low) / max(1, most)
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
+        first = math.ceil(self.low / step - 1e-9)
+        return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
+
+
+def _tick(value: float, unit: str) -> str:
+    """`1 TFLOP/s` is `1T` on an axis that is titled with its unit."""
+    if unit == "%":
+        return f"{value * 100:g}"
+    if unit in ("", "x", "count", "FLOP/byte"):
+        return f"{value:g}" if 0.01 <= abs(value) < 100_000 or value == 0 else f"{value:.0e}"
+    number, _, label = quantity(value, unit).partition(" ")
+    symbol = {"byte": "B", "byte/s": "B/s", "1/s": "/s", "Js": "J·s"}.get(unit, unit)
+    number = f"{float(number.replace(',', '')):g}" if number[:1].isdigit() else number
+    return number + label.removesuffix(symbol)
+
+
+def axis(values: Sequence[float], log: bool, unit: str) -> Axis:
+    usable = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
+    low, high = (min(usable), max(usable)) if usable else (1.0, 10.0)
+    if log:
+        low, high = low / 1.3, high * 1.5
+        return Axis(low, high if high > low * 2 else low * 10, log, unit)
+    if low > 0 and low < 0.5 * high:
+        low = 0.0
+    spread = (high - low) or abs(high) or 1.0
+    return Axis(low, high + 0.05 * spread, log, unit)
