@@ -9,8 +9,10 @@ from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind
+from torch.utils.flop_counter import flop_registry
 
-from analysis.workload.graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, references
+from analysis.workload import rules, rules_more  # noqa: F401 - the second registers its rules
+from analysis.workload.graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, base_name, references
 from analysis.workload.poly import Poly, dim, poly, product
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 
@@ -198,7 +200,7 @@ class _Walk:
         schema = getattr(fx_node.target, "_schema", None)
         if schema is None:
             return {str(i): self.value(value) for i, value in enumerate(fx_node.args)}
-        arguments: dict[str, Any] = {}
+        arguments: dict[str, Any] = self._stated(fx_node)
         for position, argument in enumerate(schema.arguments):
             if position < len(fx_node.args):
                 arguments[argument.name] = self.value(fx_node.args[position])
@@ -207,6 +209,25 @@ class _Walk:
             elif argument.has_default_value():
                 arguments[argument.name] = self.value(argument.default_value)
         return arguments
+
+    def _stated(self, fx_node: Any) -> dict[str, Any]:
+        """The FLOPs of a call that has no rule of ours but a formula of its author's
+        (`torch.utils.flop_counter.register_flop_formula`)."""
+        if rules.has_rule(base_name(_target(fx_node.target))[0]):
+            return {}
+        formula = flop_registry.get(getattr(fx_node.target, "overloadpacket", None))
+        if formula is None:
+            return {}
+        args, kwargs = torch.fx.map_arg((fx_node.args, fx_node.kwargs), self._example)
+        try:
+            found = formula(*args, **kwargs, out_val=fx_node.meta["val"])
+            return {rules.STATED: self.size(found)} if isinstance(found, (int, torch.SymInt)) else {}
+        except Exception:  # foreign code: without its answer the operator counts as uncovered
+            return {}
+
+    def _example(self, node: Any) -> Any:
+        value = self.inline.resolve(node)
+        return value.value if isinstance(value, Bound) else value.meta.get("val")
 
     def value(self, value: Any) -> Any:
         value = self.inline.resolve(value)

@@ -75,6 +75,7 @@ _ALONE = {
     "all_gather": OpClass.MOVEMENT,
     "fft": OpClass.OTHER,
     "linalg": OpClass.OTHER,
+    "custom": OpClass.OTHER,
     "unknown": OpClass.OTHER,
 }
 

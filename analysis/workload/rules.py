@@ -13,6 +13,8 @@ from .graph import Meta, Ref, references
 from .poly import Poly, poly, product, smaller
 
 ZERO = poly(0)
+# An argument that is none of the operator's: its FLOPs, where its author has stated a formula.
+STATED = "flops stated by its author"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ Rule = Callable[[Call], Cost]
 def cost_of(call: Call) -> Cost:
     """The cost of a call; kind `unknown` where no rule exists or the rule does not fit the arguments."""
     rule = _RULES.get(call.name)
+    if rule is None and isinstance(stated := call.args.get(STATED), Poly):
+        return Cost("custom", flops=stated)
     if rule is None:
         return Cost("unknown", has_rule=False)
     try:
@@ -319,6 +323,10 @@ _RULES: dict[str, Rule] = {
     "embedding_bag": _embedding_bag,
     "_embedding_bag": _embedding_bag,
 }
+
+
+def has_rule(name: str) -> bool:
+    return name in _RULES
 
 
 def rule_of(name: str) -> Rule:

@@ -158,6 +158,8 @@ def _report(workload: Workload, seconds: float) -> dict[str, Any]:
         "flops": float(flops.sum()),
         "operators": workload.n_operators,
         "coverage": float(known.mean()) if len(known) else 1.0,
+        # What an operator without a rule computes is not known, so neither is a share beside it.
+        "coverage_flops": 1.0 if known.all() else None,
         "uncovered": own.uncovered(workload),
         "inputs": [{"name": i.name, "dtype": i.dtype, "shape": list(i.shape)} for i in workload.inputs],
         "notes": list(workload.notes),
@@ -198,6 +200,12 @@ def _table(reports: list[dict[str, Any]]) -> View:
     return Table("capture", f"{len(reports)} models captured", columns, rows, (), notes)
 
 
+def _covered(report: dict[str, Any]) -> str:
+    return f"{report['coverage']:.1%}" + (
+        "" if report["coverage_flops"] else " of the operators; FLOPs of the rest unknown"
+    )
+
+
 def _took(report: dict[str, Any]) -> str:
     return f"{report['seconds']:.1f} s" if report["seconds"] else "stored already"
 
@@ -211,7 +219,7 @@ def _view(workload: Workload, report: dict[str, Any]) -> View:
         ("parameters", quantity(workload.parameters, "SI")),
         ("work of one input", quantity(report["macs"], "MAC")),
         ("operators", f"{workload.n_operators:,}"),
-        ("covered", f"{report['coverage']:.1%}"),
+        ("covered", _covered(report)),
         ("inputs", inputs),
         ("captured in", _took(report)),
     ]

@@ -39,6 +39,8 @@ def why(state: State) -> Text:
             f"{result.coverage:.0%} of {count} operators have a cost rule, "
             f"which move {result.coverage_bytes:.0%} of the bytes"
         )
+        if result.coverage < 1:
+            covered += "; the FLOPs of the others are not known"
         sections.append(("Capture", (covered, *result.workload.notes)))
     if result.marks:
         sections.append(("Marks", result.marks))

@@ -74,6 +74,13 @@ def test_a_model_that_fixes_its_batch_is_captured_at_it() -> None:
     assert targets.fixed_batch(captured("Net", "4x3x8x8,batch=none")) == 1
 
 
+def test_a_formula_that_its_author_registers_covers_an_operator() -> None:
+    w = captured("Stated")
+    assert w.operators.has_rule.all()
+    own = w.operators.target.index("own_models.stated.default")
+    assert (w.operators.kind[own], w.operators.flops[own] @ w.at(batch=3)) == ("custom", 3 * 7 * 256)
+
+
 def test_an_operator_without_a_rule_is_listed_and_lowers_coverage() -> None:
     w = captured("Unknown")
     assert [w.operators.target[i] for i in range(w.n_operators) if not w.operators.has_rule[i]] == [

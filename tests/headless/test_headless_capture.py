@@ -56,6 +56,15 @@ def test_one_workload_file_holds_one_model(refused: Callable[..., str], tmp_path
     assert "holds one workload" in refused("capture", "resnet18", "alexnet", "-o", str(tmp_path / "two.msgpack.gz"))
 
 
+def test_the_flops_of_a_gap_are_not_known(call: Call, document: Callable[..., Any]) -> None:
+    words = ("capture", f"{OWN}:Unknown", "--input", "1x3x16x16")
+    found = document(*words)
+    assert found["coverage"] == pytest.approx(6 / 7)
+    assert (found["coverage_flops"], found["uncovered"]) == (None, {"own_models.shaped.default": 1})
+    assert "85.7% of the operators; FLOPs of the rest unknown" in call(*words).out
+    assert document("capture", "resnet18")["coverage_flops"] == 1
+
+
 def test_strict_names_every_gap(call: Call) -> None:
     words = ("capture", f"{OWN}:Unknown", f"{OWN}:Net", "--input", "1x3x16x16")
     assert call(*words).code == 0
