@@ -202,6 +202,18 @@ def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
     return _scale((fact.value, low, high), share), f"clocked idle {fact.value:g} W; {fact.source}", fact.quality
 
 
+def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tuple[Triple, str]:
+    """The price at the clock of the device, from that at nominal voltage: lower clocks need less."""
+    stated = device.file.facts
+    # The active power of a file is that at its own clock.
+    nominal = stated["clock_hz"] if event.family == "clock" else stated.get("nominal_clock_hz", stated["clock_hz"])
+    clock = device.clock_hz / nominal.value
+    if clock == 1.0:
+        return value, source
+    scale = (1.0 - table()["voltage"]["slope"] * (1.0 - clock)) ** 2
+    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {clock:.0%} of the clock"
+
+
 def _stated(device: Device, plan: Plan, event: Event) -> Fact | None:
     """A vendor's own figure in the device file: `"tile.mac"`, or for one format `"tile.mac:bf16"`."""
     label = f"{event.category}.{event.name}"
@@ -223,6 +235,8 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     else:
         resolve = {"dram": _dram, "logic": _logic, "clock": _clock, "static": _static}[event.family]
         triple, source, quality = resolve(device, event)
+    if event.family not in ("dram", "static"):
+        triple, source = _at_voltage(device, event, triple, source)
     group = event.family if event.family != "logic" else f"logic.{event.category}"
     return Coefficient(
         event.category,

@@ -42,9 +42,18 @@ FIELDS: dict[str, Field] = {
         _need("process_nm", "nm"),
         _need("units", "count"),
         _need("clock_hz", "Hz"),
+        _optional("nominal_clock_hz", "Hz"),
         _derive("vector_clock_hz", "Hz", "clock_hz", 1.0, "vector units run at the clock of the device"),
         _need("memory_bytes", "byte"),
         _need("memory_bandwidth", "byte/s"),
+        _derive(
+            "last_level_bandwidth",
+            "byte/s",
+            "memory_bandwidth",
+            {"cpu": 6.0, "gpu": 1.5, "tpu": 4.0, "kpu": 8.0},
+            "the last on-chip level against memory: shared L3 as compiled PyTorch reaches it (fitted, 2-12), L2 against "
+            "HBM or GDDR (published, 1.2-4), CMEM against HBM (assumed), memory tiles against LPDDR5 (design target)",
+        ),
         _optional("memory_bus_bits", "bit"),
         _optional("memory_transfer_rate", "transfer/s"),
         _need("tdp_w", "W"),

@@ -249,8 +249,7 @@ def vector_work(demand: Demand) -> Floats:
 def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
     """Seconds per operator at the memory interface (s, n) and at the last on-chip level (n,)."""
     dram = memory_seconds_of(device, flow.dram_read + flow.dram_write, bandwidth)
-    ratio = float(assumptions()["last_level_bandwidth"][device.architecture]["value"])
-    chip = (flow.chip_read + flow.chip_write) / (device.memory_bandwidth * ratio)
+    chip = (flow.chip_read + flow.chip_write) / device.last_level_bandwidth
     return dram, chip
 
 
@@ -306,7 +305,9 @@ def assemble(
     """Join tilings, vector work, traffic and counts into a Mapping."""
     compute_rate, bandwidth = rates.compute[:, demand.op_class], rates.bandwidth[:, demand.op_class]
     if device.architecture == "gpu":
-        relative = np.where(on_matrix, rates.nchw[:, None] if layout == "nchw" else 1.0, rates.vector_convolution[:, None])
+        relative = np.where(
+            on_matrix, rates.nchw[:, None] if layout == "nchw" else 1.0, rates.vector_convolution[:, None]
+        )
         compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
     matrix_peak = 2.0 * device.units * fma(device, "matrix", plan.matrix) * plan.matrix_rate
     vector_mac_peak = 2.0 * device.units * fma(device, "vector", plan.vector_mac)

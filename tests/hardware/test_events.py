@@ -146,3 +146,16 @@ def test_a_slower_power_mode_never_makes_an_event_dearer(name: str) -> None:
         if here.clock_hz <= device.clock_hz:
             moved = coefficients(here, plan(here, "fp16")).value[fixed]
             assert (moved <= base * (1 + 1e-9)).all(), [events[i].name for i in np.flatnonzero(moved > base)]
+
+
+def test_voltage_follows_the_clock_of_a_power_mode() -> None:
+    """At 624 of 1301 MHz: V = 1 - 0.4 (1 - 0.48), squared; memory and static power have voltages of their own."""
+    full, half = load("jetson_agx_orin"), load("jetson_agx_orin:30w")
+    voltage = 1 - constants()["voltage"]["slope"] * (1 - half.clock_hz / full.clock_hz)
+    assert 0.7 < voltage < 0.9
+    runs = plan(full, "fp16")
+    before, after = coefficients(full, runs).value, coefficients(half, runs).value
+    for event, a, b in zip(EVENTS["gpu"], before, after, strict=True):
+        if event.family not in ("static", "clock"):  # the clock's share is capped by the limit of the mode as well
+            expected = 1.0 if event.family == "dram" else voltage**2
+            assert b == pytest.approx(a * expected), event.name
