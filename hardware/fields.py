@@ -51,8 +51,8 @@ FIELDS: dict[str, Field] = {
             "byte/s",
             "memory_bandwidth",
             {"cpu": 6.0, "gpu": 1.5, "tpu": 4.0, "kpu": 8.0},
-            "the last on-chip level against memory: shared L3 as compiled PyTorch reaches it (fitted, 2-12), L2 against "
-            "HBM or GDDR (published, 1.2-4), CMEM against HBM (assumed), memory tiles against LPDDR5 (design target)",
+            "the last on-chip level against memory: shared L3 as compiled PyTorch reaches it (fitted, 2-12), L2 "
+            "against HBM or GDDR (published, 1.2-4), CMEM against HBM (assumed), memory tiles against LPDDR5 (target)",
         ),
         _optional("memory_bus_bits", "bit"),
         _optional("memory_transfer_rate", "transfer/s"),
