@@ -78,18 +78,15 @@ class Estimate(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def event_energy_j(self) -> Floats:
-        """Energy of each event and operator, shape (e, n)."""
-        cached: Floats | None = self.__dict__.get("_event_energy")
-        if cached is None:
-            cached = self.run.counts * self.run.prices.value[:, None]
-            self.__dict__["_event_energy"] = cached
-        return cached
+        """Energy of each event and operator, shape (e, n). Made when asked for: it is the largest array of all."""
+        return self.run.counts * self.run.prices.value[:, None]
 
     @property
     def component_energy_j(self) -> Floats:
         """Compute, memory and static energy of each operator, shape (3, n)."""
         which = np.array([COMPONENTS.index(event.component) for event in self.events])
-        return np.stack([self.event_energy_j[which == c].sum(axis=0) for c in range(3)])
+        prices, counts = self.run.prices.value, self.run.counts
+        return np.stack([prices[which == c] @ counts[which == c] for c in range(3)])
 
 
 def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
@@ -104,6 +101,10 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     with_workspace = workspace_applies(device.architecture, execution)
     held = memory(workload, scenario.batch, runs.element_bytes, execution, with_workspace)
     marks = _relevant_marks(runs, asked)
+    if run.mapping.winograd.any():
+        many = int(run.mapping.winograd.sum())
+        how = "with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak"
+        marks = (*marks, f"{many} convolution{'s' if many > 1 else ''} of 3 x 3 run {how}")
     if held.peak_bytes > device.memory_bytes:
         marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")
     if workload.parallel is not None:

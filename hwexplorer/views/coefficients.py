@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardware.coefficients import Coefficients, coefficients
-from hardware.demand import OpClass
+from hardware.demand import Floats, OpClass
 from hardware.efficiency import efficiency
 from hardware.plan import plan
 from hwexplorer import engine
@@ -42,4 +42,14 @@ def table(state: State) -> Table:
         f"{rates.bandwidth[0, i]:.0%} of bandwidth ({rates.bandwidth[2, i]:.0%}-{rates.bandwidth[1, i]:.0%})"
         for i, name in enumerate(OpClass.__members__)
     )
+    if found.architecture == "gpu":
+        footer += (
+            f"convolutions in NCHW: {_ends(rates.nchw)} of the rate in channels last; on vector units: "
+            f"{_ends(rates.vector_convolution)} of the rate on matrix units",
+        )
     return Table("coefficients", f"Energy per event on {found.name} at {state.precision}", COLUMNS, rows, footer)
+
+
+def _ends(rate: Floats) -> str:
+    nominal, fast, slow = rate
+    return f"{nominal:.0%} ({slow:.0%}-{fast:.0%})"
