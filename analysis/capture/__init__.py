@@ -7,7 +7,6 @@ The package can be called: `analysis.capture(model, example_inputs)` captures a 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
 
 class _Capture(ModuleType):
     def __call__(self, model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured:
-        """The workload of a torch module and its example inputs: a tensor, or several in a tuple or list.
+        """The workload of a torch module and its example inputs: a tensor, several in a tuple or list, or by name in a
+        dictionary.
 
         `batch_dim` is the dimension of the inputs that becomes the batch; None keeps all sizes as they are. The
         result shows itself in a notebook and goes wherever a Workload goes. Raises a `CaptureError` that says
@@ -26,8 +26,7 @@ class _Capture(ModuleType):
         from .shown import shown
         from .user import capture_module
 
-        given: Sequence[Any] = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-        return shown(capture_module(model, given, batch_dim, name or type(model).__name__))
+        return shown(capture_module(model, inputs, batch_dim, name or type(model).__name__))
 
 
 sys.modules[__name__].__class__ = _Capture

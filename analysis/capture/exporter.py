@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from analysis.workload import rules, rules_more  # noqa: F401 - the second registers its rules
@@ -23,24 +25,53 @@ _MAX_BATCH = 65536
 
 
 def export(
-    module: Any, inputs: Sequence[Any], names: Sequence[str] = (), batch_dims: Sequence[int | None] | None = None
+    module: Any,
+    inputs: Sequence[Any],
+    names: Sequence[str] = (),
+    batch_dims: Sequence[int | None] | None = None,
+    keywords: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Export `module` in evaluation mode. `batch_dims` says per input which dimension is the batch, None where
-    none is; without it, it is dimension 0 of every input."""
+    """Export `module` in evaluation mode. Inputs may hold lists and dictionaries. `batch_dims` says per tensor in
+    them which dimension is the batch, None where none is; without it, it is dimension 0 of every one."""
     labels = _labels(module)
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    module = module.eval()
+    with suppress(NotImplementedError):  # an exported module is in evaluation mode, or never
+        module = module.eval()
     if any(p.device.type == "meta" for p in module.parameters()):
         module = module.to("meta")
     batch = torch.export.Dim("batch", min=1, max=_MAX_BATCH)
+    given = (tuple(inputs), dict(keywords or {}))
     if batch_dims is None:
-        batch_dims = [0 if value.dim() else None for value in inputs]
-    shapes = _grouped(module, [None if position is None else {position: batch} for position in batch_dims])
+        batch_dims = [0 if value.dim() else None for value in tensors_in(given)]
+    positions = iter(batch_dims)
+    live = tree_map(lambda value: _live(value, positions, batch), given)
+    shapes = _by_name(module, *live) if keywords else _grouped(module, list(live[0]))
     with export_settings():
-        program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes, strict=False)
+        program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
         if _has_vmap(program):  # inside one, shapes lack the dimension that is mapped over
             program = program.run_decompositions({})
     return graph_of(program, labels, parameters, names)
+
+
+def tensors_in(given: Any) -> list[Any]:
+    """The tensors among inputs, in order."""
+    return [value for value in tree_leaves(given) if isinstance(value, torch.Tensor)]
+
+
+def _live(value: Any, positions: Iterator[int | None], batch: Any) -> Any:
+    """Which dimension of one input is live, as torch wants it said."""
+    position = next(positions) if isinstance(value, torch.Tensor) else None
+    return None if position is None else {position: batch}
+
+
+def _by_name(module: Any, shapes: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+    """Dynamic shapes by parameter; those that go into `**kwargs` stand beside the others."""
+    found = dict(inspect.signature(module.forward).bind(*shapes, **keywords).arguments)
+    kinds = inspect.signature(module.forward).parameters
+    collected = [name for name in found if kinds[name].kind is inspect.Parameter.VAR_KEYWORD]
+    return {name: value for name, value in found.items() if name not in collected} | {
+        key: value for name in collected for key, value in found[name].items()
+    }
 
 
 def _grouped(module: Any, shapes: list[Any]) -> tuple[Any, ...]:

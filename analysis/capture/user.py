@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.utils._pytree import tree_map
 
 from analysis.workload import targets
 from analysis.workload.errors import CaptureError, ModelError
@@ -23,10 +25,12 @@ from analysis.workload.lower import lower
 from analysis.workload.workload import Workload
 
 from . import blame
-from .exporter import export
+from .exporter import export, tensors_in
 from .runtime import without_weights
 
 Progress = Callable[[str, float], None]
+Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 _PACKAGES = Path(__file__).resolve().parents[2]
 
 
@@ -42,15 +46,13 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     return lower(graph, target.label, "custom", str(file))
 
 
-def capture_module(module: Any, inputs: Sequence[Any], batch_dim: int | None, name: str) -> Workload:
+def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -> Workload:
     """The workload of a module at hand, whose weights stay as they are."""
     was_training = module.training
     quiet = io.StringIO()
     try:
         with redirect_stdout(quiet), redirect_stderr(quiet):  # torch prints graphs before it raises
-            graph = _capture(
-                lambda: (module, tuple(inputs)), (), batch_dim, lambda phase, fraction: None, ways=("real",)
-            )
+            graph = _capture(lambda: (module, inputs), (), batch_dim, lambda phase, fraction: None, ways=("real",))
     finally:
         module.train(was_training)
     return lower(replace(graph, versions={"torch": graph.versions["torch"]}), name, "custom", "python")
@@ -93,7 +95,7 @@ def _find(module: Any, target: targets.Target) -> Any:
     for name in target.factory.split("."):
         if not hasattr(found, name):
             known = [key for key in vars(found) if not key.startswith("_")] if hasattr(found, "__dict__") else []
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
             own = [key for key in known if getattr(vars(found)[key], "__module__", "") == module.__name__]
             hint = f"did you mean {near[0]}?" if near else f"it defines {', '.join(own[:6]) or 'nothing'}"
             raise CaptureError(f"{target.path} has no {name}; {hint}")
@@ -101,34 +103,58 @@ def _find(module: Any, target: targets.Target) -> Any:
     return found
 
 
-def _build(factory: Any, target: targets.Target) -> tuple[Any, tuple[Any, ...]]:
-    """The module, and the inputs the factory gave with it: `return model, (x, t)`."""
-    made, given = factory, ()
+def _build(factory: Any, target: targets.Target) -> Built:
+    """The module, and the inputs the factory gave with it: `return model, (x, t)` or `return model, {"x": x}`."""
+    made, given = factory, None
     if not isinstance(made, torch.nn.Module):
         if not callable(made):
             raise CaptureError(f"{target.label} is a {type(made).__name__}, not a class or function to call")
-        _check_call(made, (), f"{target.factory}() needs arguments", "write a function without any that calls it")
+        _check_call(made, (), {}, f"{target.factory}() needs arguments", "write a function without any that calls it")
         made = made()
     if isinstance(made, tuple) and len(made) == 2:
-        made, extra = made
-        given = tuple(extra) if isinstance(extra, (tuple, list)) else (extra,)
+        made, given = made
+    made = getattr(made, "_orig_mod", made)  # of torch.compile
+    if isinstance(made, torch.export.ExportedProgram):
+        made, given = made.module(), given if given is not None else made.example_inputs[0]
     if not isinstance(made, torch.nn.Module):
         raise CaptureError(f"{target.factory} gave a {type(made).__name__}, not a torch.nn.Module")
-    if isinstance(made, torch.jit.ScriptModule):
-        raise CaptureError(f"{target.factory} gave a TorchScript module; capture the nn.Module it was made from")
-    if not given and getattr(made, "example_input_array", None) is not None:
-        extra = made.example_input_array
-        given = tuple(extra) if isinstance(extra, (tuple, list)) else (extra,)
+    refuse(made, target.factory)
+    if given is None:
+        given = getattr(made, "example_input_array", None)
     return made, given
 
 
-def _check_call(function: Any, arguments: Sequence[Any], problem: str, remedy: str) -> None:
+def refuse(module: torch.nn.Module, name: str) -> None:
+    """Modules that hide what they compute."""
+    for path, part in module.named_modules():
+        where = f"{name}.{path}" if path else name
+        if isinstance(part, torch.jit.ScriptModule):
+            raise CaptureError(f"{where} is a TorchScript module; capture the nn.Module it was made from")
+        if ".quantized" in type(part).__module__ and type(part).__module__.startswith("torch.ao.nn."):
+            raise CaptureError(f"{where} holds packed integer weights; capture the float model, with --precision int8")
+
+
+def placed(module: torch.nn.Module, given: Any) -> Inputs:
+    """Example inputs as arguments: a tensor is one, a tuple or list several, a dictionary those of its names (or
+    one argument, where the model takes a dictionary)."""
+    if given is None:
+        return (), {}
+    if isinstance(given, dict):
+        try:
+            inspect.signature(module.forward).bind(**given)
+        except (TypeError, ValueError):
+            return (given,), {}
+        return (), dict(given)
+    return (tuple(given) if isinstance(given, (tuple, list)) else (given,)), {}
+
+
+def _check_call(function: Any, arguments: Sequence[Any], keywords: dict[str, Any], problem: str, remedy: str) -> None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have none
         return
     try:
-        signature.bind(*arguments)
+        signature.bind(*arguments, **keywords)
     except TypeError as error:
         raise CaptureError(f"{problem}: {error}; {remedy}") from None
 
@@ -160,7 +186,7 @@ class _Way:
 
 
 def _capture(
-    build: Callable[[], tuple[Any, tuple[Any, ...]]],
+    build: Callable[[], Built],
     asked: Sequence[targets.Input],
     batch_dim: int | None,
     progress: Progress,
@@ -201,7 +227,7 @@ class _BuildFailure(Exception):
 
 
 def _attempt(
-    build: Callable[[], tuple[Any, tuple[Any, ...]]],
+    build: Callable[[], Built],
     asked: Sequence[targets.Input],
     batch_dim: int | None,
     way: _Way,
@@ -215,38 +241,57 @@ def _attempt(
         raise
     except BaseException as error:
         raise _BuildFailure from error
-    inputs, dims = _inputs(asked, given, batch_dim, way.live, device)
+    (arguments, keywords), dims = _inputs(module, asked, placed(module, given), batch_dim, way.live, device)
     progress("export", 0.45)
-    many = f"{len(inputs)} input{'s' if len(inputs) != 1 else ''} given"
-    _check_call(
-        module.forward,
-        inputs,
-        f"{type(module).__name__}.forward: {many}",
-        "one --input for each, as --input 1x3x224x224",
-    )
-    if not inputs:
+    count = len(arguments) + len(keywords)
+    if not count:
         raise CaptureError(
             f"{type(module).__name__} needs an input: --input 1x3x224x224, or let the factory return (model, inputs)"
         )
-    return export(module, inputs, batch_dims=dims)
+    _check_call(
+        module.forward,
+        arguments,
+        keywords,
+        f"{type(module).__name__}.forward: {count} input{'s' if count != 1 else ''} given",
+        "one --input for each, as --input 1x3x224x224, or let the factory return (model, {name: value})",
+    )
+    if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
+        with torch.no_grad():  # its sizes come from its first inputs
+            module(*arguments, **keywords)
+    return export(module, arguments, batch_dims=dims, keywords=keywords)
 
 
 def _inputs(
-    asked: Sequence[targets.Input], given: tuple[Any, ...], batch_dim: int | None, live: bool, device: str
-) -> tuple[list[Any], list[int | None]]:
-    """Example inputs and where their batch is: the inputs as large there as the first one are batched."""
-    if not asked and not all(isinstance(value, torch.Tensor) for value in given):
-        raise CaptureError("the example inputs must be tensors")
-    shapes = [(list(item.shape), getattr(torch, item.dtype)) for item in asked]
-    shapes = shapes or [(list(value.shape), value.dtype) for value in given]
+    module: Any, asked: Sequence[targets.Input], given: Inputs, batch_dim: int | None, live: bool, device: str
+) -> tuple[Inputs, list[int | None]]:
+    """Example inputs and where their batch is: the tensors as large there as the first one are batched."""
+    if asked:
+        given = _assigned(module, [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in asked])
+    shapes = [list(value.shape) for value in tensors_in(given)]
     if not live or batch_dim is None:
         dims: list[int | None] = [None] * len(shapes)
     else:
-        first = next((shape[batch_dim] for shape, _ in shapes if len(shape) > batch_dim), None)
+        first = next((shape[batch_dim] for shape in shapes if len(shape) > batch_dim), None)
         if shapes and first is None:
             raise CaptureError(f"no input has a dimension {batch_dim}; --batch-dim none captures without a batch")
-        dims = [batch_dim if len(shape) > batch_dim and shape[batch_dim] == first else None for shape, _ in shapes]
-        for (shape, _), position in zip(shapes, dims, strict=True):
-            if position is not None:
-                shape[position] = max(2, shape[position])  # an exporter takes 1 for a constant
-    return [torch.zeros(shape, dtype=dtype, device=device) for shape, dtype in shapes], dims
+        dims = [batch_dim if len(shape) > batch_dim and shape[batch_dim] == first else None for shape in shapes]
+    positions = iter(dims)
+
+    def empty(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        position, shape = next(positions), list(value.shape)
+        if position is not None:
+            shape[position] = max(2, shape[position])  # an exporter takes 1 for a constant
+        return torch.zeros(shape, dtype=value.dtype, device=device)
+
+    return tree_map(empty, given), dims
+
+
+def _assigned(module: Any, tensors: list[Any]) -> Inputs:
+    """Inputs in the order of the parameters; those that only go by name come last."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if not names or len(tensors) <= len(names):
+        return tuple(tensors), {}
+    return tuple(tensors[: -len(names)]), dict(zip(names, tensors[-len(names) :], strict=True))

@@ -15,6 +15,10 @@ class ModelSpecError(ModelError, ValueError):
     """A malformed specification: a parameter the block lacks, an image size that cannot be."""
 
 
+class EmptyModelError(ModelError):
+    """A model in which nothing computes."""
+
+
 class CaptureError(ModelError, RuntimeError):
     """The capture subprocess could not deliver."""
 

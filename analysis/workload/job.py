@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -160,6 +161,8 @@ class CaptureJob:
         self._finish(result, error)
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
+        if not self._ending and not _ended(process.pid):
+            self._ending = "closed"  # it runs on, but says no more
         if process.returncode is None:  # once reaped, its number may be somebody else's
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -191,6 +194,8 @@ class CaptureJob:
     def _why_it_died(self, code: int) -> ModelError:
         if self._ending == "timeout":
             return CaptureError(f"capture of {self.name} took longer than {self._limits.seconds:g} s and was stopped")
+        if self._ending == "closed":
+            return CaptureError(f"capture of {self.name}: its code closed the pipe it answers on")
         ended = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         hint = " (out of memory?)" if code in (-signal.SIGKILL, -signal.SIGABRT) else ""
         return CaptureError(f"capture of {self.name} {ended}{hint} during {self.progress[0]}")
@@ -202,6 +207,20 @@ class CaptureJob:
         if result is not None:
             self.progress = ("done", 1.0)
         self._done.set()
+
+
+def _ended(pid: int) -> bool:
+    """Whether a process that closed its pipe ends within a second. It is not reaped: while it has its number, so has
+    its group, and what it started can be killed."""
+    if not hasattr(os, "waitid"):
+        return True
+    deadline = time.monotonic() + 1.0
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ChildProcessError):
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
+                return True
+        time.sleep(0.005)
+    return False
 
 
 def _environment() -> dict[str, str]:

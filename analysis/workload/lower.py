@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from . import costs, rules_more  # noqa: F401 - it registers its rules
 from .assemble import Row, TensorRow, assemble
+from .errors import EmptyModelError
 from .graph import Graph, Meta, Node, Ref, Source, base_name, references
 from .poly import Poly, poly, smaller
 from .rules import Call, Cost, bias_of, cost_of
@@ -227,6 +228,8 @@ def lower(graph: Graph, name: str, family: str = "custom", origin: str = "", ima
         walk.source(source)
     for node in graph.nodes:
         walk.node(node)
+    if not walk.rows:
+        raise EmptyModelError(f"{name} has no operator that works on its inputs: there is nothing to estimate")
     outputs = {walk._tensor_of(value) for key in graph.outputs for value in walk.values[key]}
     notes = graph.notes
     if walk.folded:

@@ -161,3 +161,56 @@ class Unknown(Net):
 class Shapeless(Net):
     def forward(self, x: Any) -> Any:
         return super().forward(torch.ops.own_models.shapeless(x))
+
+
+class Named(Net):
+    def forward(self, x: Any, *, scale: Any, shift: Any = None) -> Any:
+        return super().forward(x) * scale + (0 if shift is None else shift)
+
+
+def by_name() -> tuple[nn.Module, dict[str, Any]]:
+    return Named(), {"x": torch.zeros(2, 3, 16, 16), "scale": torch.zeros(2, 4), "shift": 3.0}
+
+
+class OfDict(Net):
+    def forward(self, batch: Any) -> Any:
+        return super().forward(batch["image"]) * batch["weights"][1]
+
+
+def of_dict() -> tuple[nn.Module, dict[str, Any]]:
+    return OfDict(), {"image": torch.zeros(2, 3, 16, 16), "weights": [None, torch.zeros(2, 4)]}
+
+
+class PartlyScripted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = torch.jit.script(nn.Linear(8, 4))
+
+    def forward(self, x: Any) -> Any:
+        return self.part(x)
+
+
+def quantised() -> nn.Module:
+    return torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(8, 4)), {nn.Linear}, dtype=torch.qint8)
+
+
+def exported() -> Any:
+    return torch.export.export(Net().eval(), (torch.zeros(2, 3, 16, 16),))
+
+
+def lazy() -> nn.Module:
+    return nn.Sequential(nn.LazyConv2d(8, 3), nn.Flatten(), nn.LazyLinear(4))
+
+
+def compiled() -> Any:
+    return torch.compile(Net())
+
+
+def closes_everything() -> nn.Module:
+    os.closerange(3, 100)
+    while True:
+        pass
+
+
+def unchanged() -> nn.Module:
+    return nn.Identity()

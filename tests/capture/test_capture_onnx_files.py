@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
 from analysis.workload import store, targets
+from analysis.workload.errors import EmptyModelError
 from analysis.workload.onnx.file import OnnxError
 from analysis.workload.onnx.model import load
 from analysis.workload.workload import Workload
@@ -263,7 +264,7 @@ WRONG = (
     "no ONNX model",
     "holds no graph",
     "no ONNX",
-    "too deep|no ONNX|malformed",
+    "lie too deep in each other",
     "reads 'nowhere', which nothing makes",
     "inner sizes 4 and 5 differ",
 )
@@ -271,17 +272,17 @@ WRONG = (
 
 def broken(tmp_path: Path, why: str) -> bytes:
     good = save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [weight("w", 4, 2)]).read_bytes()
-    bomb = b"\x3a\x00"
+    bomb = b""
     for _ in range(4000):  # a graph in an attribute in a node in a graph ...
-        inner = b"\x2a" + _size(len(bomb)) + bomb
+        attribute = b"\x32" + _size(len(bomb)) + bomb
+        inner = b"\x2a" + _size(len(attribute)) + attribute
         bomb = b"\x0a" + _size(len(inner)) + inner
-        bomb = b"\x32" + _size(len(bomb)) + bomb
     files = {
         "is empty": b"",
         "no ONNX model": good[: len(good) // 2],
         "holds no graph": b"\x08\x07",
         "no ONNX": b"PK\x03\x04 something else entirely" * 20,
-        "too deep|no ONNX|malformed": b"\x3a" + _size(len(bomb)) + bomb,
+        "lie too deep in each other": b"\x3a" + _size(len(bomb)) + bomb,
         "reads 'nowhere', which nothing makes": save(tmp_path, [node("Relu", "nowhere", "y")], {}, ["y"]).read_bytes(),
         "inner sizes 4 and 5 differ": save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [weight("w", 5, 2)]).read_bytes(),
     }
@@ -316,7 +317,7 @@ def test_any_damage_is_an_error_of_ours_or_a_model(tmp_path: Path) -> None:
         for place in random.integers(0, len(data), 3):
             data[place] = random.integers(0, 256)
         path.write_bytes(bytes(data[: random.integers(1, len(data) + 1)] if random.random() < 0.3 else data))
-        with contextlib.suppress(OnnxError):
+        with contextlib.suppress(OnnxError, EmptyModelError):
             assert load(path).n_operators >= 0
 
 

@@ -74,6 +74,51 @@ def test_a_model_that_fixes_its_batch_is_captured_at_it() -> None:
     assert targets.fixed_batch(captured("Net", "4x3x8x8,batch=none")) == 1
 
 
+NET_MACS = 14 * 14 * 8 * 27 + 32
+
+
+@pytest.mark.parametrize(
+    ("factory", "inputs", "names"),
+    [
+        ("Named", "1x3x16x16,1x4", {"x", "scale"}),
+        ("by_name", "", {"x", "scale"}),
+        ("of_dict", "", {"batch_image", "batch_weights_1"}),
+        ("compiled", INPUT, {"x"}),
+    ],
+)
+def test_inputs_by_name_in_dictionaries_and_lists(factory: str, inputs: str, names: set[str]) -> None:
+    w = captured(factory, inputs)
+    assert {item.name for item in w.inputs} == names
+    assert all(item.shape[0] == "batch" for item in w.inputs)
+    assert float((w.operators.macs @ w.at(batch=3)).sum()) == 3 * NET_MACS
+
+
+def test_what_is_exported_already_and_what_learns_its_sizes() -> None:
+    w = captured("exported", "")
+    assert (w.parameters, targets.fixed_batch(w)) == (260, 2)
+    assert float((w.operators.macs @ w.at(batch=2)).sum()) == 2 * NET_MACS
+    assert captured("lazy").parameters == 8 * 27 + 8 + 8 * 14 * 14 * 4 + 4
+
+
+def test_modules_that_hide_what_they_compute_are_named() -> None:
+    with pytest.raises(CaptureError, match=r"PartlyScripted\.part is a TorchScript module; capture the nn.Module"):
+        captured("PartlyScripted", "1x8")
+    with pytest.raises(CaptureError, match=r"quantised\.0 holds packed integer weights; .* --precision int8"):
+        captured("quantised", "1x8")
+    with pytest.raises(CaptureError, match=r"missing a required argument: 'scale'; .* \(model, \{name: value\}\)"):
+        captured("Named")
+
+
+def test_code_that_closes_the_pipe_is_ended() -> None:
+    with pytest.raises(CaptureError, match="its code closed the pipe it answers on"):
+        captured("closes_everything")
+
+
+def test_a_model_in_which_nothing_computes_says_so() -> None:
+    with pytest.raises(CaptureError, match=r"own_models\.py:unchanged has no operator that works on its inputs"):
+        captured("unchanged", "1x8")
+
+
 def test_a_formula_that_its_author_registers_covers_an_operator() -> None:
     w = captured("Stated")
     assert w.operators.has_rule.all()
