@@ -65,9 +65,9 @@ def _index(architecture: str) -> tuple[int, ...]:
 
 def family_energy(result: Estimate, members: Ints | None = None) -> Floats:
     """Energy of each family in J, shape (8,), of the model or of some operators."""
-    energy = result.event_energy_j if members is None else result.event_energy_j[:, members]
+    counts = result.run.counts if members is None else result.run.counts[:, members]
     index = np.array(_index(result.device.architecture))
-    return np.bincount(index, energy.sum(axis=1), minlength=len(FAMILIES)).astype(np.float64)
+    return np.bincount(index, counts.sum(axis=1) * result.run.prices.value, minlength=len(FAMILIES)).astype(np.float64)
 
 
 def instructions(result: Estimate) -> float:

@@ -135,7 +135,8 @@ def scenario(state: State) -> Scenario:
     return Scenario(state.batch, state.precision, state.execution, state.layout, state.sequence, state.kv)
 
 
-@lru_cache(maxsize=256)
+# As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
+@lru_cache(maxsize=16)
 def _estimate(model: str, image_size: int | None, asked: Scenario, device_name: str) -> Estimate:
     return estimate(_workload(model, image_size), device(device_name), asked)
 

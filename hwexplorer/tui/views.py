@@ -33,7 +33,9 @@ _PLOT_READS = {
     "batch": (*_MODEL, "sequence", "kv", "precision", "execution", "layout", "metric", "devices", "plot"),
     "pareto": (*_MODEL, "sequence", "kv", "precision", "execution", "layout", "devices", "plot"),
 }
-KEPT = 160
+KEPT = 160  # views; fewer where they are long, so that large models do not fill the memory
+FEWEST = 60  # those of the state on screen and of its neighbours
+ROWS = 12_000
 
 
 class Views(msgspec.Struct, frozen=True):
@@ -56,6 +58,7 @@ class Cache:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._rows = 0
 
     def views(self, state: State) -> Views:
         found = {name: self.view(name, state) for name in READS}
@@ -91,9 +94,14 @@ class Cache:
 
     def _keep(self, key: tuple[Any, ...], view: Any) -> Any:
         self._kept[key] = view
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        self._rows += _rows(view)
+        while len(self._kept) > KEPT or (self._rows > ROWS and len(self._kept) > FEWEST):
+            self._rows -= _rows(self._kept.popitem(last=False)[1])
         return view
+
+
+def _rows(view: Any) -> int:
+    return len(view.rows) if isinstance(view, Table) else 0
 
 
 def linked(state: State) -> str:
