@@ -95,7 +95,9 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
     busy, unthrottled = busy_ends[0], ends[0]
     resource = resources[0].argmax(axis=0)
 
-    counts = _timed_counts(demand, device, mapping, execution, busy + device.launch_s, resource)
+    # Threads of a CPU spin while they fork and join; the units of an accelerator are clocked for a part of a launch.
+    clocked = 1.0 if device.architecture == "cpu" else assumed("common", "launch_clocked")
+    counts = _timed_counts(demand, device, mapping, execution, busy + clocked * device.launch_s, resource)
     dynamic_j = _priced(prices.value, counts)
     dynamic = demand.per_kernel(dynamic_j)
     static_w = float(prices.value[_static(device)].sum())
