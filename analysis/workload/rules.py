@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import contractions, costs
@@ -67,6 +67,27 @@ Rule = Callable[[Call], Cost]
 
 def cost_of(call: Call) -> Cost:
     """The cost of a call; kind `unknown` where no rule exists or the rule does not fit the arguments."""
+    found = _cost(call)
+    are_complex = [meta.dtype.startswith("complex") for meta in call.metas.values()]
+    return _in_reals(found, call, all(are_complex)) if any(are_complex) else found
+
+
+def _in_reals(cost: Cost, call: Call, are_all: bool) -> Cost:
+    """Complex numbers are pairs. A product of two takes four multiplications and two additions, with a real number
+    two multiplications; a magnitude four and a root; anything else is done twice. Transforms count reals already."""
+    if cost.kind == "fft":
+        return cost
+    if cost.gemm is not None:
+        groups, rows, columns, inner = cost.gemm
+        gemm = (groups, rows, columns * 2, inner * (2 if are_all else 1))
+        return replace(cost, macs=cost.macs * (4 if are_all else 2), flops=cost.flops * 2, gemm=gemm)
+    if call.name in ("abs", "absolute"):
+        return replace(cost, flops=cost.flops * 4, special=cost.flops)
+    both = {"mul": 6, "div": 11}.get(cost.kind, 2)
+    return replace(cost, flops=cost.flops * (both if are_all else 2))
+
+
+def _cost(call: Call) -> Cost:
     rule = _RULES.get(call.name)
     if rule is None and isinstance(stated := call.args.get(STATED), Poly):
         return Cost("custom", flops=stated)

@@ -49,6 +49,15 @@ def embedded(x: Any, w: Any) -> Any:
     return F.embedding(x.long().clamp(0, 9), w)
 
 
+def squared(x: Any) -> Any:
+    number = torch.view_as_complex(x)
+    return torch.view_as_real(number * number)
+
+
+def rotated(x: Any, w: Any) -> Any:
+    return torch.view_as_real(torch.view_as_complex(x) @ torch.view_as_complex(w))
+
+
 FORMS = {
     # Attention: scores 2 x 6 x 6, width 4; softmax 5 a score.
     "explicit attention": form(explicit, (2, 6, 4), 2 * 72 * 4, 72 * (1 + 5)),
@@ -90,7 +99,9 @@ FORMS = {
     "sort": form(lambda x: x.sort(-1)[0], (16,), 0, 16 * 4),
     "top k": form(lambda x: x.topk(3)[0], (16,), 0, 16 * 2),
     # 5 n log2 n a complex transform, half for real data.
-    "fft": form(lambda x: torch.fft.fft(torch.view_as_complex(x)).abs(), (16, 2), 0, 16 * 20 + 16),
+    "fft": form(lambda x: torch.fft.fft(torch.view_as_complex(x)).abs(), (16, 2), 0, 16 * 20 + 16 * 4),
+    "complex product": form(squared, (16, 2), 0, 16 * 6),
+    "complex matrix product": form(Call(rotated, 4, 4, 2), (4, 2), 4 * 16, 0),
     "rfft": form(lambda x: torch.fft.rfft(x).real.clone(), (16,), 0, 16 * 10),
     # Moving and picking: no arithmetic but what adds up.
     "embedding": form(Call(embedded, 10, 4), (3,), 0, 3 + 3 * 2),
