@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 PORT = 8000
-_FETCHED = re.compile(r"<link[^>]*https?://[^>]*>")  # a font from elsewhere: the page comes with one
+_LINK = re.compile(r"<link[^>]*?href=\"(https?://[^\"]*)\"[^>]*>")
+# The page has no title, and its terminal takes keys only after a click: as soon as it is there it shall have them.
+_HEAD = """<title>hwexplorer</title><script>
+const waiting = setInterval(() => {
+  const keys = document.querySelector(".xterm-helper-textarea");
+  if (keys) { keys.focus(); clearInterval(waiting); }
+}, 50);
+</script></head>"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +85,12 @@ def _server(command: str, host: str, port: int, public_url: str | None) -> Any:
         async def handle_index(self, request: web.Request) -> Any:
             self._check_host(request)
             page = await super().handle_index(request)
-            page.text = _FETCHED.sub("", page.text or "")
+            page.text = _LINK.sub(self._if_ours, page.text or "").replace("</head>", _HEAD)
             return page
+
+        def _if_ours(self, link: re.Match[str]) -> str:
+            """The style sheet stays; a font that would be fetched from elsewhere goes."""
+            return link[0] if link[1].startswith(self.public_url.rstrip("/") + "/") else ""
 
         async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
             self._check_host(request)

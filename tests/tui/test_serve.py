@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
@@ -19,12 +20,18 @@ pytest.importorskip("textual_serve")
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the served explorer runs, and writes what is exported."""
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def port(folder: Path) -> Iterator[int]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = free.getsockname()[1]
     words = [sys.executable, "-m", "hwexplorer", "serve", "resnet18@b8", "--port", str(number)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
     start = monotonic()
     while monotonic() - start < 20:
         with socket.socket() as there:
@@ -56,7 +63,24 @@ async def test_a_page_and_the_screen_in_it(port: int) -> None:
         page = await answer.text()
         assert f"ws://127.0.0.1:{port}/ws" in page
         assert "https://" not in page
+        assert f"http://127.0.0.1:{port}/static/css/xterm.css" in page
     assert b"resnet18" in await seen(port, b"resnet18")
+
+
+async def test_a_browser_shows_it_and_takes_keys(port: int, folder: Path, tmp_path: Path) -> None:
+    from tests.tui import browser
+
+    if browser.PROGRAM is None:
+        pytest.skip("no Chromium here")
+    async with browser.opened(f"http://127.0.0.1:{port}/", tmp_path / "profile") as page:
+        await page.until("document.body && document.body.classList.contains('-first-byte')")
+        await page.type(":export served.json\r")
+        async with asyncio.timeout(20):
+            while not (folder / "served.json").exists():
+                await asyncio.sleep(0.1)
+        (tmp_path / "served.png").write_bytes(await page.picture())
+    assert '"resnet18"' in (folder / "served.json").read_text()
+    assert (tmp_path / "served.png").stat().st_size > 30_000  # an empty page takes a tenth of that
 
 
 @pytest.mark.parametrize("origin", ["", "http://evil.example", "null"])
