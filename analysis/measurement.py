@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
 import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
@@ -88,7 +89,12 @@ def device_of(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> D
 
 def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
     """A row as a request. Raises Unpredictable with the reason."""
-    device = device_of(row["device"], row.get("device_mode", ""), row.get("source", ""), folders)
+    name, count = row["device"], 1
+    several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
+    device = device_of(name, row.get("device_mode", ""), row.get("source", ""), folders)
+    if isinstance(device, str) and several:  # so many alike: they share a throughput, but not a query
+        name, count = several[1], int(several[2])
+        device = device_of(name, row.get("device_mode", ""), row.get("source", ""), folders)
     if isinstance(device, str):
         raise Unpredictable(device)
     latency, energy = _number(row, "latency_ms", 1e-3), _number(row, "energy_mJ_per_inference", 1e-3)
@@ -97,7 +103,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         batch = OFFLINE_BATCH if row.get("scenario") == "Offline" else 1
     throughput = _number(row, "throughput_per_s", 1)
     if latency is None and throughput:
-        latency = batch / throughput
+        latency = batch * count / throughput
     if latency is None and energy is None:
         raise Unpredictable("row states neither latency nor energy")
     precision = _precision(row)

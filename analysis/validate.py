@@ -5,6 +5,7 @@ Groups are (source, device, mode, framework, precision, scenario); the summary i
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -300,7 +301,7 @@ def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str
 
 
 def _kind(group: Group) -> str:
-    found = device_of(group.device, group.device_mode, group.source, ())
+    found = device_of(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
     if isinstance(found, str):
         return "gpu"
     return "jetson" if "jetson" in found.id else found.architecture

@@ -180,3 +180,13 @@ def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.Cap
     assert "without each device" not in capsys.readouterr().out
     assert main(["validate", "--data", str(path), "--cross-validate"]) == 0
     assert "without each device" in capsys.readouterr().out
+
+
+def test_several_devices_share_a_throughput_but_not_a_query() -> None:
+    offline = {**BASE, "scenario": "Offline", "batch": "", "throughput_per_s": "8000", "framework": "TensorRT"}
+    assert measurement.interpret(offline).latency_s == pytest.approx(64 / 8000)
+    assert measurement.interpret({**offline, "device": "h100_sxm x4"}).latency_s == pytest.approx(64 / 2000)
+    one = {**BASE, "device": "h100_sxm x8", "latency_ms": "3"}
+    assert measurement.interpret(one).latency_s == pytest.approx(3e-3)
+    with pytest.raises(measurement.Unpredictable, match="not in the catalogue"):
+        measurement.interpret({**one, "device": "h101 x8"})
