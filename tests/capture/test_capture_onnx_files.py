@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,47 @@ def broken(tmp_path: Path, why: str) -> bytes:
         "inner sizes 4 and 5 differ": save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [weight("w", 5, 2)]).read_bytes(),
     }
     return files[why]
+
+
+def bombs() -> dict[str, Parts]:
+    """Files of a few hundred bytes that ask for very much."""
+    squares = [node("Mul", f"n{i} n{i}", f"n{i + 1}") for i in range(60)]
+    tail = [node("Reshape", "x n60", "y")]
+    inputs = [info("i", [], INT), info("go", [], TensorProto.BOOL)]
+    nested = graph([], inputs, ["go"])
+    for _ in range(5):
+        nested = graph([node("Loop", "n --", "", body=nested)], inputs, ["go"])
+    return {
+        "squares of squares": ([*squares, *tail], {"x": ["b", 4]}, ["y"], [numbers("n0", 3)]),
+        "a tower of powers": (
+            [node("Pow", "n n", "p"), node("Pow", "p p", "q"), node("Reshape", "x q", "y")],
+            {"x": ["b", 4]},
+            ["y"],
+            [numbers("n", 1 << 40)],
+        ),
+        "a tile of sizes": (
+            [node("Tile", "n r", "t"), node("Reshape", "x t", "y")],
+            {"x": ["b", 4]},
+            ["y"],
+            [numbers("n", 1), numbers("r", 1 << 40)],
+        ),
+        "a list of parts": (
+            [node("SplitToSequence", "x", "s"), node("SequenceAt", "s n", "y")],
+            {"x": [1 << 40, 4]},
+            ["y"],
+            [number("n", 0)],
+        ),
+        "loops in loops": ([node("Loop", "n --", "y", body=nested)], {"x": ["b", 4]}, ["y"], [number("n", 4000)]),
+    }
+
+
+@pytest.mark.parametrize("name", bombs())
+def test_what_asks_for_too_much_is_refused_at_once(name: str, tmp_path: Path) -> None:
+    path = save(tmp_path, *bombs()[name])
+    start = time.perf_counter()
+    with pytest.raises(OnnxError):
+        load(path)
+    assert time.perf_counter() - start < 5
 
 
 def _size(value: int) -> bytes:

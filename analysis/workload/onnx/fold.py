@@ -16,6 +16,8 @@ from .op import MAX_KNOWN, Fold, Known, Op, ShapeError, as_known, constant, posi
 
 def _again(array: Any) -> Known:
     found = np.asarray(array, dtype=object)
+    if found.size > MAX_KNOWN:
+        raise ShapeError("too many numbers to be sizes")
     return whole_array(list(found.reshape(-1)), found.shape)
 
 
@@ -208,6 +210,18 @@ def _least(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return choose
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    if not 0 <= exponent <= 64 or (isinstance(base, Poly) and exponent != int(exponent)):
+        raise ShapeError("a power that is no size")
+    return product([base] * int(exponent)) if isinstance(base, Poly) else base**exponent
+
+
+def _tile(op: Op) -> Known:
+    if math.prod(op.ints(1)) * op.known(0).size > MAX_KNOWN:
+        raise ShapeError("too many numbers to be sizes")
+    return _again(np.tile(op.known(0), op.ints(1)))
+
+
 def _concat(op: Op) -> Known:
     arrays = [op.known(index) for index in range(len(op.inputs))]
     return _again(np.concatenate(arrays, axis=positive(op.int_attr("axis", 0), arrays[0].ndim)))
@@ -229,7 +243,7 @@ FOLDS: dict[str, Fold] = {
     "Identity": lambda op: op.known(0),
     "Transpose": lambda op: _again(op.known(0).transpose(op.int_list("perm") or None)),
     "Expand": lambda op: _again(np.broadcast_to(op.known(0), np.broadcast_shapes(op.known(0).shape, op.ints(1)))),
-    "Tile": lambda op: _again(np.tile(op.known(0), op.ints(1))),
+    "Tile": _tile,
     "Add": _each(_add),
     "Sub": _each(_subtract),
     "Mul": _each(_multiply),
@@ -241,7 +255,7 @@ FOLDS: dict[str, Fold] = {
     "Ceil": _each(lambda x: x if isinstance(x, Poly) else float(math.ceil(x))),
     "Round": _each(lambda x: x if isinstance(x, Poly) else float(round(x))),
     "Sqrt": _each(math.sqrt),
-    "Pow": _each(lambda x, y: product([x] * int(y)) if isinstance(x, Poly) else x**y),
+    "Pow": _each(_power),
     "Min": _each(_least(min)),
     "Max": _each(_least(max)),
     "Equal": _each(_compare(operator.eq)),

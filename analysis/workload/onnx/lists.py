@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .file import OnnxNode
-from .op import Op, ShapeError, Value, constant
+from .op import MAX_KNOWN, Op, ShapeError, Value, constant
 
 LISTS = frozenset(
     [
@@ -23,6 +23,8 @@ LISTS = frozenset(
 def split_of(op: Op) -> OnnxNode:
     """The Split that makes the parts of a SplitToSequence."""
     size = constant(op.shape()[op.axis()])
+    if size > MAX_KNOWN:
+        raise ShapeError("its parts are too many")
     sizes = [1] * size
     if op.has(1):
         sizes = op.ints(1)

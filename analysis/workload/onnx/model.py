@@ -33,7 +33,7 @@ from .names import label, scopes_of, where
 from .op import Known, Made, Op, Result, Shape, Value, as_known, contiguous, shape_of
 from .operators import handler_of
 
-_MAX_CALLS = 200_000
+_MAX_CALLS = 50_000
 _QUANTISED = frozenset(("int8", "uint8", "int4", "uint4"))
 # Inputs that are no parameters: statistics, scales and zero points.
 _NOT_TRAINED = {
@@ -171,9 +171,7 @@ class _Walk:
             self._node(node, frame)
 
     def _node(self, node: OnnxNode, frame: _Frame) -> None:
-        self.calls += 1
-        if self.calls > _MAX_CALLS:
-            raise OnnxError(f"more than {_MAX_CALLS:,} calls, loops laid out")
+        self._count()
         node = _resolved(node, frame)
         function = self.model.functions.get((node.domain, node.op))
         if function is not None:
@@ -198,6 +196,11 @@ class _Walk:
             frame.values[node.outputs[0]] = self._settled(frame.prefix + node.outputs[0], known, node, op)
             return
         self._call(op, self._result(op, frame), frame)
+
+    def _count(self) -> None:
+        self.calls += 1
+        if self.calls > _MAX_CALLS:
+            raise OnnxError(f"more than {_MAX_CALLS:,} calls, loops laid out")
 
     def _input(self, name: str, frame: _Frame, node: OnnxNode) -> Value | None:
         if not name:
@@ -344,6 +347,7 @@ class _Walk:
         frame.values.update({name: value for name, value in zip(op.node.outputs, results, strict=False) if name})
 
     def _turn(self, op: Op, turn: Enter, frame: _Frame, carried: list[Value]) -> list[Value]:
+        self._count()
         inner = _Frame(f"{frame.prefix}{op.node.name or op.node.op}.{turn.index}/", {}, frame)
         given = turn.inputs(op, carried)
         for info, value in zip(turn.graph.inputs, given, strict=False):
