@@ -25,7 +25,7 @@ VERBS: dict[str, str] = {
     "tree": "model, subgraphs and operators with their energy-delay product",
     "events": "architectural energy events of a node",
     "why": "why a node costs what it costs",
-    "plot": "points of a plot: roofline, roofs, cumulative, batch, pareto, memory",
+    "plot": "points of a plot: roofline, roofs, energy_roofs, cumulative, batch, pareto, memory",
     "mapping": "how a device runs a model: utilisation, bounds, and each kernel's grid",
     "concurrency": "stages, critical path, parallelism, hardware units each subgraph can use",
     "roofline": "every kernel under its roofs: what bounds it, what would flip it",

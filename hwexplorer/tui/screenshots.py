@@ -47,6 +47,7 @@ SHOTS = (
     Shot("picker", "resnet50", SMALL, keys=("a", *"jetson")),
     Shot("sheet", "resnet50?on=tpu_v4", SMALL, keys=("i",)),
     Shot("roofs", "resnet50@b8,fp16?pane=plot&plot=roofs", SMALL, keys=("full_stop",)),
+    Shot("energy_roofs", "resnet50@b8,fp16?pane=plot&plot=energy_roofs", SMALL, keys=("full_stop",)),
     Shot("cumulative", "resnet50@b8,fp16?pane=plot&plot=cumulative", SMALL, keys=("full_stop",)),
     Shot("batch", "resnet50@b8,fp16?pane=plot&plot=batch", SMALL),
     Shot("pareto", "resnet50@b8,fp16?pane=plot&plot=pareto", SMALL),

@@ -24,7 +24,7 @@ def plot(state: State) -> Plot:
 def roofline(state: State) -> Plot:
     """Kernels of the model on the device under the cursor; a fused operator stands where its kernel does."""
     result = engine.result(state)
-    intensity, rate, shown = _points(result)
+    intensity, rate, shown = points(result)
     below = set(operators_of(result, state.at).tolist()) if state.at else set()
     parts = result.partition
     keys = tuple(parts.operator_id[i] for i in shown)
@@ -36,7 +36,7 @@ def roofline(state: State) -> Plot:
     if chosen:
         picked = tuple(keys[j] for j in chosen)
         series.append(Series("here", tuple(intensity[chosen].tolist()), tuple(rate[chosen].tolist()), picked, picked))
-    ridge = _peak(result) / result.device.memory_bandwidth
+    ridge = peak(result) / result.device.memory_bandwidth
     note = f"ridge {ridge:.0f} FLOP/byte; {_left(intensity, ridge)} of {len(shown)} kernels lie left of it"
     return Plot(
         "plot",
@@ -54,7 +54,7 @@ def _left(intensity: np.ndarray[tuple[int], np.dtype[np.float64]], ridge: float)
     return int((intensity < ridge).sum())
 
 
-def _points(result: Estimate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def points(result: Estimate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
     """Intensity and rate of each kernel that does arithmetic, and the operator that stands for it."""
     asked, run = result.demand, result.run
     flow = run.mapping.traffic
@@ -71,22 +71,27 @@ def _points(result: Estimate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # t
     return (flops / np.maximum(moved, 1e-30))[keep], rate[keep], head[keep]
 
 
-def _peak(result: Estimate) -> float:
-    unit, name = (
-        result.plan.convolution if result.precision_run == result.plan.convolution[1] else result.plan.contraction
-    )
+def contraction(result: Estimate) -> tuple[str, str]:
+    """The unit that most of the contractions run on, and its format."""
+    plan = result.plan
+    return plan.convolution if result.precision_run == plan.convolution[1] else plan.contraction
+
+
+def peak(result: Estimate) -> float:
+    unit, name = contraction(result)
     return result.device.peaks.get((unit, name)) or max(result.device.peaks.values())
 
 
 def _roofs(result: Estimate, intensity: np.ndarray) -> list[Series]:  # type: ignore[type-arg]
     bandwidth = result.device.memory_bandwidth
     low = min(float(intensity.min(initial=0.1)), 0.1)
-    high = max(float(intensity.max(initial=1000.0)), 2 * _peak(result) / bandwidth)
-    roofs = {f"{result.precision_run} peak": _peak(result)}
+    high = max(float(intensity.max(initial=1000.0)), 2 * peak(result) / bandwidth)
+    highest = peak(result)
+    roofs = {f"{result.precision_run} peak": highest}
     vector = result.device.peaks.get(("vector", result.plan.vector))
-    if vector and vector < 0.9 * _peak(result):
+    if vector and vector < 0.9 * highest:
         roofs[f"vector {result.plan.vector}"] = vector
     return [
-        Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True)
-        for name, peak in roofs.items()
+        Series(name, (low, top / bandwidth, high), (low * bandwidth, top, top), line=True)
+        for name, top in roofs.items()
     ]

@@ -17,6 +17,7 @@ from hwexplorer.state import State, replace
 from hwexplorer.views import plot as roofline
 from hwexplorer.views.compare import label, words
 from hwexplorer.views.plain import Plot, Series, Unit
+from hwexplorer.views.plot_energy import energy_roofs
 from hwexplorer.views.tree import _shares
 
 ALL_BATCHES = (*BATCHES, 256, 512, 1024)
@@ -31,15 +32,15 @@ _METRICS: dict[str, tuple[str, Unit]] = {
 def roofs(state: State) -> Plot:
     """The operators on the device under the cursor under the roofs of all devices."""
     result = engine.result(state)
-    intensity, rate, shown = roofline._points(result)
+    intensity, rate, shown = roofline.points(result)
     keys = tuple(result.partition.operator_id[i] for i in shown)
     results = [engine.result(state, name) for name in state.devices]
-    ridges = [roofline._peak(r) / r.device.memory_bandwidth for r in results]
+    ridges = [roofline.peak(r) / r.device.memory_bandwidth for r in results]
     low = min(float(intensity.min(initial=0.1)), 0.1)
     high = max(float(intensity.max(initial=1000.0)), 2 * max(ridges))
     series = [Series("operators", tuple(intensity.tolist()), tuple(rate.tolist()), keys, keys)]
     for name, each, ridge in zip(state.devices, results, ridges, strict=True):
-        peak = roofline._peak(each)
+        peak = roofline.peak(each)
         slope = each.device.memory_bandwidth
         series.append(Series(name, (low, ridge, high), (low * slope, peak, peak), line=True))
     told = ", ".join(f"{name} {ridge:.0f}" for name, ridge in zip(state.devices, ridges, strict=True))
@@ -193,4 +194,11 @@ def _iso(points: list[tuple[str, Point]]) -> list[Series]:
     return found
 
 
-BUILDERS = {"roofs": roofs, "cumulative": cumulative, "batch": batch, "pareto": pareto, "memory": memory}
+BUILDERS = {
+    "roofs": roofs,
+    "energy_roofs": energy_roofs,
+    "cumulative": cumulative,
+    "batch": batch,
+    "pareto": pareto,
+    "memory": memory,
+}

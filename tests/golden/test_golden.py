@@ -26,6 +26,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "events": ("events", "conv2d", *ON_ONE),
     "why": ("why", "conv2d", *ON_ONE, "--node", "relu"),
     "plot": ("plot", "conv2d", "--plot", "roofline"),
+    "energy_roofs": ("plot", "conv2d", "--plot", "energy_roofs"),
     "partition": ("partition", "conv2d"),
     "mapping": ("mapping", "conv2d", *ON_ONE),
     "concurrency": ("concurrency", "conv2d", *ON_ONE),

@@ -68,8 +68,8 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
     columns = width - left - 2
     canvas = Braille(columns, rows)
     owners = _owners(plot.series)
-    for owner, series in zip(owners, plot.series, strict=True):
-        if not series.mark:
+    for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
+        if not series.mark:  # guides first: whatever is read by them lies over them
             _draw(canvas, series, x, y, owner)
     tags = _tags(plot.series, owners, x, y, columns, rows) if len(lines) > 1 else []
     cells = [_cells(canvas, row, tags, palette) for row in range(rows)]
