@@ -62,6 +62,8 @@ def explain(error: BaseException, during: str) -> str:
         return at + _data_dependent(error)
     if (missing := _missing_kernel(error)) is not None:
         return f"{at}the operator {missing} has no shape rule; give it one with torch.library.register_fake"
+    if ".numpy()" in str(root):
+        return f"{at}NumPy cannot be captured; stay with torch functions"
     if isinstance(root, SyntaxError):
         return f"{Path(root.filename or '').name}:{root.lineno}: SyntaxError: {root.msg}"
     if isinstance(root, ImportError) and "relative import" in str(root):

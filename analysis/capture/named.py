@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -57,5 +58,15 @@ def _torchvision(info: zoo.ModelInfo, size: int | None) -> Any:
     if size != info.image_size and info.name.startswith("maxvit"):
         return models.get_model(info.name, weights=None, input_size=(size, size))
     if size != info.image_size and info.name.startswith("mvit"):
-        return models.get_model(info.name, weights=None, spatial_size=(size, size))
+        return _mvit(models, info.name, size)
     return models.get_model(info.name, weights="DEFAULT")
+
+
+def _mvit(models: Any, name: str, size: int | None) -> Any:
+    """The public constructors of this family fix the image size; what they call does not."""
+    from torchvision.models.video import mvit
+
+    build = mvit._mvit
+    sized = {"spatial_size": (size, size)}
+    with patch.object(mvit, "_mvit", lambda *args, **kwargs: build(*args, **{**kwargs, **sized})):
+        return models.get_model(name, weights=None)

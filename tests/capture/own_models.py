@@ -214,3 +214,8 @@ def closes_everything() -> nn.Module:
 
 def unchanged() -> nn.Module:
     return nn.Identity()
+
+
+class Numpy(Net):
+    def forward(self, x: Any) -> Any:
+        return torch.from_numpy(x.numpy() * 2)  # numpy

@@ -241,3 +241,7 @@ def test_a_failing_constructor_is_one_line() -> None:
     with pytest.raises(CaptureError, match=r"heads=3.*divisible") as caught:
         store.load("transformer_block:width=7,heads=3")
     assert "\n" not in str(caught.value)
+
+
+def test_a_family_whose_constructor_fixes_its_image_size_takes_another(cache: Path) -> None:
+    assert store.load("mvit_v1_b", 96).inputs[0].shape == ("batch", 3, 16, 96, 96)

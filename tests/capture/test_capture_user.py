@@ -109,6 +109,11 @@ def test_modules_that_hide_what_they_compute_are_named() -> None:
         captured("Named")
 
 
+def test_numpy_in_a_forward_pass_is_said() -> None:
+    with pytest.raises(CaptureError, match=rf"own_models.py:{line('numpy')} in forward: NumPy cannot be captured"):
+        captured("Numpy")
+
+
 def test_code_that_closes_the_pipe_is_ended() -> None:
     with pytest.raises(CaptureError, match="its code closed the pipe it answers on"):
         captured("closes_everything")
