@@ -30,6 +30,7 @@ fuzz: $(VENV)/.test
 
 screenshots: $(VENV)/.test
 	$(BIN)/python -m hwexplorer.tui.screenshots screenshots
+	$(BIN)/python -m tests.recording screenshots/tour.cast
 
 # Rewrites what the verbs are expected to print, and the key reference; read the diff before you commit it.
 golden: $(VENV)/.test

@@ -11,6 +11,7 @@ import signal
 import struct
 import termios
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -75,6 +76,16 @@ class Program:
         told = ESCAPE.sub(b"", seen)[-1000:].decode(errors="replace")
         raise SystemExit(f"{' '.join(self.words)} did not show {shown.pattern!r} in {PATIENCE:.0f} s: {told}")
 
+    def type(self, keys: bytes) -> None:
+        os.write(self.fd, keys)
+
+    def gather(self, quiet: float) -> bytes:
+        """All that is written until nothing has been for so long."""
+        written = b""
+        while part := self.read(quiet):
+            written += part
+        return written
+
     def settle(self, quiet: float = 0.6, patience: float = 5.0) -> None:
         """Until nothing has been written for so long, or patience ends (a cursor may blink for ever)."""
         start = monotonic()
@@ -83,7 +94,7 @@ class Program:
 
     def key(self, key: bytes) -> Repaint | None:
         """What a key does; None when it writes nothing."""
-        os.write(self.fd, key)
+        self.type(key)
         start = first = last = monotonic()
         written = b""
         while monotonic() - last < (QUIET if written else 1.0):
@@ -106,6 +117,7 @@ class Program:
             return next(int(line.split()[1]) / 1e3 for line in status if line.startswith("VmRSS"))
 
     def end(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         os.close(self.fd)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -102,19 +102,19 @@ def test_five_thousand_rows_repaint_in_time() -> None:
     times = []
     for again in range(5):
         fresh = Table(table.name, table.title, table.columns, table.rows)
-        start = perf_counter()
+        start = process_time()
         content.update(fresh, frozenset())
         content.go(table.rows[1000 * again + 7].key)
         for y in range(40):
             content.line(y, PALETTE, True)
-        times.append(perf_counter() - start)
+        times.append(process_time() - start)
     assert min(times) < 0.05
-    start = perf_counter()
+    start = process_time()
     for _ in range(100):
         content.move(1)
         for y in range(40):
             content.line(y, PALETTE, True)
-    assert (perf_counter() - start) / 100 < 0.01
+    assert (process_time() - start) / 100 < 0.01
 
 
 def test_the_plot() -> None:
@@ -211,3 +211,18 @@ def test_every_look_has_every_role() -> None:
         assert COLOURS[name]
         for ascii in (False, True):
             assert Palette(name, ascii, dimmed=True).get("bar", 1)
+
+
+def test_a_filter_goes_to_what_it_most_likely_means() -> None:
+    names = ("fasterrcnn_mobilenet", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3", "resnet50")
+    table = Table("models", "", (Column("name", "Model", role="text"),), tuple(Row(name, (name,)) for name in names))
+    content = TreeTable(tree=False)
+    content.resize(40, 10)
+    content.update(table)
+    content.go("resnet50")
+    for letters, wanted in (("mob", "mobilenet_v2"), ("mobilenet_v3", "mobilenet_v3"), ("mobilenet_v3_", names[2])):
+        content.update(table, only=letters)
+        assert content.key == wanted
+    content.go("mobilenet_v3_large")
+    content.update(table, only="mobile")
+    assert content.key == "mobilenet_v3_large"  # it starts so as well: the cursor stays

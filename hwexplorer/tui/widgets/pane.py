@@ -78,7 +78,7 @@ class Pane(Widget, can_focus=False):
         width, height = self.size
         if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
             self._draw()
-        return self._drawn[y] if y < height else Strip.blank(width)
+        return self._drawn[y].simplify() if y < height else Strip.blank(width)
 
     def _draw(self) -> None:
         width, height = self.size

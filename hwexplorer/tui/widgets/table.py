@@ -65,8 +65,18 @@ class TreeTable:
             self._names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
             self._measures = []
             self._bar_full = self._fullest_bar()
+        narrowed, before = only and only != self._only, self._key
         self._open, self._only = opened, only
         self._lay_out()
+        if narrowed:
+            self.go(self._best(only.casefold(), before))
+
+    def _best(self, only: str, before: str) -> str:
+        """The row that what is typed most likely means: of that name, else one that starts so, `before` if it does."""
+        names = {row.key: str(row.cells[0]).casefold() for row in (self.table.rows[i] for i in self.visible)}
+        exact = [key for key, name in names.items() if name == only]
+        starting = [key for key, name in names.items() if name.startswith(only)]
+        return next(iter(exact or ([before] if before in starting else starting)), self._key)
 
     def _lay_out(self) -> None:
         """Which rows are in sight, and how they hang together."""

@@ -1,0 +1,93 @@
+"""A recording of the real program (asciinema v2): `python -m tests.recording screenshots/tour.cast`.
+
+Keys are typed in a pseudo-terminal and what comes back is kept. The times are the script's, not the clock's, so that
+a recording differs from the last only where the screen does. Played with `asciinema play screenshots/tour.cast`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from tests.terminal import Program
+
+SIZE = (100, 30)
+TYPED = 0.08  # seconds between two keys of a word
+MOST_BYTES = 300_000
+RESET = re.compile(rb"\x1b\[0m\x1b\[(?=[\d;]+m)")  # two sequences that can be one
+QUESTIONS = re.compile(rb"\x1b\[\?\d+\$p|\x1b\[>\d*[uq]")  # a player's terminal shall not answer for ours
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Keys, and the seconds to look at what they did."""
+
+    keys: str
+    seconds: float = 1.2
+    word: bool = False  # typed key by key, faster
+
+
+TOUR = (
+    Step("1/", 0.6),
+    Step("mobilenet_v3_l", 0.6, word=True),
+    Step("\r", 1.6),
+    Step("2a", 0.8),
+    Step("orin", 0.8, word=True),
+    Step("\r\x1b", 1.2),
+    Step("3.", 2.0),
+    Step("p", 1.0),
+    *(Step("]", 0.5) for _ in range(2)),
+    Step("}}", 2.5),
+    Step("w", 2.0),
+    *(Step("v", 1.8) for _ in range(4)),
+    Step("3", 1.0),
+    Step("D", 1.0),
+    Step("?", 2.0),
+    Step("\x1b", 0.6),
+    Step(":export tour.html", 0.8, word=True),
+    Step("\r", 2.0),
+    Step("q", 0.2),
+)
+
+
+def record(state: str) -> str:
+    """The recording as text: a header, then a line for each thing that was written."""
+    header = {"version": 2, "width": SIZE[0], "height": SIZE[1], "title": f"hwexplorer {state}"}
+    lines = [json.dumps(header)]
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def told(seconds: float, written: bytes) -> None:
+        if text := decoder.decode(RESET.sub(b"\x1b[0;", QUESTIONS.sub(b"", written))):
+            lines.append(json.dumps([round(seconds, 3), "o", text], ensure_ascii=False))
+
+    with tempfile.TemporaryDirectory() as folder:
+        home = {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder}
+        program = Program([sys.executable, "-m", "hwexplorer", state], SIZE, home, Path(folder))
+        now = 0.3
+        told(now, program.gather(1.5))
+        now += 2.0
+        for step in TOUR:
+            for key in step.keys if step.word else [step.keys]:
+                now += TYPED
+                program.type(key.encode())
+                told(now, program.gather(0.4))
+            now += step.seconds
+        program.end()
+    return "\n".join(lines) + "\n"
+
+
+def main(path: Path) -> None:
+    text = record("resnet50@b8,fp16")
+    if len(text.encode()) > MOST_BYTES:
+        raise SystemExit(f"{path}: {len(text.encode())} bytes, more than {MOST_BYTES}: shorten the tour")
+    path.write_text(text, encoding="utf-8")
+    print(path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots/tour.cast"))
