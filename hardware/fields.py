@@ -95,8 +95,8 @@ FIELDS: dict[str, Field] = {
             "",
             {"cpu": 26e-6, "gpu": 4.0e-6, "tpu": 1.0e-6, "kpu": 0.5e-6},
             "start and end of one kernel on the device: fork and join of threads, grid launch and drain, program step; "
-            "GPUs: between batch 1 under TensorRT (5.5 us: A100, A30, A40, A10, A2, T4, RTX 3060) and decoding with CUDA "
-            "graphs (2.5 us)",
+            "GPUs: between batch 1 under TensorRT (5.5 us: A100, A30, A40, A10, A2, T4, RTX 3060) and decoding with "
+            "CUDA graphs (2.5 us)",
         ),
         _need("l1_bytes_per_unit", "byte", "cpu", "gpu"),
         _need("l2_bytes", "byte", "cpu", "gpu"),
