@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable
 from os import environ
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from textual import events
@@ -19,18 +18,18 @@ from textual.timer import Timer
 
 from hardware.errors import RequestError
 from hwexplorer import state as states
-from hwexplorer.state import PANES, PLOTS, History, State, node, replace
-from hwexplorer.tui import actions, effects, lines, moves, overlays, prompts, query, work
+from hwexplorer.state import PANES, History, State, node, replace
+from hwexplorer.tui import actions, effects, moves, overlays, prompts, showing, work
 from hwexplorer.tui.actions import Keymap
 from hwexplorer.tui.capture import Capture
 from hwexplorer.tui.folding import more_key
 from hwexplorer.tui.layout import arrange
-from hwexplorer.tui.navigate import Index, at_heaviest, shown
+from hwexplorer.tui.navigate import Index, at_heaviest
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt, typed
 from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.screen import Explorer
-from hwexplorer.tui.views import Cache, Views, linked
+from hwexplorer.tui.views import Cache, Views
 from hwexplorer.tui.widgets.pane import Content, Line, Pane
 from hwexplorer.tui.widgets.plot import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
@@ -96,7 +95,7 @@ class HwExplorer(App[None]):
         self.said: tuple[str, str] | None = None
         self._saying: Timer | None = None
         self.polling: Timer | None = None
-        self._places: dict[str, list[tuple[int, int, str]]] = {}
+        self.places: dict[str, list[tuple[int, int, str]]] = {}
         self._indices: list[Index] = []
         self.views: Views | None = None
         self.colours = Palette(theme, ascii)
@@ -240,7 +239,7 @@ class HwExplorer(App[None]):
         """Hand the views to the panes and repaint."""
         if not self.is_running or not self.screen_stack:
             return
-        self._fill()
+        showing.fill(self)
         state = self.state
         active = _covering(self.overlay) if self.overlay else state.pane
         arrangement = (active, state.zoom, self.overlay, len(state.devices))
@@ -252,85 +251,10 @@ class HwExplorer(App[None]):
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
         for pane in self.panes.values():
-            pane.redraw_if(self._stamp(pane))
-
-    def _stamp(self, pane: Pane) -> object:
-        """What the drawing of a pane depends on, where that seldom changes; None: draw it anew."""
-        views, state = self.views, self.state
-        if views is None or pane.pane not in ("models", "compare"):
-            return None
-        shared = (pane.active, id(pane.palette), pane.heading, pane.remark)
-        if pane.pane == "models":
-            return (views.models, state.filter, state.model, self.models.cursor, *shared)
-        return (views.compare, state.on, bool(state.diff and state.pin), *shared)
-
-    def _fill(self) -> None:
-        views, state = self.views, self.state
-        if views is None:  # nothing captured yet: the models can be looked at all the same
-            self.models.update(self.cache.view("models", state), only=state.filter)
-            return
-        hide = () if state.diff and state.pin else ("delta",)
-        self.models.mark, self.compare.mark = state.model, state.on
-        started = bool(self.models.key)
-        self.models.update(views.models, only=state.filter)
-        if not started:
-            self.models.go(state.model)
-        self.compare.update(views.compare, hide=hide)
-        self.compare.go(state.on)
-        found = query.words(state.find)
-        self.outline.find = found[0] if found else ""
-        self.outline.update(views.tree, shown(self.index, state.open, state.at), hide=hide)
-        self.outline.go(state.at)
-        self.events.update(views.events, hide=hide)
-        self.why.update(views.why)
-        self.plot.update(views.plot, linked(state))
-        for name in PANES:
-            pane = self.panes[name]
-            pane.heading = lines.heading(name, state, views)
-            pane.remark = self._remark(name)
-
-    def _remark(self, name: str) -> str:
-        state = self.state
-        if name == "tree":
-            order = state.sort if state.descending else f"{state.sort} reversed"
-            find = f"find {state.find!r} · " if state.find else ""
-            fold = f"from {state.fold:g} % · " if state.fold else ""
-            return f"{find}{fold}{order} · {self.outline.cursor + 1}/{len(self.outline.visible)}"
-        if name == "compare" and state.rank != "given":
-            return f"by {state.rank}{' reversed' if state.rank_reverse else ''}"
-        if name == "plot":
-            return f"{state.plot} {PLOTS.index(state.plot) + 1}/{len(PLOTS)}"
-        if name == "models":
-            total = len(self.models.table.rows)
-            return f"{state.filter!r} {len(self.models.visible)}/{total}" if state.filter else str(total)
-        return ""
+            pane.redraw_if(showing.stamp(self, pane))
 
     def show_lines(self, width: int) -> None:
-        """The lines around the panes; the foot is whatever is most urgent."""
-        state, colours = self.state, self.colours
-        status = ""
-        if self.views is not None:
-            seen = "compare" in self.boxes(width, self.size.height)  # else the verdict has its place up here
-            told = self.views.verdict.partition(": ")[2]  # the names stand beside it already
-            status = self.views.status if seen or not told else told
-        self.bars["head"].show(lines.head(state, status, width, colours))
-        segments, self._places["tabs"] = lines.tabs(state, width, colours)
-        self.bars["tabs"].show(segments)
-        self._places["foot"] = []
-        if self.prompt is not None:
-            self.bars["foot"].show(lines.prompt_line(self.prompt, prompts.prompt_note(self), width, colours))
-        elif self.said is not None:
-            self.bars["foot"].show(lines.message(*self.said, width, colours))
-        elif self.errand is not None:
-            elapsed = monotonic() - self.errand.started
-            self.bars["foot"].show(lines.progress(self.errand.name, -1.0, elapsed, width, colours))
-        elif self.capture is not None:
-            phase, fraction = self.capture.progress()
-            elapsed = monotonic() - self.capture.started
-            self.bars["foot"].show(lines.progress(phase, fraction, elapsed, width, colours))
-        else:
-            segments, self._places["foot"] = lines.foot(state, width, colours, self.keymap)
-            self.bars["foot"].show(segments)
+        showing.lines_around(self, width)
 
     def say(self, text: str, role: str = "text") -> None:
         """A line in the foot, until the next key or a few seconds have passed."""
@@ -402,7 +326,7 @@ class HwExplorer(App[None]):
     def on_line_clicked(self, message: Line.Clicked) -> None:
         if self.prompt is not None or self.overlay:
             return
-        for start, end, name in self._places.get(message.line, []):
+        for start, end, name in self.places.get(message.line, []):
             if start <= message.x < end:
                 self.perform(f"pane_{name}" if message.line == "tabs" else name)
                 return

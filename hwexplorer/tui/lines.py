@@ -12,7 +12,7 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt
 from hwexplorer.tui.text import shorten, width_of
 from hwexplorer.tui.views import Views
-from hwexplorer.tui.widgets.table import bar
+from hwexplorer.tui.widgets.cells import bar
 
 Part = tuple[str, str]  # role, text
 

@@ -13,10 +13,10 @@ from rich.segment import Segment
 from hwexplorer.format import delta, quantity, safe, to_ascii
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.text import pad, shorten, width_of, wrap
+from hwexplorer.tui.widgets.cells import bar, highlighted, plain, without
 from hwexplorer.tui.widgets.columns import GAP, NUMBERS, PERCENT, Measure, fit, measure
 from hwexplorer.views.plain import Cell, Row, Table
 
-EIGHTHS = " ▏▎▍▌▋▊▉█"
 EMPTY = Table(name="", title="", columns=(), rows=())
 
 
@@ -61,7 +61,7 @@ class TreeTable:
         self._given = given
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
-            self.table = _without(table, hide)
+            self.table = without(table, hide)
             self._names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
             self._measures = []
             self._bar_full = self._fullest_bar()
@@ -277,7 +277,7 @@ class TreeTable:
         self._cache.clear()
 
     def _remark(self, text: str, palette: Palette, role: str) -> list[Segment]:
-        text = _plain(text, palette)
+        text = plain(text, palette)
         return [Segment(shorten(text, self.width), palette.get(role))]
 
     def _header(self, palette: Palette) -> list[Segment]:
@@ -288,7 +288,7 @@ class TreeTable:
             found = self._measures[index]
             right = found.column.role in ("number", "quantity", "delta")
             title = "  " + found.header if self.tree and index == 0 else found.header
-            cells.append(pad(_plain(title, palette), width, right))
+            cells.append(pad(plain(title, palette), width, right))
         return [Segment((" " * self._gap).join(cells), palette.get("header"))]
 
     def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
@@ -318,7 +318,7 @@ class TreeTable:
         strong = row.key == self.mark or (self.tree and row.depth == 0)
         role = "dim" if row.dim else "strong" if strong else "text"
         segments = [Segment(guides, palette.get("guide", ground))] if guides else []
-        segments += _highlight(name, self.find, palette, role, ground)
+        segments += highlighted(name, self.find, palette, role, ground)
         rest = width - len(guides) - width_of(name)
         if rest > 0:
             segments.append(Segment(" " * rest, palette.get("text", ground)))
@@ -346,7 +346,7 @@ class TreeTable:
         if role == "bar":
             return self._bar(value, width, palette, ground, base)
         if role in ("text", "flag") or isinstance(value, str):
-            text = _plain("" if value is None else value, palette)
+            text = plain("" if value is None else value, palette)
             return [Segment(pad(text, width, role == "number"), palette.get(base, ground))]
         number = None if value is None else float(value)
         if role == "delta":
@@ -355,7 +355,7 @@ class TreeTable:
         told = quantity(number, found.column.unit) if role == "quantity" else found.scale.cell(number)
         if found.column.key.startswith("on:"):
             return self._heat(told, number, row, width, palette, ground)
-        text = _plain(told, palette)
+        text = plain(told, palette)
         return [Segment(pad(text, width, True), palette.get(base, ground))]
 
     def _heat(
@@ -368,7 +368,7 @@ class TreeTable:
         ratio = number / least if number is not None and least > 0 else 1.0
         role = "good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"
         sign = "<" if palette.ascii else "◂"
-        text = _plain(told, palette) + (sign if wins else " ")
+        text = plain(told, palette) + (sign if wins else " ")
         return [Segment(pad(text, width, True), palette.get(role, ground))]
 
     def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
@@ -387,51 +387,3 @@ class TreeTable:
 
 
 _ASCII_GUIDES = str.maketrans("▾▸│├└", "-+|||")
-
-
-def _plain(text: Cell, palette: Palette) -> str:
-    cleaned = safe(text)
-    return to_ascii(cleaned) if palette.ascii else cleaned
-
-
-def _without(table: Table, hide: Collection[str]) -> Table:
-    """The table without the columns of these roles (a delta while diff is off), nor a bar's number twice."""
-    keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not _said_by_bar(table, i)]
-    if len(keep) == len(table.columns):
-        return table
-    rows = tuple(
-        Row(r.key, tuple(r.cells[i] for i in keep), r.depth, r.has_children, r.kind, r.dim) for r in table.rows
-    )
-    columns = tuple(table.columns[i] for i in keep)
-    return Table(table.name, table.title, columns, rows, table.footer, table.notes)
-
-
-def _said_by_bar(table: Table, index: int) -> bool:
-    """The screen prints a bar's percentage beside it: the same numbers in the next column are not shown again."""
-    if not index or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
-        return False
-    return all(row.cells[index] == row.cells[index - 1] for row in table.rows)
-
-
-def bar(fraction: float, width: int, ascii: bool = False) -> str:
-    """A bar of eighth blocks in `width` cells; anything above zero leaves a trace."""
-    if not fraction > 0:
-        return " " * width
-    if ascii:
-        return ("#" * max(1, round(fraction * width))).ljust(width)
-    eighths = min(max(1, round(fraction * width * 8)), width * 8)
-    full, part = divmod(eighths, 8)
-    return ("█" * full + (EIGHTHS[part] if part else "")).ljust(width)
-
-
-def _highlight(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:
-    plain = palette.get(role, ground)
-    start = text.casefold().find(find.casefold()) if find else -1
-    if start < 0:
-        return [Segment(text, plain)]
-    end = start + len(find)
-    return [
-        Segment(text[:start], plain),
-        Segment(text[start:end], palette.get("find", ground)),
-        Segment(text[end:], plain),
-    ]

@@ -1,0 +1,61 @@
+"""Single cells of the table: text, bars, what was found in a name; and which columns are not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rich.segment import Segment
+
+from hwexplorer.format import safe, to_ascii
+from hwexplorer.tui.palette import Palette
+from hwexplorer.views.plain import Cell, Row, Table
+
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def plain(text: Cell, palette: Palette) -> str:
+    cleaned = safe(text)
+    return to_ascii(cleaned) if palette.ascii else cleaned
+
+
+def without(table: Table, hide: Collection[str]) -> Table:
+    """The table without the columns of these roles (a delta while diff is off), nor a bar's number twice."""
+    keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not _said_by_bar(table, i)]
+    if len(keep) == len(table.columns):
+        return table
+    rows = tuple(
+        Row(r.key, tuple(r.cells[i] for i in keep), r.depth, r.has_children, r.kind, r.dim) for r in table.rows
+    )
+    columns = tuple(table.columns[i] for i in keep)
+    return Table(table.name, table.title, columns, rows, table.footer, table.notes)
+
+
+def _said_by_bar(table: Table, index: int) -> bool:
+    """The screen prints a bar's percentage beside it: the same numbers in the next column are not shown again."""
+    if not index or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
+        return False
+    return all(row.cells[index] == row.cells[index - 1] for row in table.rows)
+
+
+def bar(fraction: float, width: int, ascii: bool = False) -> str:
+    """A bar of eighth blocks in `width` cells; anything above zero leaves a trace."""
+    if not fraction > 0:
+        return " " * width
+    if ascii:
+        return ("#" * max(1, round(fraction * width))).ljust(width)
+    eighths = min(max(1, round(fraction * width * 8)), width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (EIGHTHS[part] if part else "")).ljust(width)
+
+
+def highlighted(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:
+    plain = palette.get(role, ground)
+    start = text.casefold().find(find.casefold()) if find else -1
+    if start < 0:
+        return [Segment(text, plain)]
+    end = start + len(find)
+    return [
+        Segment(text[:start], plain),
+        Segment(text[start:end], palette.get("find", ground)),
+        Segment(text[end:], plain),
+    ]
