@@ -84,6 +84,7 @@ class HwExplorer(App[None]):
         self.history = History(present=state)
         self.failures: list[str] = []
         self.prompt: Prompt | None = None
+        self.picked = False  # a device with space, since the picker was opened
         self.overlay = ""  # what lies over the panes: help, sheet, picker, report
         self.keymap = keymap
         self.keeper = keeper

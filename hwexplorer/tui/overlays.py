@@ -75,7 +75,7 @@ def key(app: HwExplorer, key: str, character: str | None) -> bool:
 
 def devices(app: HwExplorer, _: Any) -> None:
     """The catalogue over everything; typing narrows it, space adds a device or takes it away."""
-    app.overlay = "picker"
+    app.overlay, app.picked = "picker", False
     app.prompt = Prompt("devices", "devices")
     fill_picker(app)
     app.picker.go(app.state.on)
@@ -89,13 +89,23 @@ def fill_picker(app: HwExplorer) -> None:
         row for row in table.rows if all(word in " ".join([row.key, *map(str, row.cells)]).casefold() for word in words)
     )
     app.picker.update(msgspec.structs.replace(table, rows=rows))
+    if len(words) == 1 and any(row.key == words[0] for row in rows):
+        app.picker.go(words[0])
     app.panes["picker"].heading = f"Devices · {len(app.state.devices)} chosen"
     app.panes["picker"].remark = f"{len(rows)}/{len(table.rows)}"
+
+
+def enter_adds(app: HwExplorer) -> bool:
+    """Whoever types a device and presses enter wants it; whoever has chosen with space is done."""
+    row = app.picker.row
+    typed = app.prompt is not None and app.prompt.kind == "devices" and bool(app.prompt.text)
+    return typed and not app.picked and row is not None and row.key not in app.state.devices
 
 
 def pick(app: HwExplorer) -> None:
     """Add the device under the cursor, or take it away."""
     state, row = app.state, app.picker.row
+    app.picked = True
     if row is None:
         return
     if row.key in state.devices:

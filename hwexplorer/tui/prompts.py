@@ -38,7 +38,10 @@ def prompt_note(app: HwExplorer) -> str:
     if typing.kind == "filter":
         return f"{len(app.models.visible)} models · enter loads"
     if typing.kind == "devices":
-        return f"{len(app.picker.visible)} devices · space adds or takes away, enter done"
+        from hwexplorer.tui import overlays
+
+        enter = "enter adds it" if overlays.enter_adds(app) else "enter done"
+        return f"{len(app.picker.visible)} devices · space adds or takes away, {enter}"
     if typing.kind == "command":
         from hwexplorer.tui import command
 
@@ -67,6 +70,8 @@ def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
         _close_picker(app, typing)
         app.show()
     elif key == "enter":
+        if typing.kind == "devices":
+            _enter_device(app)
         app.prompt = None
         _submit(app, typing)
         app.show()
@@ -92,6 +97,13 @@ def _pick(app: HwExplorer, key: str) -> None:
         step = app.picker.page() if key.startswith("page") else 1
         app.picker.move(step if key.endswith("down") else -step)
     app.panes["picker"].redraw()
+
+
+def _enter_device(app: HwExplorer) -> None:
+    from hwexplorer.tui import overlays
+
+    if overlays.enter_adds(app):
+        overlays.pick(app)
 
 
 def _close_picker(app: HwExplorer, typing: Prompt) -> None:

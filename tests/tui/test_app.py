@@ -455,6 +455,12 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("space", "enter")
     assert app.state.devices == ("xeon_8490h", "h100_sxm", "kpu_t256", "tpu_v4")
     assert (app.overlay, app.prompt) == ("", None)
+    await pilot.press("d", "a", *"tpu", "enter")  # typed and entered: that is the one wanted
+    assert "tpu_v4" in app.state.devices
+    before = app.state.devices
+    await pilot.press("a", *"tpu", "enter")  # it is there already
+    await pilot.press("a", "enter")  # nothing was typed
+    assert app.state.devices == before
 
 
 @case("remove", "resnet50?pane=compare&on=tpu_v4")
