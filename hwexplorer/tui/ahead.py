@@ -1,4 +1,5 @@
-"""While nothing is typed, the next and previous batch and precision are computed, a view at a time.
+"""While nothing is typed, the rows around the cursor and the next and previous batch and precision are computed, a
+view at a time.
 
 So that the key that asks for them finds them done. Nothing is drawn, and a key stops it at once.
 """
@@ -6,19 +7,22 @@ So that the key that asks for them finds them done. Nothing is drawn, and a key 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.timer import Timer
 
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 from hwexplorer.tui import actions
 from hwexplorer.tui.views import READS
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
 
-IDLE = 0.15  # seconds without a key
+ROWS_IDLE = 0.03  # seconds without a key before the rows around the cursor: two small views each
+IDLE = 0.15  # and before the settings, whose views are larger
 PAUSE = 0.01  # between two views: a key comes first
 NEIGHBOURS = ("batch_up", "batch_down", "precision_up", "precision_down")
 
@@ -34,7 +38,7 @@ class Ahead:
         """A key: whatever was under way starts anew when it is quiet again."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self._app.set_timer(IDLE, self._begin)
+        self._timer = self._app.set_timer(ROWS_IDLE, self._begin)
 
     def finished(self) -> bool:
         """Is all computed that hangs around the state on screen?"""
@@ -44,20 +48,44 @@ class Ahead:
         app = self._app
         if app.capture is not None or app.prompt is not None or app.views is None or app.state == self._done:
             return
-        self._done = app.state
-        self._waiting = deque(
-            (name, near)
-            for id in NEIGHBOURS
-            if (change := actions.BY_ID[id].change) is not None and (near := change(app.state)) != app.state
-            for name in READS
-            if not app.cache.has(name, near)
-        )
-        self._step()
+        self._await(self._rows())
+        self._step(self._then_settings)
 
-    def _step(self) -> None:
-        if not self._waiting or not self._app.is_running:
+    def _then_settings(self) -> None:
+        self._timer = self._app.set_timer(IDLE - ROWS_IDLE, self._begin_settings)
+
+    def _begin_settings(self) -> None:
+        self._done = self._app.state
+        self._await(self._settings())
+        self._step(None)
+
+    def _await(self, states: Iterator[State]) -> None:
+        app = self._app
+        self._waiting = deque(
+            (name, near) for near in states if near != app.state for name in READS if not app.cache.has(name, near)
+        )
+
+    def _rows(self) -> Iterator[State]:
+        """The row below the cursor, then the one above."""
+        outline, state = self._app.outline, self._app.state
+        for place in (outline.cursor + 1, outline.cursor - 1):
+            if 0 <= place < len(outline.visible):
+                yield replace(state, at=outline.table.rows[outline.visible[place]].key)
+
+    def _settings(self) -> Iterator[State]:
+        for id in NEIGHBOURS:
+            change = actions.BY_ID[id].change
+            if change is not None:
+                yield change(self._app.state)
+
+    def _step(self, then: Callable[[], None] | None) -> None:
+        if not self._app.is_running:
+            return
+        if not self._waiting:
+            if then is not None:
+                then()
             return
         name, state = self._waiting.popleft()
         with suppress(Exception):  # a neighbour that cannot be is told when it is asked for
             self._app.cache.view(name, state)
-        self._timer = self._app.set_timer(PAUSE, self._step)
+        self._timer = self._app.set_timer(PAUSE, partial(self._step, then))

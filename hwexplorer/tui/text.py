@@ -8,7 +8,7 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 
 
 def width_of(text: str) -> int:
-    return len(text) if text.isascii() else cell_len(text)
+    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
 def pad(text: str, width: int, right: bool = False) -> str:
