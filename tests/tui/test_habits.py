@@ -78,18 +78,24 @@ async def test_the_heaviest_path_is_open_at_the_start() -> None:
     assert app.state.at == "fc"
 
 
-async def test_the_next_batch_and_precision_are_computed_while_idle() -> None:
+@pytest.mark.parametrize(("keys", "at"), [(("]", "[", "}"), ""), (("j",), "conv1"), (("]", "j", "k"), "")])
+async def test_what_the_next_key_asks_for_is_computed_while_idle(
+    keys: tuple[str, ...], at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     provider = Fake()
     app = HwExplorer(parse("resnet50@b8"), provider)
     async with app.run_test(size=GRID) as pilot:
-        for _ in range(100):  # until it is done: a loaded machine takes its time
-            await pilot.pause(0.1)
-            if app.ahead is not None and app.ahead.finished():
-                break
-        before = len(provider.calls)
-        await pilot.press("]")
-        assert app.state.batch == 16
-        assert len(provider.calls) == before
-        await pilot.press("[", "}")
-        assert len(provider.calls) == before
+        for key in keys:
+            for _ in range(100):  # until it is done: a loaded machine takes its time
+                await pilot.pause(0.1)
+                if app.ahead is not None and app.ahead.finished():
+                    break
+            assert app.ahead is not None
+            with monkeypatch.context() as still:
+                still.setattr(app.ahead, "wake", lambda: None)
+                before = len(provider.calls)
+                await pilot.press(key)
+                assert len(provider.calls) == before, key
+            app.ahead.wake()
+        assert app.state.at == at
     assert app.failures == []
