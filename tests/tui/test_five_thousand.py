@@ -1,0 +1,45 @@
+"""A tree of 5,000 rows in the whole program: nothing that a key does holds the event loop for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from time import process_time
+from typing import Any
+
+import pytest
+
+from hwexplorer.state import parse
+from hwexplorer.tui.ahead import Ahead
+from hwexplorer.tui.app import HwExplorer
+from tests.tui import fake
+
+MOST_S = 0.05  # of processor time: a loaded machine is no fault of ours
+
+
+@pytest.mark.parametrize("keys", [("j", "k", "pagedown", "pageup"), ("end", "home", "."), ("z", "z"), ("3", "4", "3")])
+async def test_no_key_blocks_the_loop(keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"block{i}.attention.projection" for i in range(5000)]
+    monkeypatch.setattr(fake, "subgraphs", lambda model: names)
+    monkeypatch.setattr(Ahead, "_begin", lambda self: None)  # what the stand-in computes is not the program's time
+    app = HwExplorer(parse("resnet50?pane=tree"), fake.Fake())
+    async with app.run_test(size=(120, 40)) as pilot:
+        assert len(app.outline.visible) > 5000
+        await pilot.press(*keys)  # what is made once, is made
+        worst = 0.0
+        for key in keys:
+            worst = max(worst, await _longest(pilot.press(key)))
+        assert worst < MOST_S
+    assert app.failures == []
+
+
+async def _longest(doing: Coroutine[Any, Any, None]) -> float:
+    """Processor seconds of the longest stretch without a turn for others while something is done."""
+    task = asyncio.ensure_future(doing)
+    worst, last = 0.0, process_time()
+    while not task.done():
+        await asyncio.sleep(0)
+        now = process_time()
+        worst, last = max(worst, now - last), now
+    await task
+    return worst
