@@ -17,7 +17,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis import validate
 from analysis.measurement import Measurement, Unpredictable, interpret, shipped
@@ -39,7 +38,6 @@ STEP = 0.05  # of the logarithm, for derivatives
 ROUNDS = 8
 SMALL_ERROR = 0.05  # about the noise between repeated measurements: below it, errors count as squares
 
-Indices = NDArray[np.int64]
 Progress = Callable[[str], None]
 
 
@@ -125,11 +123,11 @@ def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ())
             continue
     found: dict[tuple[object, ...], Row] = {}
     for one, keep in zip(measured, validate.agreeing(measured), strict=True):
-        software = one.device.software_class
-        if not keep or one.latency_s is None or software not in CLASSES:
+        key = (one.device.key, one.model, one.scenario, one.latency_s)
+        if not keep or one.latency_s is None or one.device.software_class not in CLASSES or key in found:
             continue
         try:
-            found.setdefault((one.device.key, one.model, one.scenario, one.latency_s), _row(one, one.latency_s))
+            found[key] = _row(one, one.latency_s)
         except Unpredictable:
             continue
     sizes = Counter(row.group for row in found.values())
@@ -200,9 +198,8 @@ def _range(chosen: Sequence[Knob]) -> tuple[Floats, Floats]:
 
 def group_weights(rows: Sequence[Row]) -> Floats:
     """Each group weighs the same."""
-    keys = [row.group for row in rows]
-    counts = {key: keys.count(key) for key in dict.fromkeys(keys)}
-    return np.array([1.0 / max(counts[key], 10) for key in keys])
+    counts = Counter(row.group for row in rows)
+    return np.array([1.0 / max(counts[row.group], validate.LARGE) for row in rows])
 
 
 def loss(error: Floats, weight: Floats) -> float:
@@ -251,41 +248,48 @@ def cross_validate(
     """The error of each class of software on devices and on models that its fit has not seen."""
     progress("predicting")
     return tuple(
-        held_out(software, mine, progress) for software, mine in observations(rows, folders).items() if len(mine) >= 10
+        held_out(software, mine, fit(software, mine, progress), progress)
+        for software, mine in observations(rows, folders).items()
+        if mine
     )
 
 
-def held_out(software: str, rows: Sequence[Row], progress: Progress) -> HeldOut:
-    full = fit(software, rows, progress)
+def held_out(software: str, rows: Sequence[Row], full: Fit, progress: Progress) -> HeldOut:
+    """The errors of a class of software, given the fit to all of its rows."""
     measured = np.array([row.measured_s for row in rows])
     progress(f"leaving devices out of {software}")
     devices = left_out(software, rows, full, [row.device.id for row in rows])
     progress(f"leaving models out of {software}")
     families = left_out(software, rows, full, [row.family for row in rows])
     shipped = predicted(rows, settings(software, (), np.zeros((1, 0))))[0]
-    groups = [row.group for row in rows]
-    large = [key for key in dict.fromkeys(groups) if groups.count(key) >= 10]
+    groups = [np.array([row.group == key for row in rows]) for key in dict.fromkeys(row.group for row in rows)]
 
     def error(latency: Floats) -> float:
         size = np.abs(latency / measured - 1.0)
-        return float(np.median([np.median(size[[g == key for g in groups]]) for key in large])) if large else 0.0
+        return float(np.median([np.median(size[group]) for group in groups]))
 
     fitted = error(np.exp(full.error) * measured)
-    return HeldOut(software, len(rows), len(large), fitted, error(shipped), error(devices), error(families))
+    return HeldOut(software, len(rows), len(groups), fitted, error(shipped), error(devices), error(families))
+
+
+def _say(phase: str) -> None:
+    print(phase, file=sys.stderr)
 
 
 def main() -> None:
     """Print the fitted values beside the shipped ones, and the cross-validation as efficiency.toml records it."""
+    held = []
     for software, rows in observations(shipped()).items():
-        found = fit(software, rows, lambda text: print(text, file=sys.stderr))
+        found = fit(software, rows, _say)
+        held.append(held_out(software, rows, found, _say))
         now = efficiency(software)
         print(f"# {software}: {len(rows)} rows, mean absolute log error {loss(found.error, group_weights(rows)):.3f}")
         for j, knob in enumerate(found.knobs):
             was = now.nchw[0] if knob.table == "nchw" else getattr(now, knob.table)[0, knob.classes[0]]
             print(f"#   {knob.table}.{knob.name:10} {was:.3f} -> {found.values[j]:.3f}")
-    for held in cross_validate(shipped()):
+    for each in held:
         print("\n[[cross_validation]]")
-        for name, value in msgspec.to_builtins(held).items():
+        for name, value in msgspec.to_builtins(each).items():
             print(f"{name} = {round(value, 4) if isinstance(value, float) else json.dumps(value)}")
 
 

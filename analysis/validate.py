@@ -136,19 +136,15 @@ def input_s(row: Measurement, result: Estimate) -> tuple[Ends, Ends]:
     it cannot be. The copy to the device adds; so does an input pipeline on the cores that compute, while a host
     beside an accelerator decodes the next batch meanwhile."""
     copy = _copy_s(result) if row.copies_input else 0.0
-    adds, floor = (copy, copy * 0.7, copy * 1.4), (0.0, 0.0, 0.0)
-    if row.decodes_input:
-        on_cpu = result.device.architecture == "cpu"
-        cores = result.device.units if on_cpu else assumed("common", "image_decode_host_cores")
-        decode = assumptions()["common"]["image_decode_core_s"]
-        spent = (decode["value"], decode["low"], decode["high"])
-        pipeline = (
-            spent[0] * row.scenario.batch / cores,
-            spent[1] * row.scenario.batch / cores,
-            spent[2] * row.scenario.batch / cores,
-        )
-        adds, floor = (pipeline, floor) if on_cpu else (adds, pipeline)
-    return adds, floor
+    adds: Ends = (copy, copy * 0.7, copy * 1.4)
+    if not row.decodes_input:
+        return adds, (0.0, 0.0, 0.0)
+    on_cpu = result.device.architecture == "cpu"
+    cores = result.device.units if on_cpu else assumed("common", "image_decode_host_cores")
+    decode = assumptions()["common"]["image_decode_core_s"]
+    nominal, low, high = (decode[end] * row.scenario.batch / cores for end in ("value", "low", "high"))
+    pipeline: Ends = (nominal, low, high)
+    return (pipeline, (0.0, 0.0, 0.0)) if on_cpu else (adds, pipeline)
 
 
 def _time_power_w(result: Estimate) -> float:

@@ -47,7 +47,6 @@ class Pane(Widget, can_focus=False):
         self.active = False
         self._stamp: object = None
         self._drawn: list[Strip] = []
-        self._made_of: list[object] = []  # what each line drawn was made of: a strip is dear, an unchanged one kept
 
     def redraw_if(self, stamp: object) -> None:
         """Draw again unless what it depends on is as before; None always draws."""
@@ -57,14 +56,13 @@ class Pane(Widget, can_focus=False):
 
     def redraw(self) -> None:
         """Draw again; the terminal is sent the lines that have changed, which after a cursor key are few."""
-        before = self._drawn
+        before, self._drawn = self._drawn, []
         if not self.is_on_screen or len(before) != self.size.height:
-            self._drawn = []
             self.refresh()  # all of it, drawn when it is asked for
             return
         self._draw()
         width = self.size.width
-        changed = [Region(0, y, width, 1) for y, line in enumerate(self._drawn) if line is not before[y]]
+        changed = [Region(0, y, width, 1) for y, line in enumerate(self._drawn) if line != before[y]]
         if changed:
             self.refresh(*changed)
 
@@ -86,36 +84,25 @@ class Pane(Widget, can_focus=False):
         width, height = self.size
         if self.framed:
             self.content.resize(width - 4, height - 2)
-            lines = [self._framed_line(y, width, height) for y in range(height)]
+            self._drawn = [self._framed_line(y, width, height) for y in range(height)]
         else:
             self.content.resize(width, height)
-            lines = [(self.content.line(y, self.palette, True), None) for y in range(height)]
-        made_of: list[object] = [(line, width, self.palette.get("text")) for line in lines]
-        kept = zip(self._made_of, self._drawn, strict=True) if len(self._drawn) == height else [(None, None)] * height
-        self._drawn = [
-            strip if strip is not None and was == now else self._strip(*line, width)
-            for line, now, (was, strip) in zip(lines, made_of, kept, strict=True)
-        ]
-        self._made_of = made_of
+            lines = (self.content.line(y, self.palette, True) for y in range(height))
+            self._drawn = [self._filled(line, width) for line in lines]
 
-    def _framed_line(self, y: int, width: int, height: int) -> tuple[list[Segment], tuple[Segment, Segment] | None]:
-        """What a line holds, and the frame on both sides of it; None where it is a line of the frame itself."""
+    def _framed_line(self, y: int, width: int, height: int) -> Strip:
         if y == 0:
-            return self._top(width), None
+            return self._top(width)
         side = self.palette.get("accent" if self.active else "guide")
         bars = "||" if self.palette.ascii else "┃┃" if self.active else "││"
         if y == height - 1:
             ends = "++" if self.palette.ascii else "┗┛" if self.active else "╰╯"
-            return [Segment(ends[0] + self._flat() * (width - 2) + ends[1], side)], None
-        mark = self._scroll_mark(y - 1, height - 2, bars[1])
-        inner = self.content.line(y - 1, self.palette, self.active)
-        return inner, (Segment(bars[0], side), Segment(mark, side))
-
-    def _strip(self, line: list[Segment], sides: tuple[Segment, Segment] | None, width: int) -> Strip:
-        if sides is None:
-            return self._filled(line, width)
+            flat = self._flat()
+            return Strip([Segment(ends[0] + flat * (width - 2) + ends[1], side)], width)
         blank = Segment(" ", self.palette.get("text"))
-        return Strip([sides[0], blank, *self._filled(line, width - 4), blank, sides[1]], width)
+        inner = self._filled(self.content.line(y - 1, self.palette, self.active), width - 4)
+        mark = self._scroll_mark(y - 1, height - 2, bars[1])
+        return Strip([Segment(bars[0], side), blank, *inner, blank, Segment(mark, side)], width)
 
     def _flat(self) -> str:
         """The frame's line: where the keys go is told by its shape, not only by its colour."""
@@ -125,7 +112,7 @@ class Pane(Widget, can_focus=False):
         strip = Strip(segments)
         return strip.adjust_cell_length(width, self.palette.get("text"))
 
-    def _top(self, width: int) -> list[Segment]:
+    def _top(self, width: int) -> Strip:
         palette = self.palette
         side = palette.get("accent" if self.active else "guide")
         ends, flat = "++" if palette.ascii else "┏┓" if self.active else "╭╮", self._flat()
@@ -144,7 +131,7 @@ class Pane(Widget, can_focus=False):
             end = [Segment(" ", side), Segment(remark, palette.get("dim")), Segment(" " + flat, side)]
         else:
             end = []
-        return [*segments, Segment(flat * (width - used), side), *end, Segment(ends[1], side)]
+        return Strip([*segments, Segment(flat * (width - used), side), *end, Segment(ends[1], side)], width)
 
     def _scroll_mark(self, y: int, height: int, plain: str) -> str:
         first, page, total = self.content.extent()
