@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from analysis.compare import SCHEMA
-from analysis.tree import find as find_node
-from analysis.tree import node as tree_node
-from analysis.tree import operator_node, subgraph_node
-from analysis.tree import tree as tree_figures
-from analysis.workload import transformer_spec, zoo
+from analysis.decide.compare import SCHEMA
+from analysis.run.tree import find as find_node
+from analysis.run.tree import node as tree_node
+from analysis.run.tree import operator_node, subgraph_node
+from analysis.run.tree import tree as tree_figures
+from analysis.workload import zoo
+from analysis.workload.sources.transformer import spec as transformer_spec
 from hardware import device as catalogue
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from analysis.estimate import Estimate, estimate
-from analysis.scenario import Scenario
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
 from analysis.workload import store, targets
 from analysis.workload.errors import ModelError
 from analysis.workload.job import USER_LIMITS, CaptureJob, Limits

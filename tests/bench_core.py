@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from analysis.estimate import estimate
-from analysis.scenario import Scenario
-from analysis.tree import tree
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.run.tree import tree
 from analysis.workload import store, zoo
 from analysis.workload.workload import Workload
 from hardware import device as catalogue

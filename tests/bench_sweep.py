@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from analysis.catalogue_sweep import chunks, local
+from analysis.decide.catalogue_sweep import chunks, local
 
 TARGET = 8_000
 

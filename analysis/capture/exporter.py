@@ -13,8 +13,8 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
-from analysis.workload import rules, rules_more  # noqa: F401 - the second registers its rules
 from analysis.workload.graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, base_name, references
+from analysis.workload.operators import rules, rules_more  # noqa: F401 - the second registers its rules
 from analysis.workload.poly import Poly, dim, poly, product
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 

@@ -71,9 +71,9 @@ def _summary(model: Captured) -> str:
 
 def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
     """The subgraphs that take the largest share of the EDP on any device, in order; latency and energy of each."""
-    from analysis.estimate import estimate
-    from analysis.scenario import Scenario
-    from analysis.tree import tree
+    from analysis.run.estimate import estimate
+    from analysis.run.scenario import Scenario
+    from analysis.run.tree import tree
     from analysis.workload.targets import fixed_batch
     from hardware.device import load
     from hardware.quantity import quantity

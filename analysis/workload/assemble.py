@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .graph import Graph, Scope
+from .operators.rules import Cost
 from .poly import Monomial, Poly
-from .rules import Cost
 from .workload import BUFFER, Floats, InputSpec, Operators, Tensors, Workload, csr
 
 _FIXED_BYTES = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from . import costs, rules_more  # noqa: F401 - it registers its rules
 from .assemble import Row, TensorRow, assemble
 from .errors import EmptyModelError
 from .graph import Graph, Meta, Node, Ref, Source, base_name, references
+from .operators import costs, rules_more  # noqa: F401 - it registers its rules
+from .operators.rules import Call, Cost, bias_of, cost_of
 from .poly import Poly, poly, smaller
-from .rules import Call, Cost, bias_of, cost_of
 from .workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 
 ZERO = poly(0)

@@ -75,7 +75,7 @@ def ready(spec: str, image_size: int | None = None) -> Workload | None:
     if resolved.is_transformer:
         return _written(resolved.name)
     if resolved.name == "gemm":
-        from . import blocks  # lowering: not needed to open a shipped capture
+        from .sources import blocks  # lowering: not needed to open a shipped capture
 
         return blocks.gemm(resolved)
     found = _read(_SHIPPED / shipped_name(resolved, size))
@@ -89,7 +89,8 @@ def ready(spec: str, image_size: int | None = None) -> Workload | None:
 
 def _written(text: str) -> Workload:
     """A transformer, written from its configuration."""
-    from . import transformer, transformer_spec  # lowering: not needed to open a shipped capture
+    from .sources.transformer import build as transformer  # lowering: not needed to open a shipped capture
+    from .sources.transformer import spec as transformer_spec
 
     request = transformer_spec.parse(text)
     return transformer.build(request.text, request.config, request.run)
@@ -139,10 +140,10 @@ def _ready_target(target: targets.Target) -> Workload | None:
         if target.path.endswith(targets.STORED):
             return _stored(targets.source(target))
         if target.path.endswith(".onnx"):
-            from .onnx import model as onnx_model
+            from .sources.onnx import model as onnx_model
 
             return onnx_model.load(targets.source(target), target.inputs)
-        from . import pt2
+        from .sources import pt2
 
         return pt2.load(targets.source(target))
     found = _read(_target_path(target))

@@ -162,7 +162,7 @@ def models(family: str | None = None) -> list[ModelInfo]:
 
 def names() -> list[str]:
     """Everything `load` knows by name, building blocks first."""
-    from . import transformer_spec
+    from .sources.transformer import spec as transformer_spec
 
     return [*BLOCKS, *(info.name for info in models()), *transformer_spec.names()]
 
@@ -202,7 +202,7 @@ def parse(text: str) -> Spec:
     name, colon, rest = text.strip().partition(":")
     name = name.strip().lower().replace("-", "_")
     if name not in BLOCKS and name not in table():
-        from . import transformer_spec  # 10 ms that the other models do not need
+        from .sources.transformer import spec as transformer_spec  # 10 ms that the other models do not need
 
         if transformer_spec.handles(text):
             return Spec(transformer_spec.parse(text).text, "transformer")

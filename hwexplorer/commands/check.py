@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from analysis.rules import RuleError, check, parse_rule
+    from analysis.decide.rules import RuleError, check, parse_rule
     from hwexplorer import engine
     from hwexplorer.views import check as views
 

@@ -10,7 +10,7 @@ from hwexplorer.commands import common
 from hwexplorer.state import BATCH_MAX, PRECISIONS
 
 if TYPE_CHECKING:
-    from analysis.choose import Candidate
+    from analysis.decide.choose import Candidate
 
 
 def grid_options(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def precisions(text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
 
 def batches(arguments: argparse.Namespace) -> tuple[int, ...]:
     """The batches of `--batches 1,2,4`, or the one of `--batch`, or the usual ones."""
-    from analysis.sweep import BATCHES
+    from analysis.decide.sweep import BATCHES
 
     if arguments.batches is not None:
         return common.whole_list(arguments.batches, "batch", BATCH_MAX)
@@ -57,9 +57,9 @@ def catalogue() -> list[str]:
 
 def evaluated(arguments: argparse.Namespace, models: tuple[str, ...], all_devices: bool) -> list[Candidate]:
     """Every configuration that the arguments ask for. `all_devices`: without --on, the whole catalogue."""
-    from analysis.catalogue_sweep import PRECISIONS as USUAL
-    from analysis.choose import candidates
-    from analysis.cost import settings
+    from analysis.decide.catalogue_sweep import PRECISIONS as USUAL
+    from analysis.decide.choose import candidates
+    from analysis.decide.cost import settings
     from hwexplorer import engine
     from hwexplorer.state import replace
 

@@ -14,7 +14,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from analysis.compare import SCHEMA
+    from analysis.decide.compare import SCHEMA
     from hwexplorer import engine
     from hwexplorer.export.render import encode, plain
     from hwexplorer.state import State

@@ -35,7 +35,7 @@ def _prices(words: list[str], flag: str) -> dict[str, float]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from analysis.cost import settings
+    from analysis.decide.cost import settings
     from hwexplorer.views import cost as views
 
     units = {"electricity": "USD", "carbon": "", "overhead": "", "lifetime": "", "duty": "fraction"}

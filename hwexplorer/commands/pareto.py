@@ -15,7 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from analysis.choose import pareto
+    from analysis.decide.choose import pareto
     from hwexplorer.views import choose
 
     others = common.listed(arguments.models, "model") if arguments.models is not None else ()

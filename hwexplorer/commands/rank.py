@@ -22,9 +22,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from analysis.choose import rank
-    from analysis.cost import settings
-    from analysis.workload import store, transformer_spec, zoo
+    from analysis.decide.choose import rank
+    from analysis.decide.cost import settings
+    from analysis.workload import store, zoo
+    from analysis.workload.sources.transformer import spec as transformer_spec
     from hardware.errors import unknown
     from hwexplorer import engine
     from hwexplorer.state import replace

@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from analysis.choose import FIGURES, Limit, search
+    from analysis.decide.choose import FIGURES, Limit, search
     from hwexplorer.views import choose
 
     limits = []

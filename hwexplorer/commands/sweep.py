@@ -14,7 +14,7 @@ from hwexplorer.commands import choices, common
 from hwexplorer.state import IMAGE_MAX
 
 if TYPE_CHECKING:
-    from analysis.catalogue_sweep import Chunk
+    from analysis.decide.catalogue_sweep import Chunk
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _one(arguments: argparse.Namespace) -> None:
-    from analysis.sweep import sweep
+    from analysis.decide.sweep import sweep
     from hwexplorer import engine
     from hwexplorer.state import replace
     from hwexplorer.views import sweep as views
@@ -68,8 +68,8 @@ def _one(arguments: argparse.Namespace) -> None:
 
 
 def _everything(arguments: argparse.Namespace) -> None:
-    from analysis import catalogue_sweep as sweep
-    from analysis.scenario import Scenario
+    from analysis.decide import catalogue_sweep as sweep
+    from analysis.run.scenario import Scenario
     from hwexplorer import engine
     from hwexplorer.export import files
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hwexplorer.commands import common
 
 if TYPE_CHECKING:
-    from analysis.calibrate import HeldOut
+    from analysis.trust.calibrate import HeldOut
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _kernels(arguments: argparse.Namespace) -> None:
-    from analysis.compare import SCHEMA
-    from analysis.validate_kernels import validate_kernels
+    from analysis.decide.compare import SCHEMA
+    from analysis.trust.validate_kernels import validate_kernels
     from hwexplorer.export.render import encode, plain
     from hwexplorer.views.validate import kernels
 
@@ -49,10 +49,10 @@ def _kernels(arguments: argparse.Namespace) -> None:
 
 
 def _models(arguments: argparse.Namespace) -> None:
-    from analysis.calibrate import recorded
-    from analysis.compare import SCHEMA
-    from analysis.measurement import read, shipped
-    from analysis.validate import validate
+    from analysis.decide.compare import SCHEMA
+    from analysis.trust.calibrate import recorded
+    from analysis.trust.measurement import read, shipped
+    from analysis.trust.validate import validate
     from hwexplorer import engine
     from hwexplorer.export.render import encode, plain
     from hwexplorer.views.validate import validation
@@ -79,7 +79,7 @@ def _models(arguments: argparse.Namespace) -> None:
 
 
 def _held_out(rows: list[dict[str, str]], watched: bool) -> tuple[HeldOut, ...]:
-    from analysis.calibrate import cross_validate
+    from analysis.trust.calibrate import cross_validate
     from hwexplorer import engine
 
     def progress(phase: str) -> None:

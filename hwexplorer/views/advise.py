@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.advise import Advice
-from analysis.advise import advise as find_advice
+from analysis.decide.advise import Advice
+from analysis.decide.advise import advise as find_advice
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.rules import Findings
+from analysis.decide.rules import Findings
 from hardware.quantity import quantity
 from hwexplorer.views.plain import Column, Row, Table
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.choose import FIGURES, Candidate, Pareto, Rank, Search
+from analysis.decide.choose import FIGURES, Candidate, Pareto, Rank, Search
 from hardware.quantity import quantity
 from hwexplorer.views.compare import FLAGS
 from hwexplorer.views.plain import Cell, Column, Plot, Report, Row, Series, Table, Text

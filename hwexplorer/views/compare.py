@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.compare import Comparison
-from analysis.compare import compare as compare_devices
-from analysis.compare import insights as find_insights
-from analysis.compare import recommendations as find_recommendations
-from analysis.estimate import Estimate
+from analysis.decide.compare import Comparison
+from analysis.decide.compare import compare as compare_devices
+from analysis.decide.compare import insights as find_insights
+from analysis.decide.compare import recommendations as find_recommendations
+from analysis.run.estimate import Estimate
 from hardware.device import Device
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.concurrency import ConcurrencyReport, Split, concurrency
+from analysis.reports.concurrency import ConcurrencyReport, Split, concurrency
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

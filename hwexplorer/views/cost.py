@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.cost import Cost, Settings, settings
-from analysis.cost import cost as find_cost
+from analysis.decide.cost import Cost, Settings, settings
+from analysis.decide.cost import cost as find_cost
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -15,10 +15,10 @@ from hwexplorer.views.plain import Report, Table
 
 
 def _pareto(state: State) -> Any:
-    from analysis.catalogue_sweep import PRECISIONS
-    from analysis.choose import candidates, pareto
-    from analysis.cost import settings
-    from analysis.sweep import BATCHES
+    from analysis.decide.catalogue_sweep import PRECISIONS
+    from analysis.decide.choose import candidates, pareto
+    from analysis.decide.cost import settings
+    from analysis.decide.sweep import BATCHES
 
     devices = [engine.device(name) for name in state.devices]
     grid = candidates([engine.workload(state)], devices, BATCHES, PRECISIONS, engine.scenario(state), settings())

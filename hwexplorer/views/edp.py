@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.edp_report import TOP, EdpReport, Node, edp_report
+from analysis.reports.edp_report import TOP, EdpReport, Node, edp_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.energy_report import TOP, Consumer, EnergyReport, Part, energy_report
+from analysis.reports.energy_report import TOP, Consumer, EnergyReport, Part, energy_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.events import EventReport, EventRow
-from analysis.events import report as event_report
+from analysis.reports.events import EventReport, EventRow
+from analysis.reports.events import report as event_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.explain import UNITS, Explanation, Part
-from analysis.explain import explain as explain_pair
+from analysis.decide.explain import UNITS, Explanation, Part
+from analysis.decide.explain import explain as explain_pair
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.families import FAMILIES
-from analysis.levels import Levels, compare_levels
-from analysis.progression import TITLES, Progression
-from analysis.progression import progression as find_progression
+from analysis.decide.levels import Levels, compare_levels
+from analysis.decide.progression import TITLES, Progression
+from analysis.decide.progression import progression as find_progression
+from analysis.run.families import FAMILIES
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

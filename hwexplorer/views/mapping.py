@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.mapping_report import KernelRow, MappingReport, mapping_report
+from analysis.reports.mapping_report import KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

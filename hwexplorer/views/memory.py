@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.memory_report import MemoryReport, memory_report
+from analysis.reports.memory_report import MemoryReport, memory_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.workload import transformer_spec, zoo
+from analysis.workload import zoo
+from analysis.workload.sources.transformer import spec as transformer_spec
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Row, Table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.tree import find
+from analysis.run.tree import find
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import State, pinned

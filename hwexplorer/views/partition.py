@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.partition_report import PartitionReport, partition_report
+from analysis.reports.partition_report import PartitionReport, partition_report
 from hardware.precision import STORED_BYTES
 from hardware.quantity import quantity
 from hwexplorer import engine

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.buckets import Bucket, Kind
-from analysis.checks import Check
+from analysis.reports.buckets import Bucket, Kind
+from analysis.reports.checks import Check
 from hwexplorer.views.plain import Cell, Column, Row, Table, Text
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.estimate import Estimate
-from analysis.tree import operators_of
+from analysis.run.estimate import Estimate
+from analysis.run.tree import operators_of
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.compare import label

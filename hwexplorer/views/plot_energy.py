@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.estimate import Estimate
+from analysis.run.estimate import Estimate
 from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from analysis.estimate import estimate
-from analysis.scenario import Scenario
-from analysis.sweep import BATCHES, Point, metric, point
-from analysis.tree import tree as tree_figures
+from analysis.decide.sweep import BATCHES, Point, metric, point
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.run.tree import tree as tree_figures
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine

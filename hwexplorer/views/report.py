@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from analysis.checks import checks
-from analysis.claims import Claim, claims
-from analysis.compare import SCHEMA, insights, next_steps
-from analysis.reason import model_reason
+from analysis.decide.claims import Claim, claims
+from analysis.decide.compare import SCHEMA, insights, next_steps
+from analysis.reports.checks import checks
+from analysis.run.reason import model_reason
 from hardware.quantity import quantity
 from hwexplorer import documents, engine
 from hwexplorer.state import State, replace

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.compare import SCHEMA
+from analysis.decide.compare import SCHEMA
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Report

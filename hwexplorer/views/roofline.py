@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.roofline import KernelRoof, OperatorRoof, RooflineReport, roofline
+from analysis.reports.roofline import KernelRoof, OperatorRoof, RooflineReport, roofline
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

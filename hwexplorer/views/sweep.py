@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.sweep import BATCHES, Crossover, Point, Sweep
-from analysis.sweep import sweep as run_sweep
+from analysis.decide.sweep import BATCHES, Crossover, Point, Sweep
+from analysis.decide.sweep import sweep as run_sweep
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State

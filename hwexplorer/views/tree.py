@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.tree import Level, Tree, cumulative, find
-from analysis.tree import tree as tree_figures
+from analysis.run.tree import Level, Tree, cumulative, find
+from analysis.run.tree import tree as tree_figures
 from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State, pinned

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.calibrate import HeldOut
-from analysis.validate import Group, Validation
-from analysis.validate_kernels import KernelGroup
+from analysis.trust.calibrate import HeldOut
+from analysis.trust.validate import Group, Validation
+from analysis.trust.validate_kernels import KernelGroup
 from hwexplorer.views.plain import Column, Row, Table
 
 COLUMNS = (

@@ -1,7 +1,7 @@
 """What is on screen against the pin, in one line: how much, and what makes most of the difference, and where.
 
 `h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, 60 % of that in layer3`. The difference of a product
-is divided by Shapley (analysis/explain.py), so the parts over causes and places add up to it.
+is divided by Shapley (analysis/decide/explain.py), so the parts over causes and places add up to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 import msgspec
 import numpy as np
 
-from analysis.estimate import Estimate
+from analysis.run.estimate import Estimate
 from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.format import delta
@@ -81,8 +81,8 @@ def value(result: Estimate, metric: str) -> float:
 
 def parts(here: Estimate, there: Estimate, metric: str) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
     """The difference of a metric by place and cause, (places, causes): adds up to it; and their names."""
-    from analysis.explain import TIMES
-    from analysis.families import FAMILIES
+    from analysis.decide.explain import TIMES
+    from analysis.run.families import FAMILIES
 
     ids = here.partition.id
     stage = stages(ids)
@@ -114,7 +114,7 @@ def _energy(result: Estimate) -> Floats:
 
 
 def _by_family(result: Estimate) -> Floats:
-    from analysis.families import FAMILIES, family_of
+    from analysis.run.families import FAMILIES, family_of
 
     price = np.zeros((len(FAMILIES), len(result.events)))  # of each event, in the row of its family
     for place, (event, value) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
@@ -127,7 +127,7 @@ def _by_family(result: Estimate) -> Floats:
 
 def _time(result: Estimate) -> Floats:
     """Seconds by subgraph and what kernels wait for, divided among operators as their latency is."""
-    from analysis.explain import TIMES
+    from analysis.decide.explain import TIMES
 
     run, kernel = result.run, result.demand.kernel
     per_kernel = np.zeros((result.demand.n_kernels, len(TIMES)))

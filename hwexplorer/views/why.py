@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.estimate import Estimate
-from analysis.events import report as event_report
-from analysis.reason import flip, model_reason, operator_reason, subgraph_reason
-from analysis.tree import Tree, find
-from analysis.tree import tree as tree_figures
+from analysis.reports.events import report as event_report
+from analysis.run.estimate import Estimate
+from analysis.run.reason import flip, model_reason, operator_reason, subgraph_reason
+from analysis.run.tree import Tree, find
+from analysis.run.tree import tree as tree_figures
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
 from hwexplorer import engine

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.estimate import Estimate, estimate
-from analysis.scenario import Scenario
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
 from analysis.workload import store
 from analysis.workload.workload import Workload
 from hardware.device import CATALOG, CLASSES, Device, load, load_all

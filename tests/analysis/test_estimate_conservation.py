@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from grid import EXACT
 
-from analysis.estimate import COMPONENTS, Estimate
-from analysis.events import report
-from analysis.tree import Node, node, tree
+from analysis.reports.events import report
+from analysis.run.estimate import COMPONENTS, Estimate
+from analysis.run.tree import Node, node, tree
 
 
 def _close(actual: float, expected: float, what: str) -> None:

@@ -9,9 +9,9 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.estimate import Estimate
-from analysis.kernels import structure
-from analysis.partition import op_classes
+from analysis.run.estimate import Estimate
+from analysis.run.kernels import structure
+from analysis.run.partition import op_classes
 from analysis.workload.workload import INPUT, Bools, Workload
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.efficiency import efficiency

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from grid import EXACT
 
-from analysis.estimate import Estimate
-from analysis.tree import node, tree
+from analysis.run.estimate import Estimate
+from analysis.run.tree import node, tree
 from hardware.device import Device
 from hardware.plan import plan
 

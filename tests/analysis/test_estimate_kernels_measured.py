@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.estimate import estimate
-from analysis.scenario import Scenario
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
 from analysis.workload import store
 from hardware.device import load
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import grid
 import pytest
 
-from analysis.reason import operator_reason
-from analysis.tree import tree
+from analysis.run.reason import operator_reason
+from analysis.run.tree import tree
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.efficiency import efficiency

@@ -6,7 +6,7 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.memory import memory
+from analysis.run.memory import memory
 from analysis.workload.workload import BUFFER, WEIGHT, Workload
 
 ALL = (*grid.MODELS, *grid.BLOCKS)

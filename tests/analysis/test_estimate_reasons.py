@@ -7,9 +7,9 @@ import re
 import grid
 import pytest
 
-from analysis.estimate import Estimate
-from analysis.reason import kernel_reason, model_reason, operator_reason, subgraph_reason
-from analysis.tree import find, node, operators_of, tree
+from analysis.run.estimate import Estimate
+from analysis.run.reason import kernel_reason, model_reason, operator_reason, subgraph_reason
+from analysis.run.tree import find, node, operators_of, tree
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity

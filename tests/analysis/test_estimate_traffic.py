@@ -6,7 +6,7 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.estimate import Estimate
+from analysis.run.estimate import Estimate
 from hardware.demand import READ_WEIGHT
 from hardware.efficiency import reorder_passes, usable_cache
 from hardware.mapping.common import assumed

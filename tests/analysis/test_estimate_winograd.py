@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.estimate import Estimate, estimate
-from analysis.reason import operator_reason
-from analysis.scenario import Scenario
-from analysis.tree import tree
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.reason import operator_reason
+from analysis.run.scenario import Scenario
+from analysis.run.tree import tree
 from hardware.demand import Demand
 from hardware.execute import execute
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import calibrate, measurement, validate
-from analysis.calibrate import Row, fit, left_out, observations, settings
+from analysis.trust import calibrate, measurement, validate
+from analysis.trust.calibrate import Row, fit, left_out, observations, settings
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 

@@ -8,8 +8,8 @@ import json
 from functools import cache
 from typing import Any
 
-from analysis.estimate import Estimate, estimate
-from analysis.scenario import Scenario
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
 from analysis.workload import store
 from analysis.workload.workload import Workload
 from hardware.device import CLASSES, Device, load

@@ -8,9 +8,9 @@ import shlex
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run, workload
 
-from analysis.advise import AIMS, NOTICEABLE, advise, effect, gain
-from analysis.estimate import estimate
-from analysis.scenario import Scenario
+from analysis.decide.advise import AIMS, NOTICEABLE, advise, effect, gain
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
 
 OTHERS = [device(name) for name in DEFAULTS]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.claims import STATIC_CLAIM, TOP, claims
-from analysis.estimate import estimate
-from analysis.scenario import Scenario
-from analysis.tree import tree
+from analysis.decide.claims import STATIC_CLAIM, TOP, claims
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.run.tree import tree
 from analysis.workload.store import load as load_model
 from hardware.device import load
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from decisions import DEFAULTS, hwexplorer, run
 
-from analysis.cost import S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
+from analysis.decide.cost import S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
 from hardware.errors import RequestError
 
 

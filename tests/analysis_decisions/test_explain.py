@@ -8,10 +8,10 @@ from itertools import permutations, product
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.estimate import estimate
-from analysis.explain import METRICS, Part, explain, live_at_peak, time_parts
-from analysis.families import FAMILIES, family_energy, family_of
-from analysis.scenario import Scenario
+from analysis.decide.explain import METRICS, Part, explain, live_at_peak, time_parts
+from analysis.run.estimate import estimate
+from analysis.run.families import FAMILIES, family_energy, family_of
+from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
 from hardware.events import EVENTS
 

@@ -8,10 +8,10 @@ import shlex
 import pytest
 from decisions import DEFAULTS, hwexplorer, run
 
-from analysis.compare import LOW_UTILIZATION, cure, insights, next_steps
-from analysis.families import FAMILIES
-from analysis.levels import LEVELS, METRICS, compare_levels
-from analysis.progression import ORDER, progression
+from analysis.decide.compare import LOW_UTILIZATION, cure, insights, next_steps
+from analysis.decide.levels import LEVELS, METRICS, compare_levels
+from analysis.decide.progression import ORDER, progression
+from analysis.run.families import FAMILIES
 from hardware.errors import RequestError
 
 

@@ -9,8 +9,8 @@ from decisions import hwexplorer, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.rules import FIGURES, RuleError, check, parse_rule, share
-from analysis.tree import tree
+from analysis.decide.rules import FIGURES, RuleError, check, parse_rule, share
+from analysis.run.tree import tree
 from hardware.errors import RequestError
 
 

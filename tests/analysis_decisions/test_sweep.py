@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis import catalogue_sweep
-from analysis.bundle import ask, bundle, evaluate, peaks
-from analysis.catalogue_sweep import COLUMNS, Chunk, chunks, join, local, run_chunk, scheduled
-from analysis.estimate import estimate
-from analysis.scenario import Scenario
-from analysis.sweep import METRICS, metric, sweep
+from analysis.decide import catalogue_sweep
+from analysis.decide.catalogue_sweep import COLUMNS, Chunk, chunks, join, local, run_chunk, scheduled
+from analysis.decide.sweep import METRICS, metric, sweep
+from analysis.run.bundle import ask, bundle, evaluate, peaks
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
 from hardware.plan import plan
 

@@ -9,8 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from analysis.estimate import Estimate, estimate
-from analysis.scenario import Scenario
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
 from analysis.workload import store
 from analysis.workload.workload import ACTIVATION, INPUT, InputSpec, Operators, Tensors, Workload, csr
 from hardware.device import load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import reports_grid as grid
 
-from analysis.concurrency import HALF_SPEED, NEAR_BEST, concurrency
+from analysis.reports.concurrency import HALF_SPEED, NEAR_BEST, concurrency
 
 DIAMOND = [
     ("a", "copy", ("x",), 100_000),

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
-from analysis.checks import checks
-from analysis.edp_report import component_seconds, component_shares, edp_report, how_many
-from analysis.energy_report import energy_report
-from analysis.reason import flip
-from analysis.roofline import roofline
-from analysis.tree import tree
+from analysis.reports.checks import checks
+from analysis.reports.edp_report import component_seconds, component_shares, edp_report, how_many
+from analysis.reports.energy_report import energy_report
+from analysis.reports.roofline import roofline
+from analysis.run.reason import flip
+from analysis.run.tree import tree
 
 
 @pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)

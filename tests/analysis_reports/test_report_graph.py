@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.buckets import buckets, kinds
-from analysis.graph import Graph, heaviest_path, levels, operator_graph, subgraph_graph
+from analysis.reports.buckets import buckets, kinds
+from analysis.run.graph import Graph, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.workload import store, zoo
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
-from analysis.events import report as event_report
-from analysis.mapping_report import mapping_report
+from analysis.reports.events import report as event_report
+from analysis.reports.mapping_report import mapping_report
 from hardware.errors import RequestError
 from hardware.mapping.common import assumed
 from hardware.occupancy import blocks, occupancy, resident_limit

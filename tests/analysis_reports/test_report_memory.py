@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
-from analysis.estimate import Estimate
-from analysis.memory_report import memory_report
-from analysis.recompute import checkpointing, recompute_one
+from analysis.reports.memory_report import memory_report
+from analysis.reports.recompute import checkpointing, recompute_one
+from analysis.run.estimate import Estimate
+from analysis.run.workspace import applies, workspace
 from analysis.workload.workload import BUFFER, WEIGHT
-from analysis.workspace import applies, workspace
 
 # a is held from the start to the end; c and d are large. x is the input, held to the end.
 HELD = [
@@ -27,8 +27,8 @@ def largest_live_set(result: Estimate) -> tuple[float, float]:
     """Bytes by stepping through the kernels: the most that operands and results of one need at once, and the sum of
     all values that ever leave a kernel."""
     asked, tensors = result.demand, result.workload.tensors
-    from analysis.kernels import structure
-    from analysis.memory import roots
+    from analysis.run.kernels import structure
+    from analysis.run.memory import roots
 
     s = structure(result.workload, result.execution)
     size = (tensors.numel @ result.workload.at(batch=result.scenario.batch)) * np.where(

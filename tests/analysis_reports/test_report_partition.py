@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import reports_grid as grid
 
-from analysis.partition_report import PartitionReport, partition_report
+from analysis.reports.partition_report import PartitionReport, partition_report
 from analysis.workload import store
 
 

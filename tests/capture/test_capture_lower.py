@@ -10,8 +10,9 @@ from capture_toys import flops, gemm, lowered, macs, reads, row, tensor, writes
 from torch import nn
 from torch.nn import functional as F
 
-from analysis.workload import blocks, zoo
-from analysis.workload.kinds import KINDS
+from analysis.workload import zoo
+from analysis.workload.operators.kinds import KINDS
+from analysis.workload.sources import blocks
 from analysis.workload.workload import BUFFER, WEIGHT
 
 
@@ -290,7 +291,7 @@ def test_a_value_lives_until_the_module_it_was_passed_into_returns() -> None:
 
 
 def test_every_kind_is_in_the_table() -> None:
-    from analysis.workload import contractions, costs
+    from analysis.workload.operators import contractions, costs
 
     named = {row.kind for row in (*costs.ELEMENTWISE.values(), *costs.REDUCTIONS.values())}
     named |= {*costs.POOLS.values(), *costs.MOVEMENT.values(), *costs.GATHERS.values(), "sort", "fft"}

@@ -16,8 +16,8 @@ from torch import nn
 
 from analysis.capture.runtime import export_settings, import_torchvision
 from analysis.workload import store, targets
-from analysis.workload.onnx import model as onnx_model
-from analysis.workload.onnx.file import OnnxError
+from analysis.workload.sources.onnx import model as onnx_model
+from analysis.workload.sources.onnx.file import OnnxError
 from analysis.workload.workload import Workload
 
 TEN = ten()

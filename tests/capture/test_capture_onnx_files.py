@@ -15,8 +15,8 @@ from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
 from analysis.workload import store, targets
 from analysis.workload.errors import EmptyModelError
-from analysis.workload.onnx.file import OnnxError
-from analysis.workload.onnx.model import load
+from analysis.workload.sources.onnx.file import OnnxError
+from analysis.workload.sources.onnx.model import load
 from analysis.workload.workload import Workload
 
 Parts = tuple[Any, ...]

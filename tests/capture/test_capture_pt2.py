@@ -17,9 +17,10 @@ from capture_toys import lowered
 from torch import nn
 
 from analysis.capture.runtime import export_settings, import_torchvision
-from analysis.workload import pt2, store
+from analysis.workload import store
 from analysis.workload.poly import dim, poly
-from analysis.workload.pt2_sizes import SizeError, expression, is_viewable, stride
+from analysis.workload.sources import pt2
+from analysis.workload.sources.pt2_sizes import SizeError, expression, is_viewable, stride
 from analysis.workload.workload import Workload
 
 

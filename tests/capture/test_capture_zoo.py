@@ -10,7 +10,7 @@ import torch
 
 from analysis.workload import store, zoo
 from analysis.workload.errors import ModelSpecError, UnknownModelError
-from analysis.workload.kinds import KINDS
+from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import WEIGHT, Workload, decode, encode
 
 _NO_PROPOSALS = "published without any proposal, so without its box head; ours has torchvision's proposals"

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from analysis.estimate import Estimate, estimate
-from analysis.scenario import Scenario
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
 from analysis.workload import store
 from hardware.coefficients import coefficients
 from hardware.coefficients import table as constants

@@ -9,7 +9,7 @@ import pytest
 from transformer_cases import total, workload
 
 import analysis.capture
-from analysis.memory import weight_bytes
+from analysis.run.memory import weight_bytes
 from analysis.workload.workload import Workload
 
 torch = pytest.importorskip("torch")

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from transformer_cases import PUBLISHED, PYTHIA_BODY, ROUNDED, SMALL, total, workload
 
-from analysis.workload import transformer_presets as presets
-from analysis.workload import transformer_spec as spec
-from analysis.workload.kinds import KINDS
-from analysis.workload.transformer_config import macs, size
+from analysis.workload.operators.kinds import KINDS
+from analysis.workload.sources.transformer import presets, spec
+from analysis.workload.sources.transformer.config import macs, size
 from analysis.workload.workload import WEIGHT, decode, encode
 
 

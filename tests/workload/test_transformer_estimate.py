@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformer_cases import SMALL, run, total, workload
 
-from analysis.memory import cache_bytes, memory
-from analysis.tree import tree
+from analysis.run.memory import cache_bytes, memory
+from analysis.run.tree import tree
 from analysis.workload.workload import Routing
 from hardware.device import load
 from hardware.execute import BOUNDS, MEMORY

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from transformer_cases import PUBLISHED
 
-from analysis.workload import store, transformer_spec, zoo
+from analysis.workload import store, zoo
 from analysis.workload.errors import ModelError, ModelSpecError
-from analysis.workload.transformer_config import size
+from analysis.workload.sources.transformer import spec as transformer_spec
+from analysis.workload.sources.transformer.config import size
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main

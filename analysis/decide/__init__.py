@@ -1,0 +1,1 @@
+"""Several estimates held against each other: compare, explain, sweep, search, advise, cost, rules."""

@@ -1,0 +1,296 @@
+"""What to change, each suggestion quantified by running the model with the change: never a rule of thumb."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.decide.compare import SCHEMA
+from analysis.reports.recompute import recompute_one
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import EXECUTIONS, Scenario
+from hardware.device import Device, in_mode
+from hardware.errors import unknown
+from hardware.plan import plan
+from hardware.precision import PRECISIONS, STORED_BYTES
+from hardware.quantity import quantity
+
+BATCHES = (2, 4, 8, 16, 32, 64, 128, 256)
+AIMS = ("energy", "latency", "memory", "throughput", "edp")
+NOTICEABLE = 0.01  # a change of a figure by less is no improvement
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """Figures of one run. Energy per inference; latency of the batch and per inference; SI units."""
+
+    energy_j_per_inference: float
+    latency_s: float
+    latency_s_per_inference: float
+    peak_memory_bytes: float
+    throughput_per_s: float
+    edp_js: float
+
+
+class Suggestion(msgspec.Struct, frozen=True):
+    """One change and what it does: `saved_*` are now less then, so negative where the change costs; fractions are
+    of now. `command` shows the run. `why` says what happens in words and numbers."""
+
+    kind: str
+    change: str
+    after: Effect
+    saved_energy_j: float
+    saved_energy_fraction: float
+    saved_latency_s: float
+    saved_latency_fraction: float
+    saved_latency_per_inference_fraction: float
+    saved_memory_bytes: float
+    saved_memory_fraction: float
+    throughput_ratio: float
+    why: str
+    command: str
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer advise`: suggestions sorted by `aim`, and what was tried without avail."""
+
+    schema: str
+    model: str
+    device: str
+    batch: int
+    precision: str
+    execution_run: str
+    layout: str
+    aim: str
+    now: Effect
+    suggestions: tuple[Suggestion, ...]
+    tried: int
+    without_avail: tuple[str, ...]
+
+
+def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> Advice:
+    """Try changes one at a time, then the best of them together. `devices` are tried as replacements.
+
+    Raises RequestError for an unknown aim."""
+    if aim not in AIMS:
+        raise unknown("aim", aim, AIMS)
+    now = effect(result)
+    tried = [*_changes(result), *_devices(result, devices), *_recomputed(result)]
+    useful = [s for s in tried if _helps(s)]
+    together = _together(result, useful, aim)
+    if together is not None:
+        useful.append(together)
+    useful.sort(key=lambda s: -gain(s, now, aim))
+    asked = result.scenario
+    return Advice(
+        SCHEMA, result.workload.name, result.device.key, asked.batch, asked.precision, result.execution, asked.layout,
+        aim, now, tuple(useful), len(tried) + (together is not None),
+        tuple(s.change for s in tried if not _helps(s)),
+    )  # fmt: skip
+
+
+def effect(result: Estimate) -> Effect:
+    """The figures a change is judged by."""
+    batch = result.scenario.batch
+    return Effect(
+        result.energy_j / batch, result.latency_s, result.latency_s / batch, result.memory.peak_bytes,
+        result.throughput_per_s, result.edp_js,
+    )  # fmt: skip
+
+
+def gain(s: Suggestion, now: Effect, aim: str) -> float:
+    """How much better a suggestion is for an aim, as a fraction of now (throughput: of then)."""
+    if aim == "edp":
+        return 1.0 - s.after.edp_js / now.edp_js if now.edp_js else 0.0
+    if aim == "throughput":
+        return 1.0 - 1.0 / s.throughput_ratio if s.throughput_ratio else 0.0
+    return {
+        "energy": s.saved_energy_fraction,
+        "latency": s.saved_latency_fraction,
+        "memory": s.saved_memory_fraction,
+    }[aim]
+
+
+def _helps(s: Suggestion) -> bool:
+    return (
+        max(
+            s.saved_energy_fraction, s.saved_latency_fraction, s.saved_latency_per_inference_fraction,
+            s.saved_memory_fraction,
+        )
+        >= NOTICEABLE
+    )  # fmt: skip
+
+
+def _suggestion(kind: str, change: str, now: Effect, after: Effect, why: str, command: str) -> Suggestion:
+    def part(saved: float, whole: float) -> float:
+        return saved / whole if whole else 0.0
+
+    energy = now.energy_j_per_inference - after.energy_j_per_inference
+    latency = now.latency_s - after.latency_s
+    each = now.latency_s_per_inference - after.latency_s_per_inference
+    memory = now.peak_memory_bytes - after.peak_memory_bytes
+    return Suggestion(
+        kind, change, after, energy, part(energy, now.energy_j_per_inference), latency,
+        part(latency, now.latency_s), part(each, now.latency_s_per_inference), memory,
+        part(memory, now.peak_memory_bytes), part(after.throughput_per_s, now.throughput_per_s), why, command,
+    )  # fmt: skip
+
+
+def _run(before: Estimate, kind: str, change: str, device: Device, asked: Scenario) -> tuple[Suggestion, Estimate]:
+    after = estimate(before.workload, device, asked)
+    return _suggestion(kind, change, effect(before), effect(after), _why(before, after), _command(after)), after
+
+
+def _command(result: Estimate) -> str:
+    asked, size = result.scenario, result.workload.image_size
+    words = [f"hwexplorer compare {result.workload.name} --on {result.device.key}"]
+    default = Scenario()
+    for flag, name in (
+        ("batch", "batch"), ("precision", "precision"), ("execution", "execution"), ("layout", "layout")
+    ):  # fmt: skip
+        if getattr(asked, name) != getattr(default, name):
+            words.append(f"--{flag} {getattr(asked, name)}")
+    from analysis.workload import zoo
+
+    info = zoo.table().get(result.workload.name)
+    if size is not None and info is not None and size != info.image_size:
+        words.append(f"--image-size {size}")
+    return " ".join(words)
+
+
+def _why(before: Estimate, after: Estimate) -> str:
+    """What the change did to time, power and traffic."""
+    parts = [f"utilisation {before.utilization:.1%} to {after.utilization:.1%}"]
+    if before.demand.n_kernels != after.demand.n_kernels:
+        parts.append(f"{before.demand.n_kernels} kernels to {after.demand.n_kernels}")
+    moved = [_dram(side) for side in (before, after)]
+    if abs(moved[1] / (moved[0] or 1.0) - 1.0) > NOTICEABLE:
+        parts.append(f"DRAM {quantity(moved[0], 'byte')} to {quantity(moved[1], 'byte')} per inference")
+    static = [float(side.component_energy_j[2].sum()) / (side.energy_j or 1.0) for side in (before, after)]
+    parts.append(f"static {static[0]:.0%} to {static[1]:.0%} of the energy")
+    if before.bound != after.bound:
+        parts.append(f"{before.bound} bound to {after.bound} bound")
+    if before.precision_run != after.precision_run:
+        parts.append(f"{before.precision_run} to {after.precision_run}, accuracy to be checked")
+    return ", ".join(parts)
+
+
+def _dram(result: Estimate) -> float:
+    flow = result.run.mapping.traffic
+    return float((flow.dram_read + flow.dram_write).sum()) / result.scenario.batch
+
+
+# --- what is tried ----------------------------------------------------------------------------------------
+
+
+def _changes(result: Estimate) -> Iterator[Suggestion]:
+    asked, device = result.scenario, result.device
+    change = msgspec.structs.replace
+    found = _best_batch(result)
+    if found is not None:
+        yield found
+    stored, run = result.plan.stored, result.precision_run
+    for precision in PRECISIONS:
+        runs = plan(device, precision, result.execution)
+        narrower = STORED_BYTES[precision] < STORED_BYTES[stored] or (precision == "tf32" and run == "fp32")
+        if narrower and runs.convolution[1] == runs.contraction[1] == precision:
+            yield _run(result, "precision", f"precision {precision}", device, change(asked, precision=precision))[0]
+    order = [mode for mode in EXECUTIONS if mode != "auto"]
+    for mode in order[order.index(result.execution) + 1 :]:
+        yield _run(result, "fusion", f"execution {mode}", device, change(asked, execution=mode))[0]
+    if asked.layout == "nchw" and device.architecture in ("cpu", "gpu"):
+        yield _run(result, "layout", "layout channels_last", device, change(asked, layout="channels_last"))[0]
+    for other in _other_modes(device):
+        yield _run(result, "power mode", f"power mode {other.power_mode or 'default'}", other, asked)[0]
+
+
+def _best_batch(result: Estimate) -> Suggestion | None:
+    """The larger batch with the least energy per inference that fits."""
+    best: tuple[Suggestion, Estimate] | None = None
+    for factor in BATCHES:
+        batch = result.scenario.batch * factor
+        if batch > 4096:
+            break
+        asked = msgspec.structs.replace(result.scenario, batch=batch)
+        tried = _run(result, "batch", f"batch {batch}", result.device, asked)
+        if not tried[1].fits:
+            break
+        if best is None or tried[0].after.energy_j_per_inference < best[0].after.energy_j_per_inference:
+            best = tried
+    return best[0] if best is not None else None
+
+
+def _other_modes(device: Device) -> list[Device]:
+    """The device in its other power modes, those that differ in any fact."""
+    path = Path(f"{device.id}.toml")  # names the file in messages only: it is read
+    names = [name for name in ("", *device.file.power_modes) if name != device.power_mode]
+    modes = [in_mode(path, device.file, name) for name in names]
+    seen = [tuple(fact.value for fact in device.facts.values())]
+    distinct = []
+    for mode in modes:
+        facts = tuple(fact.value for fact in mode.facts.values())
+        if facts not in seen:
+            seen.append(facts)
+            distinct.append(mode)
+    return distinct
+
+
+def _devices(result: Estimate, devices: Sequence[Device]) -> Iterator[Suggestion]:
+    """Of the other devices that the model fits on: that of the least energy, and the fastest."""
+    tried = [
+        _run(result, "device", f"device {device.key}", device, result.scenario)
+        for device in devices
+        if device.id != result.device.id
+    ]
+    fitting = [suggestion for suggestion, after in tried if after.fits]
+    picked: list[Suggestion] = []
+    figures: tuple[Callable[[Effect], float], ...] = (lambda e: e.energy_j_per_inference, lambda e: e.latency_s)
+    for figure in figures:
+        if fitting:
+            best = min(fitting, key=lambda s: figure(s.after))
+            if best not in picked:
+                picked.append(best)
+    yield from picked
+
+
+def _recomputed(result: Estimate) -> Iterator[Suggestion]:
+    """Recomputing the value held across the peak instead of keeping it: memory bought with work."""
+    found = recompute_one(result)
+    if not found.value or found.saved_bytes <= 0:
+        return
+    now, batch = effect(result), result.scenario.batch
+    latency = now.latency_s + found.latency_s
+    energy = now.energy_j_per_inference + found.energy_j / batch
+    rate = batch / latency if latency else 0.0
+    memory = now.peak_memory_bytes - found.saved_bytes
+    after = Effect(energy, latency, latency / batch, memory, rate, energy * latency)
+    why = f"{found.kernels} kernels run again; {found.value} is not held across the peak"
+    command = f"hwexplorer memory {result.workload.name} --on {result.device.key}"
+    yield _suggestion("checkpointing", f"recompute {found.value}", now, after, why, command)
+
+
+def _together(result: Estimate, useful: Sequence[Suggestion], aim: str) -> Suggestion | None:
+    """The best change of each kind that keeps the device, all at once, and run."""
+    now, asked = effect(result), result.scenario
+    best: dict[str, Suggestion] = {}
+    for s in useful:
+        if s.kind in ("batch", "precision", "fusion", "layout", "power mode") and gain(s, now, aim) > 0:
+            held = best.get(s.kind)
+            if held is None or gain(s, now, aim) > gain(held, now, aim):
+                best[s.kind] = s
+    if len(best) < 2:
+        return None
+    device = result.device
+    values = {kind: s.change.rpartition(" ")[2] for kind, s in best.items()}
+    if "power mode" in values:
+        mode = values["power mode"]
+        device = next(m for m in _other_modes(device) if (m.power_mode or "default") == mode)
+    changed = Scenario(
+        int(values.get("batch", asked.batch)),
+        values.get("precision", asked.precision),
+        values.get("fusion", asked.execution),
+        values.get("layout", asked.layout),
+    )
+    found, after = _run(result, "together", " + ".join(s.change for s in best.values()), device, changed)
+    return found if after.fits else None

@@ -1,0 +1,248 @@
+"""Every model on every device at many batches and precisions, in chunks that workers evaluate independently.
+
+A chunk is a few models on all devices: plain data that any process, here or on a cluster, turns into the same
+rows. Rows are ordered by model group, then device, batch, precision and model, whoever computes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.decide.sweep import BATCHES
+from analysis.run.bundle import Asked, Bundle, Figures, ask, bundle, evaluate, peaks
+from analysis.run.scenario import Scenario
+from analysis.workload import store, zoo
+from analysis.workload.workload import Floats, Workload
+from hardware.device import Device, load, load_all
+from hardware.errors import RequestError
+from hardware.plan import Plan, plan
+
+PRECISIONS = ("fp32", "fp16", "bf16", "int8")
+GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
+FORMATS = ("csv", "json")
+
+COLUMNS = (
+    "model", "device", "batch", "precision", "precision_run", "execution", "latency_s", "energy_j",
+    "energy_j_per_inference", "edp_js", "throughput_per_s", "average_power_w", "peak_memory_bytes", "fits",
+    "utilization", "bound",
+)  # fmt: skip
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A part of a sweep: models by name, devices by key, and where the user's device files are."""
+
+    models: tuple[str, ...]
+    devices: tuple[str, ...]
+    batches: tuple[int, ...]
+    precisions: tuple[str, ...]
+    execution: str
+    layout: str
+    folders: tuple[str, ...]
+    form: str
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.models) * len(self.devices) * len(self.batches) * len(self.precisions)
+
+
+def chunks(
+    batches: Sequence[int] = BATCHES,
+    precisions: Sequence[str] = PRECISIONS,
+    models: Sequence[str] = (),
+    devices: Sequence[str] = (),
+    asked: Scenario | None = None,
+    folders: Sequence[Path] = (),
+    form: str = "csv",
+) -> list[Chunk]:
+    """The whole sweep in chunks. Without models every shipped torchvision model, without devices the catalogue.
+
+    Raises RequestError for an empty or invalid list."""
+    named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
+    on = tuple(devices) or tuple(device.key for device in load_all(tuple(folders))[0])
+    for what, values in (("model", named), ("device", on), ("batch", batches), ("precision", precisions)):
+        if not values:
+            raise RequestError(f"nothing to sweep: no {what} is given")
+    settings = asked or Scenario()
+    for batch in batches:
+        for precision in precisions:
+            Scenario(batch, precision)
+    return [
+        Chunk(
+            named[i : i + GROUP], on, tuple(batches), tuple(precisions), settings.execution, settings.layout,
+            tuple(map(str, folders)), form,
+        )
+        for i in range(0, len(named), GROUP)
+    ]  # fmt: skip
+
+
+def head(form: str) -> str:
+    return ",".join(COLUMNS) + "\n" if form == "csv" else '{"schema": "hwexplorer/1", "rows": [\n'
+
+
+def tail(form: str) -> str:
+    return "" if form == "csv" else "]}\n"
+
+
+def join(form: str, parts: Iterator[str]) -> Iterator[str]:
+    """The text of the whole from the texts of the chunks."""
+    yield head(form)
+    first = True
+    for part in parts:
+        yield part if first or form == "csv" else ",\n" + part
+        first = False
+    yield tail(form)
+
+
+@lru_cache(maxsize=4)
+def _bundle(models: tuple[str, ...], execution: str, architecture: str) -> Bundle:
+    return bundle([_ready(name) for name in models], execution, architecture)
+
+
+@lru_cache(maxsize=2 * GROUP)
+def _ready(name: str) -> Workload:
+    found = store.ready(name)
+    if found is None:
+        raise RequestError(f"{name} has to be captured first")
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _device(key: str, folders: tuple[str, ...]) -> Device:
+    return load(key, tuple(map(Path, folders)))
+
+
+def run_chunk(chunk: Chunk) -> str:
+    """The rows of a chunk as text. Pure: the same chunk gives the same text in every process."""
+    write = _csv if chunk.form == "csv" else _json
+    cache: dict[tuple[int, float, str, str], Asked] = {}
+    held: dict[tuple[int, float, str, str, bool], Floats] = {}
+    lines: list[str] = []
+    for key in chunk.devices:
+        device = _device(key, chunk.folders)
+        execution = Scenario(execution=chunk.execution).execution_on(device.architecture)
+        # One bundle for CPUs and GPUs alike, one for devices with a scratchpad.
+        kind = "gpu" if device.architecture in ("cpu", "gpu") else "tpu"
+        many = _bundle(chunk.models, execution, kind)
+        for batch in chunk.batches:
+            same: dict[tuple[Any, ...], Figures] = {}
+            for precision in chunk.precisions:
+                runs = plan(device, precision, execution)
+                asked_key = (batch, runs.element_bytes, execution, kind)
+                if asked_key not in cache:
+                    cache[asked_key] = ask(many, batch, runs.element_bytes)
+                asked = cache[asked_key]
+                held_key = (*asked_key, device.architecture == "cpu")
+                if held_key not in held:
+                    held[held_key] = peaks(many, batch, runs.element_bytes, device.architecture)
+                ran = _what_runs(runs)
+                if ran not in same:
+                    same[ran] = evaluate(asked, device, runs, chunk.layout)
+                rows = _rows(asked, device, precision, execution, same[ran], held[held_key])
+                lines.extend(map(write, rows))
+    return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
+
+
+def _what_runs(runs: Plan) -> tuple[Any, ...]:
+    """A plan without what was asked for: two requests that run alike cost alike."""
+    return (
+        runs.stored, runs.element_bytes, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector,
+        runs.matrix_rate,
+    )  # fmt: skip
+
+
+def _rows(
+    asked: Asked, device: Device, precision: str, execution: str, found: Figures, held: Floats
+) -> Iterator[tuple[Any, ...]]:
+    batch, room, key = asked.batch, device.memory_bytes, device.key
+    for workload, latency, energy, peak, utilization, bound, ran in zip(
+        asked.bundle.workloads, found.latency_s.tolist(), found.energy_j.tolist(), held.tolist(),
+        found.utilization.tolist(), found.bound, found.precision_run, strict=True,
+    ):  # fmt: skip
+        each = energy / batch
+        yield (
+            workload.name, key, batch, precision, ran, execution, latency, energy, each, each * latency,
+            batch / latency if latency else 0.0, energy / latency if latency else 0.0, peak, peak <= room,
+            utilization, bound,
+        )  # fmt: skip
+
+
+def _csv(row: tuple[Any, ...]) -> str:
+    # Floats are written so that they read back equal; the two names come first.
+    return ",".join([_quoted(row[0]), _quoted(row[1]), *[str(value) for value in row[2:]]]) + "\n"
+
+
+@lru_cache(maxsize=4096)
+def _quoted(name: str) -> str:
+    """A name as a CSV cell that a spreadsheet does not run: a user's device file may be called anything."""
+    text = "'" + name if name.startswith(("=", "+", "-", "@")) else name
+    text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"') else text
+
+
+def _json(row: tuple[Any, ...]) -> str:
+    return json.dumps(dict(zip(COLUMNS, row, strict=True)))
+
+
+def local(work: Sequence[Chunk], workers: int = 0) -> Iterator[str]:
+    """Evaluate chunks here on `workers` processes (0: one per core available), results in order."""
+    count = min(workers or _cores(), len(work))
+    if count <= 1:
+        yield from map(run_chunk, work)
+        return
+    import signal
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # Workers ignore Ctrl-C: the parent hears it, drops what has not begun and ends them.
+    pool = ProcessPoolExecutor(count, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    done = False
+    try:
+        yield from pool.map(run_chunk, work)
+        done = True
+    finally:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=done, cancel_futures=True)
+        if not done:
+            for process in processes:
+                process.terminate()
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def scheduled(work: Sequence[Chunk], address: str, connect: Callable[[str], Any] | None = None) -> Iterator[str]:
+    """Evaluate chunks on an existing Dask cluster, results in order. The cluster is left running.
+
+    Raises RequestError where `distributed` is not installed or nothing answers at the address."""
+    client = (connect or _client)(address)
+    try:
+        futures = client.map(run_chunk, list(work), pure=False)
+        try:
+            for future in futures:
+                yield future.result()
+        except BaseException:
+            client.cancel(futures)
+            raise
+    finally:
+        client.close()
+
+
+def _client(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise RequestError("--scheduler needs Dask: pip install 'hwexplorer[dask]'") from None
+    try:
+        return Client(address, timeout=10)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise RequestError(f"no Dask scheduler answers at {address[:80]!r} ({type(error).__name__})") from None

@@ -1,0 +1,316 @@
+"""Choosing among configurations: the Pareto front, a search within limits, and models ranked on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.decide.compare import SCHEMA
+from analysis.decide.cost import Settings, cost_per_million
+from analysis.decide.sweep import Point, point
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import zoo
+from analysis.workload.workload import Floats, Workload
+from hardware.device import Device
+from hardware.errors import RequestError
+from hardware.quantity import quantity
+
+Tick = Callable[[int, int], None]
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A configuration with what it is judged by. `accuracy` is torchvision's published figure, None where there is
+    none; it holds for fp32, and lower precisions are not promised to keep it."""
+
+    point: Point
+    cost_usd_per_million: float
+    accuracy: float | None
+    accuracy_metric: str
+
+
+class Pareto(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer pareto`: the front, cheapest in energy first, and how many were compared."""
+
+    schema: str
+    models: tuple[str, ...]
+    objectives: tuple[str, ...]
+    evaluated: int
+    not_fitting: int
+    front: tuple[Candidate, ...]
+    dominated: tuple[Candidate, ...]
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """One constraint: a figure of a candidate, and the most (or, `at_least`, the least) it may be."""
+
+    name: str
+    value: float
+    unit: str
+    at_least: bool = False
+
+    def excess(self, candidate: Candidate) -> float:
+        """How far a candidate is from the limit, as a factor: 1 or less is within it."""
+        figure = FIGURES[self.name][0](candidate)
+        if self.at_least:
+            return self.value / figure if figure else np.inf
+        return figure / self.value if self.value else (np.inf if figure else 1.0)
+
+    def __str__(self) -> str:
+        return f"{self.name} {'>=' if self.at_least else '<='} {quantity(self.value, self.unit)}"
+
+
+# What can be limited: the figure of a candidate, its unit, and whether more is better.
+FIGURES: dict[str, tuple[Callable[[Candidate], float], str, bool]] = {
+    "energy": (lambda c: c.point.energy_j_per_inference, "J", False),
+    "latency": (lambda c: c.point.latency_s, "s", False),
+    "memory": (lambda c: c.point.peak_memory_bytes, "byte", False),
+    "power": (lambda c: c.point.average_power_w, "W", False),
+    "throughput": (lambda c: c.point.throughput_per_s, "1/s", True),
+    "cost": (lambda c: c.cost_usd_per_million, "", False),
+}
+ORDERS = ("edp", "energy", "latency", "throughput", "cost")
+
+
+class Ruling(msgspec.Struct, frozen=True):
+    """One constraint alone: how many candidates it leaves, and the best figure any candidate has."""
+
+    constraint: str
+    leaves: int
+    best: float
+    unit: str
+
+
+class Search(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer search`. Where nothing is found, `verdict` says which constraint rules out
+    everything, or that they contradict each other, and `nearest` is the candidate that misses by the least."""
+
+    schema: str
+    model: str
+    constraints: tuple[str, ...]
+    order: str
+    evaluated: int
+    not_fitting: int
+    found: tuple[Candidate, ...]
+    verdict: str
+    rulings: tuple[Ruling, ...]
+    nearest: Candidate | None
+    nearest_excess: float
+
+
+def candidate(result: Estimate, by: Settings) -> Candidate:
+    """An estimate as a candidate."""
+    info = zoo.table().get(result.workload.name)
+    known = info is not None and info.value is not None
+    return Candidate(
+        point(result),
+        cost_per_million(result, by),
+        info.value if info is not None and known else None,
+        info.metric if info is not None and known else "",
+    )
+
+
+def candidates(
+    workloads: Sequence[Workload],
+    devices: Sequence[Device],
+    batches: Sequence[int],
+    precisions: Sequence[str],
+    asked: Scenario,
+    by: Settings,
+    tick: Tick | None = None,
+) -> list[Candidate]:
+    """Every combination, evaluated. Raises RequestError where a list is empty."""
+    for what, values in (("model", workloads), ("device", devices), ("batch", batches), ("precision", precisions)):
+        if not values:
+            raise RequestError(f"nothing to choose from: no {what} is given")
+    scenarios = [
+        msgspec.structs.replace(asked, batch=batch, precision=precision)
+        for batch in batches
+        for precision in precisions
+    ]
+    total = len(workloads) * len(scenarios) * len(devices)
+    found: list[Candidate] = []
+    for workload in workloads:
+        for scenario in scenarios:  # the demand of a scenario serves all devices
+            for device in devices:
+                found.append(candidate(estimate(workload, device, scenario), by))
+                if tick is not None:
+                    tick(len(found), total)
+    return found
+
+
+# --- Pareto -----------------------------------------------------------------------------------------------
+
+
+def front(values: Floats) -> NDArray[np.bool_]:
+    """Which rows of `values` (n, d), all to be minimised, no other row beats: none is as good in all and better in
+    one."""
+    keep = np.ones(len(values), dtype=np.bool_)
+    for i, row in enumerate(values):
+        if keep[i]:
+            beaten = (values >= row).all(axis=1) & (values > row).any(axis=1)
+            keep &= ~beaten
+    return keep
+
+
+def pareto(found: Sequence[Candidate], with_accuracy: bool) -> Pareto:
+    """The front over energy per inference, latency and, over several models, published accuracy.
+
+    Raises RequestError where accuracies are missing or of different kinds."""
+    if with_accuracy:
+        _check_accuracies(found)
+    fitting = [c for c in found if c.point.fits]
+    columns = [[c.point.energy_j_per_inference for c in fitting], [c.point.latency_s for c in fitting]]
+    if with_accuracy:
+        columns.append([-(c.accuracy or 0.0) for c in fitting])
+    keep = front(np.array(columns).T.reshape(len(fitting), len(columns)))
+    ordered = sorted(zip(keep.tolist(), fitting, strict=True), key=lambda pair: pair[1].point.energy_j_per_inference)
+    return Pareto(
+        SCHEMA,
+        tuple(dict.fromkeys(c.point.model for c in found)),
+        ("energy_j_per_inference", "latency_s", *(("accuracy",) if with_accuracy else ())),
+        len(found),
+        len(found) - len(fitting),
+        tuple(c for kept, c in ordered if kept),
+        tuple(c for kept, c in ordered if not kept),
+    )
+
+
+def _check_accuracies(found: Sequence[Candidate]) -> None:
+    metrics = {c.point.model: c.accuracy_metric for c in found}
+    without = [name for name, metric in metrics.items() if not metric]
+    if without:
+        raise RequestError(f"no published accuracy is known for {', '.join(without[:5])}: leave it out of --models")
+    if len(set(metrics.values())) > 1:
+        kinds = ", ".join(f"{name} {metric}" for name, metric in list(metrics.items())[:5])
+        raise RequestError(f"accuracies of different kinds cannot be compared: {kinds}")
+
+
+# --- search -----------------------------------------------------------------------------------------------
+
+
+def search(found: Sequence[Candidate], limits: Sequence[Limit], order: str = "edp") -> Search:
+    """The candidates within all limits that fit, best first. Raises RequestError without any limit."""
+    if not limits:
+        flags = ", ".join(f"--{'min' if more else 'max'}-{name}" for name, (_, _, more) in FIGURES.items())
+        raise RequestError(f"search needs a limit (one or more of {flags})")
+    fitting = [c for c in found if c.point.fits]
+    within = [c for c in fitting if all(limit.excess(c) <= 1.0 for limit in limits)]
+    within.sort(key=lambda c: (_figure(c, order), c.point.energy_j_per_inference))
+    nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
+    rulings = tuple(_ruling(limit, fitting) for limit in limits)
+    return Search(
+        SCHEMA,
+        found[0].point.model,
+        tuple(map(str, limits)),
+        order,
+        len(found),
+        len(found) - len(fitting),
+        tuple(within),
+        _verdict(within, fitting, limits, rulings),
+        rulings,
+        nearest,
+        max((limit.excess(nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
+    )
+
+
+def _miss(c: Candidate, limits: Sequence[Limit]) -> float:
+    """Product of the factors by which a candidate exceeds its limits, as a logarithm."""
+    return float(sum(np.log(max(limit.excess(c), 1.0)) for limit in limits))
+
+
+def _figure(c: Candidate, order: str) -> float:
+    if order == "edp":
+        return c.point.edp_js
+    figure, _, more = FIGURES[order]
+    return -figure(c) if more else figure(c)
+
+
+def _ruling(limit: Limit, fitting: Sequence[Candidate]) -> Ruling:
+    figure, unit, more = FIGURES[limit.name]
+    values = [figure(c) for c in fitting]
+    best = (max if more else min)(values, default=0.0)
+    return Ruling(str(limit), sum(limit.excess(c) <= 1.0 for c in fitting), best, unit)
+
+
+def _verdict(
+    within: Sequence[Candidate], fitting: Sequence[Candidate], limits: Sequence[Limit], rulings: Sequence[Ruling]
+) -> str:
+    if within:
+        return f"{len(within)} of {len(fitting)} configurations are within all limits"
+    if not fitting:
+        return "the model fits in the memory of none of these devices"
+    alone = [ruling for ruling in rulings if not ruling.leaves]
+    if alone:
+        said = "; ".join(f"{r.constraint} (the best there is: {quantity(r.best, r.unit)})" for r in alone)
+        return f"nothing is found: {said} rules out every configuration by itself"
+    for i, first in enumerate(limits):
+        for second in limits[i + 1 :]:
+            if not any(first.excess(c) <= 1.0 and second.excess(c) <= 1.0 for c in fitting):
+                return f"the constraints contradict each other: nothing has both {first} and {second}"
+    return "the constraints contradict each other: each can be met, any two can, all together cannot"
+
+
+# --- rank -------------------------------------------------------------------------------------------------
+
+
+class Ranked(msgspec.Struct, frozen=True):
+    """One model on the device; on the front where no other is as accurate, as frugal and as fast."""
+
+    candidate: Candidate
+    on_front: bool
+    family: str
+    parameters: int
+    macs: float
+
+
+class Rank(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer rank`: models on one device, in the order asked for."""
+
+    schema: str
+    device: str
+    batch: int
+    precision: str
+    execution: str
+    layout: str
+    order: str
+    rows: tuple[Ranked, ...]
+
+
+RANKS = ("energy", "latency", "throughput", "accuracy", "edp")
+
+
+def rank(results: Sequence[Estimate], by: Settings, order: str = "energy") -> Rank:
+    """Rank models on one device. The front is taken among models whose accuracy is of the same kind."""
+    if not results:
+        raise RequestError("nothing to rank: no model is given")
+    rows = [candidate(result, by) for result in results]
+    flagged = [False] * len(rows)
+    for metric in {row.accuracy_metric for row in rows if row.accuracy_metric}:
+        members = [i for i, row in enumerate(rows) if row.accuracy_metric == metric and row.point.fits]
+        values = [
+            [rows[i].point.energy_j_per_inference, rows[i].point.latency_s, -(rows[i].accuracy or 0.0)] for i in members
+        ]
+        for i, kept in zip(members, front(np.array(values).reshape(len(members), 3)), strict=True):
+            flagged[i] = bool(kept)
+
+    def key(i: int) -> float:
+        if order == "accuracy":
+            accuracy = rows[i].accuracy
+            return -accuracy if accuracy is not None else np.inf
+        return _figure(rows[i], order)
+
+    asked, device = results[0].scenario, results[0].device
+    ordered = sorted(range(len(rows)), key=key)
+    return Rank(
+        SCHEMA, device.key, asked.batch, asked.precision, asked.execution, asked.layout, order,
+        tuple(_ranked(results[i], rows[i], flagged[i]) for i in ordered),
+    )  # fmt: skip
+
+
+def _ranked(result: Estimate, row: Candidate, on_front: bool) -> Ranked:
+    macs = float(result.demand.macs.sum()) / result.scenario.batch
+    return Ranked(row, on_front, result.workload.family, result.workload.parameters, macs)

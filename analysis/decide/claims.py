@@ -1,0 +1,73 @@
+"""Claims that are often made of inference, held against this model's own numbers.
+
+Each claim comes from single-shot estimators that count static power against latency alone, or a fixed matrix
+product as the model. What this engine finds, and why it differs, is said with figures.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.run.tree import tree
+from analysis.workload.workload import Workload
+from hardware.device import Device
+from hardware.quantity import quantity
+
+STATIC_CLAIM = (0.72, 0.76)
+TOP = 3
+TOP_CLAIM = 0.5
+LARGER = 64
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A common claim, whether it holds here, and what was found, in words with numbers."""
+
+    claim: str
+    holds: bool
+    found: str
+
+
+def claims(result: Estimate, cpu: Device, gpu: Device) -> tuple[Claim, ...]:
+    """Static share and concentration on the result's device; the GPU against the CPU, and what a batch does to it."""
+    return (_static(result), _concentrated(result), _gpu_and_cpu(result.workload, cpu, gpu, result.scenario))
+
+
+def _static_share(result: Estimate) -> float:
+    return float(result.component_energy_j[2].sum()) / (result.energy_j or 1.0)
+
+
+def _static(result: Estimate) -> Claim:
+    share, name = _static_share(result), result.device.name
+    low, high = STATIC_CLAIM
+    clock = [i for i, event in enumerate(result.events) if event.family == "clock"]
+    clocks = float(result.event_energy_j[clock].sum()) / (result.energy_j or 1.0)
+    bound_s = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
+    why = f"clocks of busy units are counted apart ({clocks:.0%}); {name} works {bound_s:.0%} of the time"
+    return Claim("static power takes 72-76 % of the energy", low <= share <= high, f"{share:.0%} on {name}: {why}")
+
+
+def _concentrated(result: Estimate) -> Claim:
+    share = np.sort(tree(result).subgraphs.share)[::-1]
+    top = float(share[:TOP].sum())
+    half = int(np.searchsorted(np.cumsum(share), 0.5 - 1e-12)) + 1
+    why = "its subgraphs cost alike" if half > TOP else "a few subgraphs do most of the work"
+    if result.bound == "launch":
+        why = "every kernel costs at least one dispatch, whatever it computes"
+    found = f"the top {TOP} make {top:.0%}, half takes {half} of {len(share)}: {why}"
+    return Claim("the top 3 subgraphs make half of the EDP", top >= TOP_CLAIM, found)
+
+
+def _gpu_and_cpu(workload: Workload, cpu: Device, gpu: Device, asked: Scenario) -> Claim:
+    one = msgspec.structs.replace(asked, batch=1)
+    a, b = estimate(workload, cpu, one), estimate(workload, gpu, one)
+    many = estimate(workload, gpu, msgspec.structs.replace(asked, batch=LARGER))
+    per_inference = many.energy_j / LARGER
+    found = (
+        f"at batch 1 {gpu.name} takes {quantity(b.energy_j, 'J')} against {quantity(a.energy_j, 'J')} on {cpu.name}, "
+        f"{b.utilization:.1%} of its peak used; batch {LARGER} makes it {quantity(per_inference, 'J')} per inference "
+        f"({b.energy_j / (per_inference or 1.0):.1f}x less)"
+    )
+    return Claim("a GPU is worse than a CPU at batch 1", b.energy_j > a.energy_j, found)

@@ -1,0 +1,264 @@
+"""One model on several devices: rows, recommendations among those that fit, insights that quote numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import MAX_BATCH, Scenario
+from analysis.workload.workload import Workload
+from hardware.device import Device
+from hardware.errors import RequestError
+from hardware.execute import BOUNDS
+from hardware.quantity import quantity
+
+SCHEMA = "hwexplorer/1"
+LOW_UTILIZATION = 0.3  # below this, a reader wants to know what would fill the device
+CURES = (4, 16, 64, 256)  # times the batch
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One device; energy and latency are for the whole batch, SI units. See the design, section 8."""
+
+    device: str
+    name: str
+    architecture: str
+    latency_s: float
+    latency_band_s: tuple[float, float]
+    latency_s_per_inference: float
+    energy_j: float
+    energy_band_j: tuple[float, float]
+    energy_j_per_inference: float
+    edp_js: float
+    throughput_per_s: float
+    peak_memory_bytes: float
+    weight_bytes: float
+    activation_bytes: float
+    workspace_bytes: float
+    fits: bool
+    utilization: float
+    average_power_w: float
+    power_limit_w: float
+    tdp_w: float
+    bound: str
+    bound_time: dict[str, float]
+    execution_run: str
+    precision_run: str
+    marks: tuple[str, ...]
+    compute_j: float
+    memory_j: float
+    static_j: float
+    ratio_to_baseline: dict[str, float]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer compare`."""
+
+    schema: str
+    model: str
+    batch: int
+    precision: str
+    execution: str
+    layout: str
+    image_size: int | None
+    baseline: str
+    parameters: int
+    macs: float
+    macs_per_inference: float
+    flops: float
+    coverage: float
+    coverage_bytes: float
+    recommendations: dict[str, str]
+    insights: tuple[str, ...]
+    next: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, baseline: str) -> Comparison:
+    """Compare devices. `baseline` is the key of one of them; raises RequestError otherwise."""
+    results = [estimate(workload, device, scenario) for device in devices]
+    reference = next((r for r in results if baseline in (r.device.key, r.device.id)), None)
+    if reference is None:
+        raise RequestError(
+            f"baseline {baseline!r} is not among the devices ({', '.join(r.device.key for r in results)})"
+        )
+    workload = results[0].workload
+    point = workload.at(batch=scenario.batch)
+    macs = float((workload.operators.macs @ point).sum())
+    return Comparison(
+        SCHEMA,
+        workload.name,
+        scenario.batch,
+        scenario.precision,
+        scenario.execution,
+        scenario.layout,
+        workload.image_size,
+        reference.device.key,
+        workload.parameters,
+        macs,
+        macs / scenario.batch,
+        float((workload.operators.flops @ point).sum()),
+        results[0].coverage,
+        results[0].coverage_bytes,
+        recommendations(results),
+        insights(results, reference),
+        next_steps(results, scenario),
+        tuple(row(result, reference) for result in results),
+    )
+
+
+def row(result: Estimate, reference: Estimate) -> Row:
+    """One device's figures beside the baseline's."""
+    batch = result.scenario.batch
+    compute, memory, static = (float(part.sum()) for part in result.component_energy_j)
+    bound_s = {
+        name: float(result.run.kernel_s[result.run.bound == index].sum()) / (result.latency_s or 1.0)
+        for index, name in enumerate(BOUNDS)
+    }
+    device = result.device
+    return Row(
+        device.key, device.name, device.architecture,
+        result.latency_s, result.latency_band_s, result.latency_s / batch,
+        result.energy_j, result.energy_band_j, result.energy_j / batch,
+        result.edp_js, result.throughput_per_s,
+        result.memory.peak_bytes, result.memory.weight_bytes, result.memory.activation_peak_bytes,
+        result.memory.workspace_peak_bytes, result.fits,
+        result.utilization, result.average_power_w, device.power_limit_w, device.tdp_w,
+        result.bound, bound_s, result.execution, result.precision_run, result.marks, compute, memory, static,
+        {
+            "latency": result.latency_s / (reference.latency_s or 1.0),
+            "energy": result.energy_j / (reference.energy_j or 1.0),
+            "edp": result.edp_js / (reference.edp_js or 1.0),
+            "throughput": result.throughput_per_s / (reference.throughput_per_s or 1.0),
+            "peak_memory": result.memory.peak_bytes / (reference.memory.peak_bytes or 1.0),
+        },
+    )  # fmt: skip
+
+
+def recommendations(results: Sequence[Estimate]) -> dict[str, str]:
+    """The best device for each aim, among those the model fits on; '' where none does.
+
+    Balance is the least EDP per inference; equal memory is decided by energy."""
+    fitting = [result for result in results if result.fits]
+    if not fitting:
+        return dict.fromkeys(("energy", "latency", "throughput", "balance", "memory"), "")
+
+    def best(*key: str) -> str:
+        return min(fitting, key=lambda r: tuple(_figure(r, name) for name in key)).device.key
+
+    return {
+        "energy": best("energy"),
+        "latency": best("latency"),
+        "throughput": best("latency"),
+        "balance": best("edp"),
+        "memory": best("memory", "energy"),
+    }
+
+
+def _figure(result: Estimate, name: str) -> float:
+    return {
+        "energy": result.energy_j,
+        "latency": result.latency_s,
+        "edp": result.edp_js,
+        "memory": result.memory.peak_bytes,
+    }[name]
+
+
+def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
+    """What a reader should notice, with the numbers."""
+    lines = [_against(result, reference) for result in results if result is not reference and result.energy_j > 0]
+    for result in results:
+        lines.extend(_about(result))
+    return tuple(lines)
+
+
+def _against(result: Estimate, reference: Estimate) -> str:
+    energy = reference.energy_j / result.energy_j
+    speed = reference.latency_s / (result.latency_s or 1.0)
+    less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x the energy"
+    fast = f"{speed:.1f}x as fast" if speed >= 1 else f"{1 / speed:.1f}x slower"
+    if 0.95 < energy < 1.05:
+        less = "about the same energy"
+    if 0.95 < speed < 1.05:
+        fast = "about as fast"
+    return f"{result.device.name} against {reference.device.name}: {less}, {fast}"
+
+
+def _about(result: Estimate) -> list[str]:
+    lines = []
+    static = float(result.component_energy_j[2].sum()) / (result.energy_j or 1.0)
+    name = result.device.name
+    if result.bound == "launch":
+        busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
+        lines.append(f"{name} is launch bound: {result.demand.n_kernels} kernels keep it busy {busy:.0%} of the time")
+    found = cure(result)
+    if found is not None:
+        each = result.energy_j / result.scenario.batch
+        lines.append(
+            f"{name} reaches {result.utilization:.1%} of its peak: batch {found.scenario.batch} makes it "
+            f"{found.utilization:.0%}, {each / (found.energy_j / found.scenario.batch):.1f}x less energy per inference "
+            f"and {found.throughput_per_s / (result.throughput_per_s or 1.0):.1f}x the throughput"
+        )
+    if static > 0.5:
+        lines.append(
+            f"{static:.0%} of the energy on {name} is static: finishing sooner saves up to "
+            f"{quantity(static * result.energy_j, 'J')}"
+        )
+    if not result.fits:
+        lines.append(f"{result.workload.name} does not fit on {name}")
+    return lines
+
+
+def cure(result: Estimate) -> Estimate | None:
+    """Where little of the peak is used, the run at the batch that helps: the smallest of 4 to 256 times as many
+    inputs that gains half of the utilisation that any of them does. Found by running them; None where none helps."""
+    if result.utilization >= LOW_UTILIZATION:
+        return None
+    if "_cure" not in result.__dict__:
+        result.__dict__["_cure"] = _cure(result)
+    found: Estimate | None = result.__dict__["_cure"]
+    return found
+
+
+def _cure(result: Estimate) -> Estimate | None:
+    larger = []
+    for factor in CURES:
+        batch = result.scenario.batch * factor
+        if batch > MAX_BATCH:
+            break
+        tried = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, batch=batch))
+        if not tried.fits:
+            break
+        larger.append(tried)
+    best = max((tried.utilization for tried in larger), default=0.0)
+    enough = (result.utilization + best) / 2
+    if best < 1.5 * result.utilization:
+        return None
+    return next(tried for tried in larger if tried.utilization >= enough)
+
+
+def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[str, ...]:
+    """Commands that follow up on what was found."""
+    model = results[0].workload.name
+    flags = "" if scenario.batch == 1 else f" --batch {scenario.batch}"
+    flags += flags_without_batch(scenario)
+    best = recommendations(results)["balance"] or results[0].device.key
+    steps = [f"hwexplorer tree {model} --on {best}{flags}", f"hwexplorer events {model} --on {best}{flags}"]
+    on = ",".join(result.device.key for result in results)
+    cures = [found.scenario.batch for found in map(cure, results) if found is not None]
+    if cures:
+        steps.append(f"hwexplorer compare {model} --on {on} --batch {max(cures)}" + flags_without_batch(scenario))
+    if len(results) > 1:
+        worst, least = max(results, key=lambda r: r.edp_js), min(results, key=lambda r: r.edp_js)
+        steps.append(f"hwexplorer explain {model} {worst.device.key} {least.device.key}{flags}")
+    steps.append(f"hwexplorer advise {model} --on {best}{flags}")
+    return tuple(steps)
+
+
+def flags_without_batch(scenario: Scenario) -> str:
+    """The scenario as options of the command line, its batch left out."""
+    default = Scenario()
+    pairs = [(name, getattr(scenario, name)) for name in ("precision", "execution", "layout")]
+    return "".join(f" --{name} {value}" for name, value in pairs if value != getattr(default, name))

@@ -1,0 +1,227 @@
+"""Money and carbon of inferences: electricity, hire, purchase, and the volume at which two devices break even.
+
+Per million inferences: energy x price + time x hire + time x purchase / (lifetime x duty). Time is that of the
+batches one after another on one device.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.decide.compare import SCHEMA
+from analysis.run.estimate import Estimate
+from hardware.errors import RequestError
+
+PATH = Path(__file__).with_name("cost.toml")
+MILLION = 1e6
+J_PER_KWH = 3.6e6
+S_PER_HOUR = 3600.0
+S_PER_YEAR = 365.25 * 24 * S_PER_HOUR
+
+
+class Assumption(msgspec.Struct, frozen=True):
+    """One setting and where it comes from."""
+
+    name: str
+    value: float
+    unit: str
+    source: str
+    quality: str
+    low: float | None = None
+    high: float | None = None
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """USD per kWh, grams CO2 per kWh, energy overhead (PUE), years, share of the lifetime at work; by device:
+    hire in USD per hour and purchase price in USD. `given` names what the user set."""
+
+    electricity: float
+    carbon: float
+    overhead: float
+    lifetime: float
+    duty: float
+    hourly: dict[str, float] = {}
+    purchase: dict[str, float] = {}
+    given: tuple[str, ...] = ()
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One device: per million inferences, in USD, kWh, kg and s. Hire and purchase are None where not given."""
+
+    device: str
+    name: str
+    kwh: float
+    electricity_usd: float
+    carbon_kg: float
+    time_s: float
+    hire_usd: float | None
+    purchase_usd: float | None
+    total_usd: float
+    total_low_usd: float
+    total_high_usd: float
+    lifetime_inferences: float
+
+
+class BreakEven(msgspec.Struct, frozen=True):
+    """Up to `inferences` `first` costs less, from there on `then`; None: `first` always does.
+
+    `reached` is False where one device of `then` could not do that many in its lifetime."""
+
+    first: str
+    then: str
+    inferences: float | None
+    reached: bool
+    says: str
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer cost`."""
+
+    schema: str
+    model: str
+    batch: int
+    precision: str
+    execution: str
+    layout: str
+    assumptions: tuple[Assumption, ...]
+    rows: tuple[Row, ...]
+    break_even: tuple[BreakEven, ...]
+
+
+@lru_cache(maxsize=1)
+def defaults() -> dict[str, Any]:
+    """The table of cost.toml: value, low, high, unit, source and quality of each setting."""
+    with PATH.open("rb") as file:
+        return tomllib.load(file)
+
+
+def settings(
+    given: Mapping[str, float] | None = None,
+    hourly: Mapping[str, float] | None = None,
+    purchase: Mapping[str, float] | None = None,
+) -> Settings:
+    """The defaults with what is given in their place. Raises RequestError for what cannot be."""
+    values = {name: float(entry["value"]) for name, entry in defaults().items()}
+    stated = dict(given or {})
+    values |= stated
+    for name in ("electricity", "carbon"):
+        if values[name] < 0:
+            raise RequestError(f"{name} {values[name]:g}: 0 or more is expected")
+    if values["overhead"] < 1:
+        raise RequestError(f"overhead {values['overhead']:g}: 1 or more is expected (the device's own energy)")
+    if values["lifetime"] <= 0:
+        raise RequestError(f"lifetime {values['lifetime']:g}: more than 0 years is expected")
+    if not 0 < values["duty"] <= 1:
+        raise RequestError(f"duty {values['duty']:g}: more than 0 and at most 1 is expected")
+    for what, table in (("hourly price", hourly), ("purchase price", purchase)):
+        for device, price in (table or {}).items():
+            if price < 0:
+                raise RequestError(f"{what} of {device} {price:g}: 0 or more is expected")
+    return Settings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(stated))
+
+
+def cost_per_million(result: Estimate, by: Settings, energy_j: float | None = None) -> float:
+    """USD per million inferences, everything given included."""
+    return sum(part for part in _money(result, by, energy_j) if part is not None)
+
+
+def _kwh(result: Estimate, by: Settings, energy_j: float | None = None) -> float:
+    energy = result.energy_j if energy_j is None else energy_j
+    return energy / result.scenario.batch * MILLION / J_PER_KWH * by.overhead
+
+
+def _seconds(result: Estimate) -> float:
+    return result.latency_s / result.scenario.batch * MILLION
+
+
+def _money(result: Estimate, by: Settings, energy_j: float | None = None) -> tuple[float, float | None, float | None]:
+    """Electricity, hire and purchase per million inferences, USD."""
+    time, key = _seconds(result), result.device.key
+    hire, price = by.hourly.get(key), by.purchase.get(key)
+    return (
+        _kwh(result, by, energy_j) * by.electricity,
+        None if hire is None else time / S_PER_HOUR * hire,
+        None if price is None else price * time / (by.lifetime * S_PER_YEAR * by.duty),
+    )
+
+
+def cost(results: Sequence[Estimate], by: Settings) -> Cost:
+    """Cost of one model on several devices. Raises RequestError for a price of a device that is not compared."""
+    keys = [result.device.key for result in results]
+    for name in (*by.hourly, *by.purchase):
+        if name not in keys:
+            raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
+    asked = results[0].scenario
+    return Cost(
+        SCHEMA,
+        results[0].workload.name,
+        asked.batch,
+        asked.precision,
+        asked.execution,
+        asked.layout,
+        tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
+        tuple(_row(result, by) for result in results),
+        tuple(break_even(a, b, by) for a, b in combinations(results, 2)),
+    )
+
+
+def _assumption(name: str, value: float, given: bool) -> Assumption:
+    entry = defaults()[name]
+    if given:
+        return Assumption(name, value, entry["unit"], "given", "given")
+    return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])
+
+
+def _row(result: Estimate, by: Settings) -> Row:
+    electricity, hire, purchase = _money(result, by)
+    kwh = _kwh(result, by)
+    low, high = (cost_per_million(result, by, end) for end in result.energy_band_j)
+    return Row(
+        result.device.key,
+        result.device.name,
+        kwh,
+        electricity,
+        kwh * by.carbon / 1000.0,
+        _seconds(result),
+        hire,
+        purchase,
+        electricity + (hire or 0.0) + (purchase or 0.0),
+        low,
+        high,
+        by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s,
+    )
+
+
+def break_even(a: Estimate, b: Estimate, by: Settings) -> BreakEven:
+    """The volume from which the device that costs less to run has repaid its purchase price."""
+
+    def running(result: Estimate) -> float:
+        electricity, hire, _ = _money(result, by)
+        return (electricity + (hire or 0.0)) / MILLION
+
+    price = [by.purchase.get(side.device.key, 0.0) for side in (a, b)]
+    each = [running(a), running(b)]
+    names = [a.device.key, b.device.key]
+    first = 0 if (price[0], each[0]) <= (price[1], each[1]) else 1
+    then = 1 - first
+    if each[first] <= each[then]:
+        unpriced = "" if names[first] in by.purchase or names[then] in by.purchase else " (no purchase price is given)"
+        says = f"{names[first]} costs no more at any volume{unpriced}"
+        return BreakEven(names[first], names[then], None, True, says)
+    volume = (price[then] - price[first]) / (each[first] - each[then])
+    result = (a, b)[then]
+    most = by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s
+    if volume <= 0:
+        return BreakEven(names[first], names[then], 0.0, True, f"{names[then]} costs less at any volume")
+    reached = volume <= most
+    says = f"{names[then]} costs less from {volume:,.0f} inferences on"
+    if not reached:
+        says += f", more than the {most:,.0f} it can do in its lifetime"
+    return BreakEven(names[first], names[then], volume, reached, says)

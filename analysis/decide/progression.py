@@ -1,0 +1,122 @@
+"""From stored program to domain flow: what each architecture pays beside the arithmetic, with one model's numbers.
+
+A CPU fetches and decodes an instruction per operation. A GPU shares one among the threads of a warp, and pays for
+the machinery that keeps thousands of threads coherent. A TPU streams operands through a fixed array on a fixed
+schedule. A KPU lays the schedule out in space: nothing is fetched, operands find their way by the domain flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.decide.compare import SCHEMA
+from analysis.run.estimate import Estimate
+from analysis.run.families import FAMILIES, MEANING, family_energy, instructions
+from hardware.events import EVENTS
+from hardware.quantity import quantity
+
+ORDER = ("cpu", "gpu", "tpu", "kpu")
+TITLES = {
+    "cpu": "CPU: an instruction per operation",
+    "gpu": "GPU: an instruction per warp, and the machinery to keep threads coherent",
+    "tpu": "TPU: a fixed schedule through a systolic array",
+    "kpu": "KPU: a programmable schedule laid out in space",
+}
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One device. Energies per inference, J, and as fractions, by family; `overhead_fraction` is control, launch
+    and operand delivery; `overhead_per_mac_j` the same per multiply-accumulate."""
+
+    device: str
+    name: str
+    architecture: str
+    precision_run: str
+    energy_j_per_inference: float
+    families_j: dict[str, float]
+    families_fraction: dict[str, float]
+    macs_per_inference: float
+    instructions_per_inference: float
+    macs_per_instruction: float
+    arithmetic_fraction: float
+    overhead_fraction: float
+    movement_fraction: float
+    static_fraction: float
+    overhead_per_mac_j: float
+    says: tuple[str, ...]
+
+
+class Progression(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer compare --level progression`: devices in the order of the progression."""
+
+    schema: str
+    model: str
+    batch: int
+    precision: str
+    execution: str
+    layout: str
+    families: dict[str, str]
+    steps: tuple[Step, ...]
+
+
+def progression(results: Sequence[Estimate]) -> Progression:
+    """The architectures of the results, in order."""
+    ordered = sorted(results, key=lambda r: ORDER.index(r.device.architecture))
+    asked = ordered[0].scenario
+    return Progression(
+        SCHEMA, ordered[0].workload.name, asked.batch, asked.precision, asked.execution, asked.layout, MEANING,
+        tuple(step(result) for result in ordered),
+    )  # fmt: skip
+
+
+_OVERHEAD = ("operand delivery", "instructions and control", "launch and synchronisation")
+
+
+def step(result: Estimate) -> Step:
+    """One device of the progression."""
+    batch = result.scenario.batch
+    energy = dict(zip(FAMILIES, (family_energy(result) / batch).tolist(), strict=True))
+    whole = sum(energy.values()) or 1.0
+    part = {name: value / whole for name, value in energy.items()}
+    macs, issued = float(result.demand.macs.sum()) / batch, instructions(result) / batch
+    overhead = sum(energy[name] for name in _OVERHEAD)
+    return Step(
+        result.device.key,
+        result.device.name,
+        result.device.architecture,
+        result.precision_run,
+        result.energy_j / batch,
+        energy,
+        part,
+        macs,
+        issued,
+        macs / issued if issued else 0.0,
+        part["arithmetic"],
+        overhead / whole,
+        part["on-chip memory"] + part["DRAM"],
+        part["static power"],
+        overhead / macs if macs else 0.0,
+        _says(result, energy, macs, issued, overhead),
+    )
+
+
+def _says(result: Estimate, energy: dict[str, float], macs: float, issued: float, overhead: float) -> tuple[str, ...]:
+    """What this architecture pays for, in sentences."""
+    architecture = result.device.architecture
+    control = quantity(energy["instructions and control"], "J")
+    each = f"{macs / issued:.3g}" if issued else ""
+    count = quantity(issued, "SI")
+    first = {
+        "cpu": f"{count} instructions are fetched, decoded, renamed and retired, one for {each} MACs: {control}",
+        "gpu": f"{count} warp instructions of 32 threads each, one for {each} MACs: {control} with divergence, "
+        f"coalescing, coherence and addresses",
+        "tpu": f"{count} bundles and descriptors drive the array, one for {each} MACs: {control}",
+        "kpu": f"no instruction is fetched; tracking domains and wavefronts takes {control}",
+    }[architecture]
+    per_mac = f", {quantity(overhead / macs, 'J')} for each MAC" if macs else ""
+    second = f"control, launch and operand delivery together: {quantity(overhead, 'J')} per inference{per_mac}"
+    events = [e for e in EVENTS[architecture] if e.is_overhead]
+    third = f"{len(events)} of its {len(EVENTS[architecture])} events are overhead, {result.demand.n_kernels} kernels"
+    return first, second, third

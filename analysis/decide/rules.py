@@ -1,0 +1,230 @@
+"""Rules that must hold, for CI: `energy(h100_sxm) < 50mJ`, `share(layer4.*) < 0.5`.
+
+    rule   := figure "(" argument { "," argument } ")" comparison amount
+    figure := energy | latency | throughput | edp | memory | power | utilization | coverage | share | ratio
+    comparison := < | <= | > | >=
+
+Figures of a device take the device (`energy(gpu)`); without one, the device under test. `share` takes a pattern of
+node paths (`layer4.*`) and a device; `ratio` a figure and two devices: `ratio(energy, cpu, gpu) > 2`. Energy is per
+inference, latency of the batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from analysis.decide.compare import SCHEMA
+from analysis.run.estimate import Estimate
+from analysis.run.tree import tree
+from hardware.amount import parse_amount
+from hardware.errors import RequestError
+from hardware.quantity import quantity
+
+# Figure of an estimate: how it is read, the unit an amount is given in, the unit it is shown in.
+FIGURES: dict[str, tuple[Callable[[Estimate], float], str, str]] = {
+    "energy": (lambda r: r.energy_j / r.scenario.batch, "J", "J"),
+    "latency": (lambda r: r.latency_s, "s", "s"),
+    "throughput": (lambda r: r.throughput_per_s, "1/s", "1/s"),
+    "edp": (lambda r: r.edp_js, "Js", "Js"),
+    "memory": (lambda r: r.memory.peak_bytes, "byte", "byte"),
+    "power": (lambda r: r.average_power_w, "W", "W"),
+    "utilization": (lambda r: r.utilization, "fraction", "%"),
+    "coverage": (lambda r: r.coverage, "fraction", "%"),
+}
+WORDS = (*FIGURES, "share", "ratio")
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A parsed rule. `pattern` belongs to share, `figure` to what a ratio is of; `devices` are as written."""
+
+    text: str
+    word: str
+    figure: str
+    pattern: str
+    devices: tuple[str, ...]
+    comparison: str
+    limit: float
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a rule found: the figure in the SI unit, and whether it holds."""
+
+    rule: str
+    holds: bool
+    value: float
+    limit: float
+    unit: str
+    says: str
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """The document of `hwexplorer check`."""
+
+    schema: str
+    model: str
+    batch: int
+    precision: str
+    execution: str
+    layout: str
+    holds: bool
+    findings: tuple[Finding, ...]
+
+
+class _Reader:
+    """The text of a rule and the place that is read. Errors point at a column."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def fail(self, message: str, at: int | None = None) -> RequestError:
+        return RuleError(self.text, self.at if at is None else at, message)
+
+    def take(self, pattern: str) -> str | None:
+        """What matches here, spaces before it skipped; None where nothing does."""
+        self.at += len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
+        found = re.compile(pattern).match(self.text, self.at)
+        if found is None:
+            return None
+        self.at = found.end()
+        return found[0]
+
+
+class RuleError(RequestError):
+    """A rule that cannot be read: what is wrong, and a caret under the column."""
+
+    def __init__(self, text: str, column: int, message: str) -> None:
+        self.text, self.column = text, column
+        super().__init__(f"rule {text[:120]!r}, column {column + 1}: {message}")
+
+    def picture(self) -> str:
+        """The rule with a caret under the column."""
+        return f"{self.text}\n{' ' * self.column}^"
+
+
+def parse_rule(text: str) -> Rule:
+    """The rule that a text states. Raises RuleError with the column of what is wrong."""
+    reader = _Reader(text)
+    start = reader.at
+    word = reader.take(r"[A-Za-z_]+")
+    if word is None:
+        raise reader.fail(f"a figure is expected ({', '.join(WORDS)})")
+    if word not in WORDS:
+        raise reader.fail(f"unknown figure {word!r} (allowed: {', '.join(WORDS)})", reader.at - len(word))
+    arguments, places = _arguments(reader)
+    at = reader.at
+    comparison = reader.take(r"<=|>=|<|>")
+    if comparison is None:
+        reader.take(r"")
+        raise reader.fail("a comparison is expected (<, <=, >, >=)")
+    figure, pattern, devices = _meaning(reader, word, arguments, places, start)
+    reader.take(r"")
+    at = reader.at
+    unit = FIGURES[word][1] if word in FIGURES else ("fraction" if word == "share" else "")
+    try:
+        limit = parse_amount(text[at:], unit)
+    except RequestError as error:
+        raise reader.fail(str(error), at) from None
+    return Rule(text, word, figure, pattern, devices, comparison, limit)
+
+
+def _arguments(reader: _Reader) -> tuple[list[str], list[int]]:
+    """The arguments in parentheses, none where there are none, and the columns they begin at."""
+    if reader.take(r"\(") is None:
+        return [], []
+    found: list[str] = []
+    places: list[int] = []
+    while True:
+        reader.take(r"")
+        places.append(reader.at)
+        word = reader.take(r"[^,()\s<>]+")
+        if word is None:
+            if not found and reader.take(r"\)") is not None:
+                return [], []
+            raise reader.fail("an argument is expected: a device or a path")
+        found.append(word)
+        if reader.take(r"\)") is not None:
+            return found, places
+        if reader.take(r",") is None:
+            raise reader.fail("',' or ')' is expected")
+
+
+def _meaning(
+    reader: _Reader, word: str, arguments: list[str], places: list[int], start: int
+) -> tuple[str, str, tuple[str, ...]]:
+    """Figure, pattern and devices of a rule, with their number checked."""
+    if word == "share":
+        if not 1 <= len(arguments) <= 2:
+            raise reader.fail("share takes a path and, if need be, a device: share(layer4.*, gpu)", start)
+        return "edp", arguments[0], tuple(arguments[1:])
+    if word == "ratio":
+        if len(arguments) != 3:
+            raise reader.fail("ratio takes a figure and two devices: ratio(energy, cpu, gpu)", start)
+        if arguments[0] not in FIGURES:
+            raise reader.fail(f"unknown figure {arguments[0]!r} (allowed: {', '.join(FIGURES)})", places[0])
+        return arguments[0], "", tuple(arguments[1:])
+    if len(arguments) > 1:
+        raise reader.fail(f"{word} takes one device", places[1])
+    return word, "", tuple(arguments)
+
+
+def check(rules: Sequence[Rule], run: Callable[[str], Estimate]) -> Findings:
+    """Evaluate rules. `run(device)` gives the estimate on a device, '' on the one under test.
+
+    Raises RequestError where a rule names an unknown device or a path that no node has."""
+    if not rules:
+        raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
+    findings = tuple(_finding(rule, run) for rule in rules)
+    first = run(rules[0].devices[0] if rules[0].devices else "")
+    asked = first.scenario
+    return Findings(
+        SCHEMA, first.workload.name, asked.batch, asked.precision, asked.execution, asked.layout,
+        all(finding.holds for finding in findings), findings,
+    )  # fmt: skip
+
+
+def _finding(rule: Rule, run: Callable[[str], Estimate]) -> Finding:
+    value, unit, what = _value(rule, run)
+    holds = _COMPARE[rule.comparison](value, rule.limit)
+    verdict = "holds" if holds else "is broken"
+    says = f"{what} is {quantity(value, unit)}: {rule.comparison} {quantity(rule.limit, unit)} {verdict}"
+    return Finding(rule.text, holds, value, rule.limit, unit, says)
+
+
+def _value(rule: Rule, run: Callable[[str], Estimate]) -> tuple[float, str, str]:
+    """The figure of a rule, the unit it is shown in, and what it is."""
+    device = rule.devices[0] if rule.devices else ""
+    if rule.word == "ratio":
+        figure = FIGURES[rule.figure][0]
+        a, b = run(device), run(rule.devices[1])
+        below = figure(b)
+        value = figure(a) / below if below else float("inf")
+        return value, "x", f"{rule.figure} of {a.device.key} over {b.device.key}"
+    result = run(device)
+    if rule.word == "share":
+        return share(result, rule.pattern), "%", f"EDP share of {rule.pattern} on {result.device.key}"
+    figure, _, unit = FIGURES[rule.word]
+    return figure(result), unit, f"{rule.word} of {result.workload.name} on {result.device.key}"
+
+
+def share(result: Estimate, pattern: str) -> float:
+    """The EDP share of the operators whose path, or whose subgraph's, matches a pattern. Raises RequestError where
+    none does."""
+    parts, names = result.partition, result.workload.operators.path
+    found = [
+        i
+        for i, name in enumerate(names)
+        if any(fnmatchcase(path, pattern) for path in (name, parts.id[int(parts.subgraph[i])], parts.operator_id[i]))
+    ]
+    if not found:
+        raise RequestError(f"no node of {result.workload.name} matches {pattern!r} (`hwexplorer tree` lists them)")
+    return float(tree(result).operators.share[found].sum())

@@ -1,0 +1,1 @@
+"""What one estimate says: events, roofline, mapping, energy, memory, EDP, partition, concurrency."""

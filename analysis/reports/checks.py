@@ -1,0 +1,187 @@
+"""Whether the figures of a report agree with each other and with physics: each check passes or fails, in words.
+
+`report` prints them. They compare what was computed along different ways (events against operators, kernels against
+roofs, bounds against intensities), so that a mistake in one shows as a contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from hardware.execute import LAUNCH, MEMORY, POWER
+from hardware.quantity import quantity
+
+if TYPE_CHECKING:
+    from analysis.run.estimate import Estimate
+
+NEAR = 1.0 + 1e-9
+_DRAM = 2  # of hardware.execute.RESOURCES
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One check; the sentence quotes the numbers it compared."""
+
+    name: str
+    passed: bool
+    sentence: str
+
+
+def checks(result: Estimate) -> tuple[Check, ...]:
+    """All checks of one estimate."""
+    return tuple(check(result) for check in _CHECKS)
+
+
+def _sums(result: Estimate) -> Check:
+    events, operators = float(result.event_energy_j.sum()), float(result.run.energy_j.sum())
+    parts = result.partition
+    subgraphs = float(np.bincount(parts.subgraph, result.run.energy_j, minlength=len(parts.id)).sum())
+    latency = float(result.run.latency_s.sum())
+    off = max(
+        abs(found - whole) / (whole or 1.0)
+        for found, whole in (
+            (events, result.energy_j), (operators, result.energy_j), (subgraphs, result.energy_j),
+            (latency, result.latency_s),
+        )
+    )  # fmt: skip
+    return Check(
+        "sums",
+        off <= 1e-9,
+        f"events, operators and subgraphs add up to {quantity(result.energy_j, 'J', 4)}, operators to "
+        f"{quantity(result.latency_s, 's', 4)}; largest difference {off:.0e}",
+    )
+
+
+def _latency(result: Estimate) -> Check:
+    """Latency against the roofline without efficiencies or overheads."""
+    from analysis.reports.kernel_rows import kernels
+
+    found = kernels(result)
+    roof = np.maximum(found.ideal_s, found.dram_bytes / result.device.memory_bandwidth)
+    below = int((result.run.kernel_s * NEAR < roof).sum())
+    times = result.latency_s / float(roof.sum()) if roof.sum() else np.inf
+    return Check(
+        "latency and roofline",
+        below == 0,
+        f"{quantity(result.latency_s, 's')} is {times:.3g}x the roofline bound of {quantity(float(roof.sum()), 's')}; "
+        f"{below} of {len(roof)} kernels are quicker than their roof",
+    )
+
+
+def _utilization(result: Estimate) -> Check:
+    most = float(result.run.utilization.max(initial=0.0))
+    return Check(
+        "utilisation",
+        most <= NEAR,
+        f"{result.utilization:.1%} of peak over all, {most:.1%} in the best kernel, never over 100 %",
+    )
+
+
+def _parallelism(result: Estimate) -> Check:
+    """A kernel cannot use more of the peak than the part of the units it runs on."""
+    from hardware.occupancy import units_in_all
+
+    run, asked = result.run, result.demand
+    active = run.mapping.units / units_in_all(result.device, run.mapping.on_matrix)
+    most = np.zeros(asked.n_kernels)
+    np.maximum.at(most, asked.kernel, np.minimum(active, 1.0))
+    over = int((run.utilization > most * (1.0 + 1e-6)).sum())
+    weight = result.latency_s or 1.0
+    used = float((most * run.kernel_s).sum()) / weight
+    return Check(
+        "utilisation and parallelism",
+        over == 0,
+        f"{used:.0%} of the units have work on average, {result.utilization:.1%} of the peak is used; {over} of "
+        f"{asked.n_kernels} kernels use more than the units they run on could give",
+    )
+
+
+def _bounds(result: Estimate) -> Check:
+    """Kernels bound by memory lie left of where their own efficiencies put the ridge, those bound by compute right."""
+    from analysis.reports.kernel_rows import kernels
+
+    run, found = result.run, kernels(result)
+    bandwidth = result.device.memory_bandwidth
+    plain = ~np.isin(run.bound, (LAUNCH, POWER)) & (found.dram_bytes > 0) & (found.ideal_s > 0)
+    by_dram = plain & (run.bound == MEMORY) & (run.resource == _DRAM)
+    by_compute = plain & (run.bound != MEMORY)
+    intensity = found.flops / np.maximum(found.dram_bytes, 1.0)
+    ridge = found.flops / np.maximum(found.ideal_s, 1e-300) / bandwidth
+    # Ridge at the rates that are reached: compute seconds over the ideal moves it left, DRAM seconds right.
+    dram_s = np.maximum(run.kernel_memory_s, 1e-300)
+    reached = ridge * (found.ideal_s / np.maximum(run.kernel_compute_s, 1e-300))
+    reached = reached * (dram_s * bandwidth / np.maximum(found.dram_bytes, 1.0))
+    wrong = int((by_dram & (intensity > reached * NEAR)).sum() + (by_compute & (intensity * NEAR < reached)).sum())
+    textbook = int((by_dram & (intensity < ridge)).sum() + (by_compute & (intensity >= ridge)).sum())
+    judged = int(by_dram.sum() + by_compute.sum())
+    return Check(
+        "bound and intensity",
+        wrong == 0,
+        f"{judged} kernels are bound by compute or DRAM: {textbook} lie on that side of the data sheet's ridge, "
+        f"{judged - textbook} cross it because of what they reach of either rate; {wrong} contradict their intensity",
+    )
+
+
+def _bandwidth(result: Estimate) -> Check:
+    from analysis.reports.kernel_rows import kernels
+
+    time = result.run.kernel_s
+    rate = np.where(time > 0, kernels(result).dram_bytes / np.where(time > 0, time, 1.0), 0.0)
+    most, limit = float(rate.max(initial=0.0)), result.device.memory_bandwidth
+    return Check(
+        "bandwidth",
+        most <= limit * NEAR,
+        f"at most {quantity(most, 'byte/s')} of {quantity(limit, 'byte/s')} in any kernel",
+    )
+
+
+def _power(result: Estimate) -> Check:
+    from analysis.reports.kernel_rows import kernels
+
+    time, limit = result.run.kernel_s, result.device.power_limit_w
+    power = np.where(time > 0, kernels(result).energy_j / np.where(time > 0, time, 1.0), 0.0)
+    most = float(power.max(initial=0.0))
+    return Check(
+        "power",
+        most <= limit * (1.0 + 1e-6),
+        f"{quantity(result.average_power_w, 'W')} on average, {quantity(most, 'W')} in the most demanding kernel, "
+        f"limit {quantity(limit, 'W')}; {int((result.run.bound == POWER).sum())} kernels throttled",
+    )
+
+
+def _memory(result: Estimate) -> Check:
+    held = result.memory
+    most = float((held.timeline + held.workspace).max(initial=0.0)) + held.weight_bytes
+    limit = result.device.memory_bytes
+    return Check(
+        "memory",
+        abs(most - held.peak_bytes) <= 1e-6 * (most or 1.0) and result.fits,
+        f"the timeline's maximum {quantity(most, 'byte')} is the peak; it {'fits' if result.fits else 'does not fit'} "
+        f"in {quantity(limit, 'byte')}",
+    )
+
+
+def _bands(result: Estimate) -> Check:
+    (fast, slow), (low, high) = result.latency_band_s, result.energy_band_j
+    inside = fast <= result.latency_s * NEAR and result.latency_s <= slow * NEAR
+    inside = inside and low <= result.energy_j * NEAR and result.energy_j <= high * NEAR
+    return Check(
+        "bands",
+        inside,
+        f"latency {quantity(fast, 's')} to {quantity(slow, 's')}, energy {quantity(low, 'J')} to {quantity(high, 'J')} "
+        "hold the figures",
+    )
+
+
+def _coverage(result: Estimate) -> Check:
+    count = result.workload.n_operators
+    without = count - int(result.workload.operators.has_rule.sum())
+    return Check("coverage", without == 0, f"{count - without} of {count} operators have a cost rule")
+
+
+_CHECKS: tuple[Callable[[Estimate], Check], ...] = (
+    _sums, _latency, _utilization, _parallelism, _bounds, _bandwidth, _power, _memory, _bands, _coverage,
+)  # fmt: skip

@@ -1,0 +1,281 @@
+"""What of a model can happen at once: branches of the graph, inputs of the batch, threads of an operator, stages of a
+pipeline; how many hardware units each subgraph can use, and along which dimensions it can be divided.
+
+Rules. A stage holds what depends on earlier stages only. The critical path is the heaviest chain: by number, FLOPs
+or time. The speed-up of branches is all the work over that chain: what unlimited copies of the device could gain.
+Units: the subgraph is run again by the engine with fewer units (clocks, caches and memory bandwidth unchanged,
+before any power limit); optimal is the smallest number within 5 % of the best time, minimum the smallest that
+reaches half of the best speed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.reports.checks import Check
+from analysis.run.estimate import Estimate
+from analysis.run.graph import Graph, heaviest_path, levels, operator_graph, subgraph_graph
+from analysis.run.kernels import demand
+from analysis.workload.workload import Floats
+from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
+from hardware.device import Device, Fact
+from hardware.execute import execute
+
+NEAR_BEST = 1.05
+HALF_SPEED = 2.0
+_PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """Subgraphs that need only earlier stages; `time_s` of the slowest of them, `serial_s` one after another."""
+
+    stage: int
+    subgraphs: tuple[str, ...]
+    flops: float
+    time_s: float
+    serial_s: float
+
+
+class CriticalPath(msgspec.Struct, frozen=True):
+    """The longest chain of operators by number, by FLOPs and by time on the device; `subgraphs` of the last."""
+
+    operators: int
+    flops: float
+    flops_fraction: float
+    time_s: float
+    time_fraction: float
+    subgraphs: tuple[str, ...]
+
+
+class Parallelism(msgspec.Struct, frozen=True):
+    """One kind of parallelism: the most at once, the mean, and the speed-up it could give by itself (1: none)."""
+
+    level: str
+    most: float
+    mean: float
+    speedup: float
+    meaning: str
+
+
+class Split(msgspec.Struct, frozen=True):
+    """A way to divide a subgraph: into at most `ways`; every part beyond the first reads `repeated_bytes` again
+    and exchanges `exchanged_bytes` of partial results."""
+
+    dimension: str
+    ways: int
+    repeated_bytes: float
+    exchanged_bytes: float
+
+
+class Units(msgspec.Struct, frozen=True):
+    """Hardware units of one subgraph: `threads` results it could compute at once, times with all units and with
+    the optimal number."""
+
+    id: str
+    type: str
+    threads: float
+    minimum: int
+    optimal: int
+    units_total: int
+    best_s: float
+    optimal_s: float
+    splits: tuple[Split, ...]
+
+
+class ConcurrencyReport(msgspec.Struct, frozen=True):
+    n_stages: int
+    operator_stages: int
+    widest_stage: int
+    widest_subgraphs: tuple[str, ...]
+    widest_operators: int
+    total_flops: float
+    total_s: float
+    critical_path: CriticalPath
+    parallelism: tuple[Parallelism, ...]
+    theoretical_speedup: float
+    unit_name: str
+    stages: tuple[Stage, ...]
+    units: tuple[Units, ...]
+    checks: tuple[Check, ...]
+
+
+def concurrency(result: Estimate) -> ConcurrencyReport:
+    """The report of a model on a device, in the estimate's execution mode and batch."""
+    operators, subgraphs = operator_graph(result.workload), subgraph_graph(result.workload)
+    of_operators = levels(operators)
+    stages = _stages(result, subgraphs)
+    path = _critical_path(result, operators, subgraphs)
+    widest = max(stages, key=lambda stage: len(stage.subgraphs))
+    width = int(np.bincount(of_operators).max(initial=1))
+    total = float(_flops(result).sum())
+    kinds = _parallelism(result, path, total, width, int(of_operators.max(initial=0)) + 1)
+    return ConcurrencyReport(
+        len(stages),
+        int(of_operators.max(initial=0)) + 1,
+        widest.stage,
+        widest.subgraphs,
+        width,
+        total,
+        result.latency_s,
+        path,
+        kinds,
+        kinds[0].speedup,
+        result.device.file.unit_name,
+        stages,
+        _units(result),
+        _checks(result, path, stages, width, kinds),
+    )
+
+
+def _flops(result: Estimate) -> Floats:
+    flops: Floats = result.workload.operators.flops @ result.workload.at(batch=result.scenario.batch)
+    return flops
+
+
+def _per_subgraph(result: Estimate, values: Floats) -> Floats:
+    parts = result.partition
+    return np.bincount(parts.subgraph, values, minlength=len(parts.id)).astype(np.float64)
+
+
+def _stages(result: Estimate, graph: Graph) -> tuple[Stage, ...]:
+    ids, stage = result.partition.id, levels(graph)
+    flops, time = _per_subgraph(result, _flops(result)), _per_subgraph(result, result.run.latency_s)
+    rows = []
+    for level in range(int(stage.max(initial=-1)) + 1):
+        here = np.flatnonzero(stage == level)
+        names = tuple(ids[s] for s in here)
+        rows.append(Stage(level, names, float(flops[here].sum()), float(time[here].max()), float(time[here].sum())))
+    return tuple(rows)
+
+
+def _critical_path(result: Estimate, operators: Graph, subgraphs: Graph) -> CriticalPath:
+    flops = _flops(result)
+    count, _ = heaviest_path(operators, np.ones(operators.n))
+    heavy, _ = heaviest_path(operators, flops)
+    slow, nodes = heaviest_path(operators, result.run.latency_s)
+    whole = float(flops.sum())
+    through = dict.fromkeys(int(result.partition.subgraph[i]) for i in nodes)
+    return CriticalPath(
+        int(count),
+        min(heavy, whole),
+        min(heavy / whole, 1.0) if whole else 0.0,
+        min(slow, result.latency_s),
+        min(slow / result.latency_s, 1.0) if result.latency_s else 0.0,
+        tuple(result.partition.id[s] for s in through),
+    )
+
+
+def _parallelism(result: Estimate, path: CriticalPath, flops: float, width: int, depth: int) -> tuple[Parallelism, ...]:
+    batch, n = result.scenario.batch, result.workload.n_operators
+    threads = result.demand.elements[result.partition.head]
+    time = _per_subgraph(result, result.run.latency_s)
+    lanes = _lanes(result.device, result.plan.vector)
+    by_time = max(result.latency_s / path.time_s, 1.0) if path.time_s else 1.0
+    by_flops = max(flops / path.flops, 1.0) if path.flops else 1.0
+    slowest = float(time.max(initial=0.0))
+    mean = float(np.median(threads)) if len(threads) else 0.0
+    return (
+        Parallelism("graph", width, n / depth, by_time,
+                    f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once"),
+        Parallelism("batch", batch, batch, float(batch), "inputs that do not depend on each other"),
+        Parallelism("thread", float(threads.max(initial=0.0)), mean, max(min(mean, lanes), 1.0),
+                    f"results a subgraph can compute at once (median); the device has {lanes:,.0f} lanes"),
+        Parallelism("pipeline", len(time), len(time), max(result.latency_s / slowest, 1.0) if slowest else 1.0,
+                    "subgraphs on devices of their own, a stream of inputs: paced by the slowest"),
+    )  # fmt: skip
+
+
+def _lanes(device: Device, form: str) -> float:
+    table = device.file.fma_per_clock["vector"]
+    return device.units * (table[form] if form in table else table["fp32"]).value
+
+
+def _units(result: Estimate) -> tuple[Units, ...]:
+    parts, total = result.partition, int(result.device.units)
+    counts = _candidates(total)
+    times = np.stack([_times(result, count) for count in counts])
+    best = times.min(axis=0)
+    fused = demand(result.workload, result.scenario.batch, result.plan.element_bytes, "fused")
+    border = [fused.per_kernel(fused.per_op(fused.transfer_bytes, role)) for role in (READ, READ_WEIGHT, WRITE)]
+    rows = []
+    for s, name in enumerate(parts.id):
+        optimal = int(np.flatnonzero(times[:, s] <= best[s] * NEAR_BEST)[0])
+        minimum = int(np.flatnonzero(times[:, s] <= best[s] * HALF_SPEED)[0])
+        head = int(parts.head[s])
+        splits = _splits(fused, head, result.scenario.batch, *(float(side[s]) for side in border))
+        rows.append(
+            Units(
+                name, parts.kind[s], float(fused.elements[head]), counts[minimum], counts[optimal], total,
+                float(best[s]), float(times[optimal, s]), splits,
+            )
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def _candidates(total: int) -> list[int]:
+    """1, 2, 3, 4, 6, 8, 12 ... and all units."""
+    steps = {base << power for base in (1, 3) for power in range(total.bit_length() + 1)}
+    return sorted(count for count in steps | {total} if count <= total)
+
+
+def _times(result: Estimate, units: int) -> Floats:
+    """Seconds of each subgraph on the device with so many units, shape (s,), before any power limit."""
+    device, asked = result.device, result.demand
+    if units != device.units:
+        fact = Fact(float(units), "count", "rule: the device with fewer units", "derived")
+        device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
+    run = execute(asked, device, result.plan, result.execution, result.scenario.layout)
+    subgraph = np.zeros(asked.n_kernels, dtype=np.int32)
+    subgraph[asked.kernel] = result.partition.subgraph
+    return np.bincount(subgraph, run.unthrottled_s, minlength=len(result.partition.id)).astype(np.float64)
+
+
+def _splits(asked: Demand, head: int, batch: int, inputs: float, weights: float, results: float) -> tuple[Split, ...]:
+    """How a subgraph with this head can be divided, the most ways first."""
+    g, m, n, k = (float(side) for side in asked.gemm[:, head])
+    found = [Split("batch", batch, weights, 0.0)]
+    if asked.macs[head] <= 0 or not m:
+        found.append(Split("elements", int(max(asked.elements[head], 1.0)), 0.0, 0.0))
+    else:
+        rows = m / batch if m % batch == 0 else m
+        found += [
+            Split("rows", int(rows), weights, 0.0),
+            Split("columns", int(n), inputs, 0.0),
+            Split("groups", int(g), 0.0, 0.0),
+            Split("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / asked.element_bytes),
+        ]
+    return tuple(sorted((split for split in found if split.ways > 1), key=lambda split: -split.ways))
+
+
+def _checks(
+    result: Estimate, path: CriticalPath, stages: tuple[Stage, ...], width: int, kinds: tuple[Parallelism, ...]
+) -> tuple[Check, ...]:
+    batch, branches = result.scenario.batch, kinds[0].speedup
+    staged = sum(stage.time_s for stage in stages)
+    near = 1.0 + 1e-9
+    return (
+        Check(
+            "branches",
+            1.0 <= branches <= width * near,
+            f"batch {batch}: at most {branches:.2f}x from branches; the widest stage has {width} operators",
+        ),
+        Check(
+            "critical path",
+            path.time_s <= result.latency_s * near and path.flops <= float(_flops(result).sum()) * near,
+            f"the critical path takes {path.time_fraction:.0%} of the time and does {path.flops_fraction:.0%} of the "
+            "FLOPs, never more than all",
+        ),
+        Check(
+            "stages",
+            path.time_s <= staged * near and staged <= result.latency_s * near,
+            f"stage after stage, the subgraphs of each at once: {staged * 1e3:.4g} ms, between the critical path "
+            f"({path.time_s * 1e3:.4g}) and one after another ({result.latency_s * 1e3:.4g})",
+        ),
+        Check(
+            "parallelism by source",
+            kinds[3].speedup <= len(result.partition.id) * near,
+            f"{batch}x from the batch, {branches:.2f}x from branches, {kinds[3].speedup:.1f}x from a "
+            "pipeline over a stream of inputs; all else is inside operators",
+        ),
+    )  # fmt: skip

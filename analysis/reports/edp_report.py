@@ -1,0 +1,314 @@
+"""Energy-delay product: by component, by node, how concentrated, and what fusion does to it.
+
+EDP is attributed by the Shapley value of the product, (e/E + t/T) / 2 (analysis/run/tree.py). For components the same
+rule needs a time of each: the busy time of a kernel belongs to compute or to memory, whichever bounds it; the rest
+(launch, dispatch, waiting) belongs to static power, the only one at work then. `energy_delay_js` beside it is the
+component's energy times the whole time, which adds up as well but leaves the time out of account.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.run.estimate import COMPONENTS, Estimate, estimate
+from analysis.run.tree import Level, Tree, tree
+from analysis.workload.workload import Floats
+from hardware.demand import READ_WEIGHT, WRITE
+
+TOP = 10
+FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
+_FIRST_MEMORY_RESOURCE = 2  # of hardware.execute.RESOURCES: DRAM and on-chip memory
+
+
+class Component(msgspec.Struct, frozen=True):
+    name: str
+    energy_j: float
+    time_s: float
+    share: float
+    edp_js: float
+    energy_delay_js: float
+
+
+class Concentration(msgspec.Struct, frozen=True):
+    """The fewest nodes of a level that make `fraction` of the EDP."""
+
+    fraction: float
+    subgraphs: int
+    subgraphs_fraction: float
+    operators: int
+    operators_fraction: float
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A subgraph or operator; `edp_js` attributed, split into components; `own_edp_js` its own energy x time."""
+
+    id: str
+    type: str
+    edp_js: float
+    share: float
+    cumulative: float
+    own_edp_js: float
+    energy_j: float
+    latency_s: float
+    compute_edp_js: float
+    memory_edp_js: float
+    static_edp_js: float
+    is_fused: bool
+    base_edp_js: float
+    architectural_modifier: float
+    fusion_benefit_js: float
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """The model under one execution mode."""
+
+    execution: str
+    edp_js: float
+    energy_j: float
+    memory_j: float
+    latency_s: float
+    kernels: int
+    values_moved: int
+    activation_bytes: float
+    dram_bytes: float
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """Eager less fused. A round trip is a value that eager writes and reads back and fused keeps on chip; its bytes
+    both ways, and the part of all bytes that memory no longer carries."""
+
+    round_trips: int
+    activation_bytes: float
+    dram_bytes: float
+    memory_j: float
+    energy_j: float
+    latency_s: float
+    edp_js: float
+
+
+class SideBySide(msgspec.Struct, frozen=True):
+    """One subgraph under both modes."""
+
+    id: str
+    type: str
+    eager_edp_js: float
+    fused_edp_js: float
+    benefit_js: float
+    eager_share: float
+    fused_share: float
+    eager_energy_j: float
+    fused_energy_j: float
+    eager_latency_s: float
+    fused_latency_s: float
+    round_trips_saved: int
+    dram_bytes_saved: float
+
+
+class EdpReport(msgspec.Struct, frozen=True):
+    edp_js: float
+    energy_j: float
+    energy_j_per_inference: float
+    latency_s: float
+    n_subgraphs: int
+    n_operators: int
+    components: tuple[Component, ...]
+    concentration: tuple[Concentration, ...]
+    top_subgraphs: tuple[Node, ...]
+    top_operators: tuple[Node, ...]
+    executions: tuple[Execution, ...]
+    saved: Saved
+    side_by_side: tuple[SideBySide, ...]
+
+
+def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
+    """The report of a model on a device; runs the model in the other execution mode beside it."""
+    figures = tree(result)
+    shares = component_shares(result)
+    eager, fused = (_in(result, mode) for mode in ("eager", "fused"))
+    modes = (_execution(eager), _execution(fused))
+    return EdpReport(
+        result.edp_js,
+        result.energy_j,
+        result.energy_j / result.scenario.batch,
+        result.latency_s,
+        len(result.partition.id),
+        result.workload.n_operators,
+        _components(result, shares),
+        _concentration(figures),
+        _subgraphs(figures, shares, top),
+        _operators(figures, shares, top),
+        modes,
+        _saved(*modes),
+        _side_by_side(eager, fused),
+    )
+
+
+def component_shares(result: Estimate) -> Floats:
+    """Shares of the EDP by component and operator, shape (3, n), summing to 1."""
+    time = component_seconds(result)
+    energy = result.component_energy_j
+    return 0.5 * (energy / (result.energy_j or 1.0) + time / (result.latency_s or 1.0))
+
+
+def component_seconds(result: Estimate) -> Floats:
+    """Each operator's time by the component it belongs to, shape (3, n): compute, memory, static."""
+    run, asked = result.run, result.demand
+    k = asked.kernel
+    throttled = np.where(run.unthrottled_s > 0, run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, 1), 1)
+    waiting = np.minimum(asked.head * (run.overhead_s * throttled)[k], run.latency_s)
+    busy = run.latency_s - waiting
+    by_memory = run.resource[k] >= _FIRST_MEMORY_RESOURCE
+    return np.stack([np.where(by_memory, 0.0, busy), np.where(by_memory, busy, 0.0), waiting])
+
+
+def _components(result: Estimate, shares: Floats) -> tuple[Component, ...]:
+    energy, time = result.component_energy_j.sum(axis=1), component_seconds(result).sum(axis=1)
+    batch = result.scenario.batch
+    return tuple(
+        Component(
+            name,
+            float(energy[c]),
+            float(time[c]),
+            float(shares[c].sum()),
+            float(shares[c].sum()) * result.edp_js,
+            float(energy[c]) / batch * result.latency_s,
+        )
+        for c, name in enumerate(COMPONENTS)
+    )
+
+
+def how_many(share: Floats, fraction: float) -> int:
+    """The fewest members whose shares sum to `fraction`."""
+    running = np.cumsum(np.sort(share)[::-1])
+    return min(int(np.searchsorted(running, fraction - 1e-12)) + 1, len(share)) if len(share) else 0
+
+
+def _concentration(figures: Tree) -> tuple[Concentration, ...]:
+    by_subgraph, by_operator = figures.subgraphs.share, figures.operators.share
+    rows = []
+    for fraction in FRACTIONS:
+        s, o = how_many(by_subgraph, fraction), how_many(by_operator, fraction)
+        rows.append(Concentration(fraction, s, s / (len(by_subgraph) or 1), o, o / (len(by_operator) or 1)))
+    return tuple(rows)
+
+
+def _subgraphs(figures: Tree, shares: Floats, top: int) -> tuple[Node, ...]:
+    result, parts = figures.estimate, figures.estimate.partition
+    count = len(parts.id)
+    by_component = np.stack([np.bincount(parts.subgraph, row, minlength=count) for row in shares]).astype(np.float64)
+    fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
+    return _top(figures.subgraphs, parts.id, parts.kind, fused, by_component, result.edp_js, top)
+
+
+def _operators(figures: Tree, shares: Floats, top: int) -> tuple[Node, ...]:
+    result = figures.estimate
+    ids, kinds = result.partition.operator_id, result.workload.operators.kind
+    return _top(figures.operators, ids, kinds, figures.fused.tolist(), shares, result.edp_js, top)
+
+
+def _top(
+    level: Level,
+    ids: tuple[str, ...],
+    kinds: tuple[str, ...],
+    fused: list[bool],
+    by_component: Floats,
+    whole: float,
+    top: int,
+) -> tuple[Node, ...]:
+    """The `top` nodes of a level by share, the largest first; ties in order."""
+    order = np.argsort(-level.share, kind="stable")[:top].tolist()
+    return tuple(
+        Node(
+            ids[i],
+            kinds[i],
+            float(level.share[i]) * whole,
+            float(level.share[i]),
+            float(level.cumulative[i]),
+            float(level.energy_j[i] * level.latency_s[i]),
+            float(level.energy_j[i]),
+            float(level.latency_s[i]),
+            float(by_component[0, i]) * whole,
+            float(by_component[1, i]) * whole,
+            float(by_component[2, i]) * whole,
+            bool(fused[i]),
+            float(level.base_edp_js[i]),
+            float(level.modifier[i]),
+            float(level.fusion_benefit_js[i]),
+        )
+        for i in order
+    )
+
+
+def _in(result: Estimate, mode: str) -> Estimate:
+    if result.execution == mode:
+        return result
+    return estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, execution=mode))
+
+
+def _written(result: Estimate) -> Floats:
+    """Values that each operator's kernel writes for others, counted at the operator, shape (n,)."""
+    asked = result.demand
+    return asked.per_op((asked.transfer_role == WRITE).astype(np.float64))
+
+
+def _dram(result: Estimate) -> Floats:
+    flow = result.run.mapping.traffic
+    return flow.dram_read + flow.dram_write
+
+
+def _execution(result: Estimate) -> Execution:
+    asked = result.demand
+    activations = asked.transfer_bytes[asked.transfer_role != READ_WEIGHT]
+    return Execution(
+        result.execution,
+        result.edp_js,
+        result.energy_j,
+        float(result.component_energy_j[COMPONENTS.index("memory")].sum()),
+        result.latency_s,
+        asked.n_kernels,
+        int(_written(result).sum()),
+        float(activations.sum()),
+        float(_dram(result).sum()),
+    )
+
+
+def _saved(eager: Execution, fused: Execution) -> Saved:
+    return Saved(
+        eager.values_moved - fused.values_moved,
+        eager.activation_bytes - fused.activation_bytes,
+        eager.dram_bytes - fused.dram_bytes,
+        eager.memory_j - fused.memory_j,
+        eager.energy_j - fused.energy_j,
+        eager.latency_s - fused.latency_s,
+        eager.edp_js - fused.edp_js,
+    )
+
+
+def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
+    parts = eager.partition
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(parts.subgraph, values, minlength=len(parts.id)).astype(np.float64)
+
+    before, after = tree(eager).subgraphs, tree(fused).subgraphs
+    trips = total(_written(eager)) - total(_written(fused))
+    dram = total(_dram(eager)) - total(_dram(fused))
+    return tuple(
+        SideBySide(
+            name,
+            parts.kind[s],
+            float(before.share[s]) * eager.edp_js,
+            float(after.share[s]) * fused.edp_js,
+            float(before.share[s]) * eager.edp_js - float(after.share[s]) * fused.edp_js,
+            float(before.share[s]),
+            float(after.share[s]),
+            float(before.energy_j[s]),
+            float(after.energy_j[s]),
+            float(before.latency_s[s]),
+            float(after.latency_s[s]),
+            round(float(trips[s])),
+            float(dram[s]),
+        )
+        for s, name in enumerate(parts.id)
+    )

@@ -1,0 +1,169 @@
+"""Where the energy goes: compute, memory, static; categories of events; average and peak power; what idles; who uses
+most.
+
+Efficiency is the dynamic part of the energy. Energy lost to idle resources is the static energy of the part of the
+device that does nothing: static x (1 - utilisation). Peak power is that of the kernel that draws most.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.reports.kernel_rows import kernel_id, kernels, kernels_of
+from analysis.run.estimate import COMPONENTS, Estimate
+from analysis.run.tree import operators_of
+from analysis.workload.workload import Floats, Ints
+
+TOP = 10
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A share of the energy of the node."""
+
+    name: str
+    energy_j: float
+    energy_j_per_inference: float
+    fraction: float
+
+
+class Consumer(msgspec.Struct, frozen=True):
+    """A subgraph or operator among those that use most; `cumulative` with all above it."""
+
+    id: str
+    type: str
+    energy_j: float
+    fraction: float
+    cumulative: float
+    compute_j: float
+    memory_j: float
+    static_j: float
+    latency_s: float
+
+
+class EnergyReport(msgspec.Struct, frozen=True):
+    node: str
+    energy_j: float
+    energy_j_per_inference: float
+    latency_s: float
+    components: tuple[Part, ...]
+    categories: tuple[Part, ...]
+    average_power_w: float
+    peak_power_w: float
+    peak_power_kernel: str
+    static_power_w: float
+    power_limit_w: float
+    tdp_w: float
+    dynamic_j: float
+    efficiency: float
+    utilization: float
+    idle_loss_j: float
+    idle_loss_fraction: float
+    top_subgraphs: tuple[Consumer, ...]
+    top_operators: tuple[Consumer, ...]
+
+
+def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyReport:
+    """The energy of a node ('' is the model). Raises RequestError for an unknown node."""
+    members = operators_of(result, path)
+    events = result.event_energy_j[:, members].sum(axis=1)
+    component = result.component_energy_j[:, members].sum(axis=1)
+    energy, time = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
+    static, used = float(component[COMPONENTS.index("static")]), _utilization(result, members)
+    lost = static * (1.0 - used)
+    peak_w, peak_kernel = _peak_power(result, path)
+    categories = dict.fromkeys(event.category for event in result.events)
+    by_category = [
+        (name, float(sum(e for e, event in zip(events, result.events, strict=True) if event.category == name)))
+        for name in categories
+    ]
+    return EnergyReport(
+        path,
+        energy,
+        energy / result.scenario.batch,
+        time,
+        _parts(list(zip(COMPONENTS, component.tolist(), strict=True)), energy, result.scenario.batch),
+        _parts(by_category, energy, result.scenario.batch),
+        energy / time if time else 0.0,
+        peak_w,
+        peak_kernel,
+        static / time if time else 0.0,
+        result.device.power_limit_w,
+        result.device.tdp_w,
+        energy - static,
+        (energy - static) / energy if energy else 0.0,
+        used,
+        lost,
+        lost / energy if energy else 0.0,
+        _top_subgraphs(result, members, energy, top),
+        _top_operators(result, members, energy, top),
+    )
+
+
+def _parts(named: list[tuple[str, float]], energy: float, batch: int) -> tuple[Part, ...]:
+    return tuple(Part(name, part, part / batch, part / energy if energy else 0.0) for name, part in named)
+
+
+def _utilization(result: Estimate, members: Ints) -> float:
+    """Utilisation of the kernels that the operators run in, weighed by the operators' time."""
+    time = result.run.latency_s[members]
+    used = result.run.utilization[result.demand.kernel[members]]
+    whole = float(time.sum())
+    return min(float((time * used).sum()) / whole, 1.0) if whole else 0.0
+
+
+def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
+    """The most power a kernel of the node draws, and which."""
+    chosen = kernels_of(result, path)
+    time = result.run.kernel_s[chosen]
+    power = np.where(time > 0, kernels(result).energy_j[chosen] / np.where(time > 0, time, 1.0), 0.0)
+    if not len(power):
+        return 0.0, ""
+    return float(power.max()), kernel_id(result, int(chosen[power.argmax()]))
+
+
+def _top_subgraphs(result: Estimate, members: Ints, energy: float, top: int) -> tuple[Consumer, ...]:
+    parts = result.partition
+    found = parts.subgraph[members]
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(found, values[members], minlength=len(parts.id)).astype(np.float64)
+
+    component = np.stack([total(row) for row in result.component_energy_j])
+    energies, times = total(result.run.energy_j), total(result.run.latency_s)
+    return _consumers(parts.id, parts.kind, np.unique(found), energies, component, times, energy, top)
+
+
+def _top_operators(result: Estimate, members: Ints, energy: float, top: int) -> tuple[Consumer, ...]:
+    ids, kinds = result.partition.operator_id, result.workload.operators.kind
+    run = result.run
+    return _consumers(ids, kinds, members, run.energy_j, result.component_energy_j, run.latency_s, energy, top)
+
+
+def _consumers(
+    ids: tuple[str, ...],
+    kinds: tuple[str, ...],
+    members: Ints,
+    energy: Floats,
+    component: Floats,
+    latency: Floats,
+    whole: float,
+    top: int,
+) -> tuple[Consumer, ...]:
+    """The `top` members by energy, the largest first; ties in order."""
+    order = members[np.argsort(-energy[members], kind="stable")][:top]
+    running = np.cumsum(energy[order])
+    return tuple(
+        Consumer(
+            ids[i],
+            kinds[i],
+            float(energy[i]),
+            float(energy[i]) / whole if whole else 0.0,
+            float(running[j]) / whole if whole else 0.0,
+            float(component[0, i]),
+            float(component[1, i]),
+            float(component[2, i]),
+            float(latency[i]),
+        )
+        for j, i in enumerate(order.tolist())
+    )

@@ -1,0 +1,102 @@
+"""Architectural energy events of a node: counts, energy, and the rates derived from them."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.run.estimate import Estimate
+from analysis.run.tree import operators_of
+from hardware.occupancy import occupancy, units_in_all
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """One event. `fraction` of the node's energy; the band holds the count and moves the price."""
+
+    category: str
+    event: str
+    count: float
+    unit: str
+    energy_j: float
+    energy_low_j: float
+    energy_high_j: float
+    fraction: float
+    coefficient_j: float
+    coefficient_low_j: float
+    coefficient_high_j: float
+    source: str
+    quality: str
+    component: str
+
+
+class EventReport(msgspec.Struct, frozen=True):
+    """All events of a node on a device; `total_j` is their exact sum. Rates are fractions."""
+
+    node: str
+    device: str
+    total_j: float
+    overhead_j: float
+    events: tuple[EventRow, ...]
+    rates: dict[str, float]
+
+
+def report(result: Estimate, path: str = "") -> EventReport:
+    """The events of a node ('' is the model). Raises RequestError for an unknown node."""
+    members = operators_of(result, path)
+    counts = result.run.counts[:, members].sum(axis=1)
+    energies = counts * result.run.prices.value
+    total = float(energies.sum())
+    rows = tuple(
+        EventRow(
+            price.category,
+            price.event,
+            float(count),
+            price.unit,
+            float(energy),
+            float(count) * price.low_j,
+            float(count) * price.high_j,
+            float(energy) / total if total else 0.0,
+            price.value_j,
+            price.low_j,
+            price.high_j,
+            price.source,
+            price.quality,
+            event.component,
+        )
+        for price, event, count, energy in zip(result.run.prices.rows, result.events, counts, energies, strict=True)
+    )
+    overhead = sum(row.energy_j for row, event in zip(rows, result.events, strict=True) if event.is_overhead)
+    return EventReport(path, result.device.key, total, overhead, rows, rates(result, members))
+
+
+def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> dict[str, float]:
+    """Hit rate of the last on-chip level, share of units busy, dynamic share; of a CPU its prediction rate, of a GPU
+    its occupancy (hardware/occupancy.py)."""
+    flow, run = result.run.mapping.traffic, result.run
+    chip = float((flow.chip_read + flow.chip_write)[members].sum())
+    dram = float((flow.dram_read + flow.dram_write)[members].sum())
+    time = run.latency_s[members]
+    energy = float(run.energy_j[members].sum())
+    static = float(result.component_energy_j[2][members].sum())
+    weight = time if time.sum() > 0 else np.ones_like(time)
+    busy = np.minimum(run.mapping.units / units_in_all(result.device, run.mapping.on_matrix), 1.0)[members]
+    values = {
+        "last_level_hit_rate": 1.0 - dram / chip if chip else 1.0,
+        "units_busy": float((busy * weight).sum() / weight.sum()),
+        "dynamic_fraction": 1.0 - static / energy if energy else 0.0,
+    }
+    if result.device.architecture == "cpu":
+        values["branch_prediction_rate"] = _prediction_rate(result, members)
+    if result.device.architecture == "gpu":
+        resident = occupancy(result.demand, result.device, run)[members]
+        values["occupancy"] = float((resident * weight).sum() / weight.sum())
+    return values
+
+
+def _prediction_rate(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> float:
+    from hardware.events import INDEX
+
+    row = INDEX["cpu"]
+    predicted = float(result.run.counts[row["branch.predicted"], members].sum())
+    missed = float(result.run.counts[row["branch.mispredicted"], members].sum())
+    return 1.0 - missed / predicted if predicted else 1.0

@@ -1,0 +1,84 @@
+"""What reports by kernel share: which kernels are below a node, the operator each was started for, its figures."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.run.estimate import Estimate
+from analysis.run.tree import operators_of
+from analysis.workload.workload import Floats, Ints
+from hardware.demand import OpClass
+
+
+class Kernels(msgspec.Struct, frozen=True):
+    """All kernels of an estimate, shape (k,). `head` is the operator each was started for; `ideal_s` what the
+    busiest unit needs at full peak; bytes at the memory interface and at the last on-chip level."""
+
+    head: Ints
+    size: Ints
+    flops: Floats
+    ideal_s: Floats
+    dram_bytes: Floats
+    chip_bytes: Floats
+    energy_j: Floats
+    static_j: Floats
+
+
+def kernels(result: Estimate) -> Kernels:
+    """The kernels of an estimate, computed once."""
+    cached: Kernels | None = result.__dict__.get("_kernels")
+    if cached is None:
+        cached = _kernels(result)
+        result.__dict__["_kernels"] = cached
+    return cached
+
+
+def _kernels(result: Estimate) -> Kernels:
+    asked, run = result.demand, result.run
+    flow = run.mapping.traffic
+    head = np.zeros(asked.n_kernels, dtype=np.int32)
+    heads = np.flatnonzero(asked.head)
+    head[asked.kernel[heads]] = heads
+    matrix, vector = asked.per_kernel(run.mapping.matrix_ideal_s), asked.per_kernel(run.mapping.vector_ideal_s)
+    return Kernels(
+        head,
+        np.bincount(asked.kernel, minlength=asked.n_kernels).astype(np.int32),
+        asked.per_kernel(2.0 * asked.macs + asked.vector_flops),
+        np.maximum(matrix, vector),
+        asked.per_kernel(flow.dram_read + flow.dram_write),
+        asked.per_kernel(flow.chip_read + flow.chip_write),
+        asked.per_kernel(run.energy_j),
+        asked.per_kernel(result.component_energy_j[2]),
+    )
+
+
+def kernels_of(result: Estimate, path: str) -> Ints:
+    """Kernels that run an operator below a node ('' is the model), in order. Raises RequestError for no node."""
+    found: Ints = np.unique(result.demand.kernel[operators_of(result, path)]).astype(np.int32)
+    return found
+
+
+def members(result: Estimate, k: int) -> Ints:
+    """The operators of a kernel, in order."""
+    found: Ints = np.flatnonzero(result.demand.kernel == k).astype(np.int32)
+    return found
+
+
+def kernel_id(result: Estimate, k: int) -> str:
+    """A kernel by the operator it was started for, or by its subgraph where it runs all of it."""
+    parts, head = result.partition, int(kernels(result).head[k])
+    s = int(parts.subgraph[head])
+    whole = int(kernels(result).size[k]) == len(parts.members[s])
+    return parts.id[s] if whole else parts.operator_id[head]
+
+
+def kernel_type(result: Estimate, k: int) -> str:
+    """The kinds of the operators of a kernel: `conv+bias`."""
+    kinds = result.workload.operators.kind
+    return "+".join(kinds[i] for i in members(result, k))
+
+
+def class_name(op_class: int) -> str:
+    """A hardware class in words."""
+    return OpClass(op_class).name.lower()

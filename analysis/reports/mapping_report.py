@@ -1,0 +1,168 @@
+"""How a device runs a model: utilisation, bounds, units active, and each kernel's grid."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.reports.buckets import Bucket, buckets
+from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of
+from analysis.run.estimate import Estimate
+from analysis.workload.workload import Floats, Ints
+from hardware import occupancy
+from hardware.execute import BOUNDS, RESOURCES
+from hardware.mapping.common import assumed, total_units
+from hardware.sentence import mapping_sentence
+
+UTILIZATION = (0.10, 0.25, 0.50)
+UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
+
+
+class Bound(msgspec.Struct, frozen=True):
+    bound: str
+    count: int
+    fraction: float
+    time_s: float
+    time_fraction: float
+
+
+class KernelRow(msgspec.Struct, frozen=True):
+    """One kernel. `blocks` pieces of work dealt to `units` of `units_total`, in `waves`; `tile_m` x `tile_n`
+    results each, 0 where it is no tiled product; `split` ways K is divided; `occupancy` None but on GPUs."""
+
+    id: str
+    type: str
+    operators: int
+    bound: str
+    resource: str
+    latency_s: float
+    flops: float
+    effective_flop_per_s: float
+    utilization: float
+    effective_byte_per_s: float
+    runs_on: str
+    format: str
+    blocks: float
+    tile_m: float
+    tile_n: float
+    split: float
+    waves: float
+    units: float
+    units_total: float
+    units_fraction: float
+    occupancy: float | None
+    sentence: str
+
+
+class MappingReport(msgspec.Struct, frozen=True):
+    """`average_utilization` weighs kernels by time (the model's utilisation), `mean_utilization` counts each alike;
+    `weight` of a bucket is its fraction of the time. `units_active` on average over time, of `units_total`."""
+
+    node: str
+    kernels: int
+    latency_s: float
+    average_utilization: float
+    mean_utilization: float
+    utilization: tuple[Bucket, ...]
+    bounds: tuple[Bound, ...]
+    unit_name: str
+    units_active: float
+    units_total: float
+    units_active_fraction: float
+    occupancy: float | None
+    rows: tuple[KernelRow, ...]
+
+
+def mapping_report(result: Estimate, path: str = "") -> MappingReport:
+    """The kernels below a node ('' is the model). Raises RequestError for an unknown node."""
+    chosen = kernels_of(result, path)
+    run, found = result.run, kernels(result)
+    time, used = run.kernel_s[chosen], run.utilization[chosen]
+    whole = float(time.sum())
+    heads, total = found.head[chosen], total_units(result.device)
+    active = _weighted((run.mapping.units / occupancy.units_in_all(result.device, run.mapping.on_matrix))[heads], time)
+    resident = _occupancy(result, heads)
+    return MappingReport(
+        path,
+        len(chosen),
+        whole,
+        _weighted(used, time),
+        float(used.mean()) if len(used) else 0.0,
+        buckets(used, UTILIZATION, UTILIZATION_LABELS, time),
+        _bounds(result, chosen),
+        "array" if result.device.architecture == "tpu" else result.device.file.unit_name,
+        active * total,
+        total,
+        active,
+        None if resident is None else _weighted(resident, time),
+        tuple(
+            _row(result, int(k), None if resident is None else float(resident[j]))
+            for j, k in enumerate(chosen.tolist())
+        ),
+    )
+
+
+def _weighted(values: Floats, time: Floats) -> float:
+    whole = float(time.sum())
+    return float((values * time).sum()) / whole if whole else 0.0
+
+
+def _occupancy(result: Estimate, heads: Ints) -> Floats | None:
+    if result.device.architecture != "gpu":
+        return None
+    found: Floats = occupancy.occupancy(result.demand, result.device, result.run)[heads]
+    return found
+
+
+def _bounds(result: Estimate, chosen: Ints) -> tuple[Bound, ...]:
+    run, count = result.run, len(chosen) or 1
+    time, whole = run.kernel_s[chosen], float(run.kernel_s[chosen].sum()) or 1.0
+    rows = []
+    for b, name in enumerate(BOUNDS):
+        mine = run.bound[chosen] == b
+        rows.append(Bound(name, int(mine.sum()), int(mine.sum()) / count, float(time[mine].sum()),
+                          float(time[mine].sum()) / whole))  # fmt: skip
+    return tuple(rows)
+
+
+def _row(result: Estimate, k: int, resident: float | None) -> KernelRow:
+    run, asked, found = result.run, result.demand, kernels(result)
+    i, time = int(found.head[k]), float(run.kernel_s[k]) or 1.0
+    tiling, on_matrix = run.mapping.tiling, bool(run.mapping.on_matrix[i])
+    total = float(occupancy.units_in_all(result.device, run.mapping.on_matrix)[i])
+    blocks, waves = _grid(result, i, total)
+    is_product = bool(asked.macs[i] > 0)
+    form = result.plan.matrix if on_matrix else (result.plan.vector_mac if is_product else result.plan.vector)
+    return KernelRow(
+        kernel_id(result, k),
+        kernel_type(result, k),
+        int(found.size[k]),
+        BOUNDS[int(run.bound[k])],
+        RESOURCES[int(run.resource[k])],
+        float(run.kernel_s[k]),
+        float(found.flops[k]),
+        float(found.flops[k]) / time,
+        float(run.utilization[k]),
+        float(found.dram_bytes[k]) / time,
+        "matrix" if on_matrix else "vector",
+        form,
+        blocks,
+        float(tiling.tile_m[i]),
+        float(tiling.tile_n[i]),
+        max(float(tiling.split[i]), 1.0),
+        waves,
+        float(run.mapping.units[i]),
+        total,
+        float(run.mapping.units[i]) / total,
+        resident,
+        mapping_sentence(asked, result.device, result.plan, run, i),
+    )
+
+
+def _grid(result: Estimate, i: int, total: float) -> tuple[float, float]:
+    """Blocks and waves of an operator: of its tiles, or of element-wise blocks."""
+    tiling, asked = result.run.mapping.tiling, result.demand
+    if asked.macs[i] > 0:
+        return float(tiling.blocks[i]), float(tiling.waves[i])
+    blocks = max(float(np.ceil(asked.elements[i] / assumed("common", "elements_per_block"))), 1.0)
+    return blocks, float(np.ceil(blocks / total))

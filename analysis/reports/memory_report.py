@@ -1,0 +1,215 @@
+"""Memory of one inference: what is held when, what is live at the peak, what fits where, what would save some.
+
+Reuse is how often the activation memory is used again: the bytes of all values over the most held at once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.reports.kernel_rows import kernel_id
+from analysis.reports.recompute import Checkpointing, Recomputation, checkpointing, recompute_one
+from analysis.run import workspace
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.memory import allocation_bytes, cache_bytes, lifetimes
+from analysis.workload.workload import INPUT
+from hardware.demand import Demand
+from hardware.device import Device
+from hardware.precision import PRECISIONS, STORED_BYTES
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """What is held while one kernel runs, weights included in `total_bytes`."""
+
+    kernel: str
+    activation_bytes: float
+    workspace_bytes: float
+    total_bytes: float
+
+
+class Live(msgspec.Struct, frozen=True):
+    """A value held at the peak, by name and by the operator that makes it ('input')."""
+
+    name: str
+    made_by: str
+    bytes: float
+    fraction: float
+    first: str
+    last: str
+
+
+class Level(msgspec.Struct, frozen=True):
+    """One level of the device's memory. `kernels_that_fit` is the fraction whose operands and results fit."""
+
+    level: str
+    capacity_bytes: float
+    peak_fits: bool
+    activations_fit: bool
+    weights_fit: bool
+    kernels_that_fit: float
+
+
+class Quantization(msgspec.Struct, frozen=True):
+    """The same inference in a narrower precision, run by the engine; ratios to the present one."""
+
+    precision: str
+    precision_run: str
+    peak_bytes: float
+    saved_bytes: float
+    latency_s: float
+    latency_ratio: float
+    energy_j: float
+    energy_ratio: float
+
+
+class MemoryReport(msgspec.Struct, frozen=True):
+    """`peak_bytes` = weights + activations + workspace at `peak_kernel`. `workspace_rule` says where the workspace
+    comes from, '' where no rule is known and none is counted. `cache_bytes` of the activations are the key-value
+    cache of a language model."""
+
+    peak_bytes: float
+    weight_bytes: float
+    activation_bytes: float
+    workspace_bytes: float
+    peak_kernel: str
+    workspace_rule: str
+    device_bytes: float
+    fits: bool
+    total_activation_bytes: float
+    reuse: float
+    live: tuple[Live, ...]
+    levels: tuple[Level, ...]
+    quantization: tuple[Quantization, ...]
+    recomputation: Recomputation
+    checkpointing: Checkpointing
+    timeline: tuple[Moment, ...]
+    cache_bytes: float = 0.0
+
+
+def memory_report(result: Estimate) -> MemoryReport:
+    """The memory of a model on a device, in the estimate's execution mode, batch and precision."""
+    held = result.memory
+    lives = lifetimes(result.workload, result.execution)
+    size = allocation_bytes(result.workload, lives, result.scenario.batch, result.plan.element_bytes)
+    timeline = _timeline(result)
+    at = int(result.demand.kernel[held.peak_at]) if result.demand.n_kernels else 0
+    whole = float(size.sum())
+    most = float(held.timeline.max(initial=0.0))
+    ruled = workspace.applies(result.device.architecture, result.execution)
+    return MemoryReport(
+        held.peak_bytes,
+        held.weight_bytes,
+        held.activation_peak_bytes,
+        held.workspace_peak_bytes,
+        timeline[at].kernel if timeline else "",
+        workspace.SOURCE if ruled else "",
+        result.device.memory_bytes,
+        result.fits,
+        whole,
+        whole / most if most else 1.0,
+        _live(result, at),
+        _levels(result),
+        _quantization(result),
+        recompute_one(result),
+        checkpointing(result),
+        timeline,
+        cache_bytes(result.workload, result.scenario.batch, result.plan.element_bytes),
+    )
+
+
+def _timeline(result: Estimate) -> tuple[Moment, ...]:
+    held, asked = result.memory, result.demand
+    activations, scratch = np.zeros(asked.n_kernels), np.zeros(asked.n_kernels)
+    np.maximum.at(activations, asked.kernel, held.timeline)
+    np.maximum.at(scratch, asked.kernel, held.workspace)
+    return tuple(
+        Moment(
+            kernel_id(result, k),
+            float(activations[k]),
+            float(scratch[k]),
+            held.weight_bytes + float(activations[k] + scratch[k]),
+        )
+        for k in range(asked.n_kernels)
+    )
+
+
+def _live(result: Estimate, at: int) -> tuple[Live, ...]:
+    """Values held in kernel `at`, the largest first."""
+    workload, tensors = result.workload, result.workload.tensors
+    lives = lifetimes(workload, result.execution)
+    size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.element_bytes)
+    here = np.flatnonzero((lives.first <= at) & (lives.last >= at))
+    whole = float(size[here].sum()) or 1.0
+    rows = []
+    for a in here[np.argsort(-size[here], kind="stable")].tolist():
+        t = int(lives.tensor[a])
+        made_by = "input" if tensors.role[t] == INPUT else workload.operators.path[int(tensors.producer[t])]
+        span = (kernel_id(result, int(lives.first[a])), kernel_id(result, int(lives.last[a])))
+        rows.append(Live(tensors.name[t], made_by, float(size[a]), float(size[a]) / whole, *span))
+    return tuple(rows)
+
+
+def capacities(device: Device) -> tuple[tuple[str, float], ...]:
+    """The levels of a device's memory from the units outward, with the bytes of all units together."""
+    unit, count = device.file.unit_name, device.units
+    if device.architecture in ("cpu", "gpu"):
+        near = "L1" if device.architecture == "cpu" else "L1 / shared memory"
+        found = [(f"{near} of {count:.0f} {unit}s", device.l1_bytes_per_unit * count), ("L2", device.l2_bytes)]
+        if "l3_bytes" in device.file.facts:
+            found.append(("L3", device.l3_bytes))
+    elif device.architecture == "tpu":
+        found = [
+            (f"vector memory of {count:.0f} {unit}s", device.vector_memory_bytes_per_unit * count),
+            ("scratchpad", device.scratchpad_bytes),
+        ]
+    else:
+        found = [
+            (f"tile memory of {count:.0f} {unit}s", device.tile_memory_bytes * count),
+            ("shared memory", device.scratchpad_bytes),
+        ]
+    return (*found, ("device memory", device.memory_bytes))
+
+
+def _levels(result: Estimate) -> tuple[Level, ...]:
+    held, needs = result.memory, _working_sets(result.demand)
+    return tuple(
+        Level(
+            name,
+            capacity,
+            held.peak_bytes <= capacity,
+            held.activation_peak_bytes <= capacity,
+            held.weight_bytes <= capacity,
+            float((needs <= capacity).mean()) if len(needs) else 1.0,
+        )
+        for name, capacity in capacities(result.device)
+    )
+
+
+def _working_sets(asked: Demand) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Bytes of operands and results of each kernel, shape (k,)."""
+    found: np.ndarray[tuple[int], np.dtype[np.float64]] = asked.per_kernel(asked.per_op(asked.transfer_bytes))
+    return found
+
+
+def _quantization(result: Estimate) -> tuple[Quantization, ...]:
+    """Every precision narrower than the present one."""
+    rows = []
+    present = STORED_BYTES[result.scenario.precision]
+    for precision in PRECISIONS:
+        if STORED_BYTES[precision] >= present:
+            continue
+        other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, precision=precision))
+        rows.append(
+            Quantization(
+                precision,
+                other.precision_run,
+                other.memory.peak_bytes,
+                result.memory.peak_bytes - other.memory.peak_bytes,
+                other.latency_s,
+                other.latency_s / (result.latency_s or 1.0),
+                other.energy_j,
+                other.energy_j / (result.energy_j or 1.0),
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,213 @@
+"""What the partition looks like: types, patterns, traffic per subgraph, parallelism, intensity, dependencies.
+
+All of it follows from the model, the batch and the width of an element; no device is asked.
+Threads are the elements an operator writes (of a subgraph: its head's): each can be computed by a lane of its own.
+Arithmetic intensity is FLOP per byte that enters or leaves: operands and results of an operator run alone; of a
+subgraph what crosses its border (ingress, weights, egress), since the rest stays on chip when it is fused.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.reports.buckets import Bucket, Kind, buckets, kinds
+from analysis.run.graph import heaviest_path, levels, operand_bytes, operator_graph, subgraph_graph
+from analysis.run.kernels import demand
+from analysis.run.partition import partition
+from analysis.workload.workload import Floats, Workload
+from hardware.demand import READ, READ_WEIGHT, WRITE
+
+PARALLELISM = (1e3, 1e4, 1e5)
+PARALLELISM_LABELS = ("< 1 K", "1-10 K", "10-100 K", "> 100 K")
+INTENSITY = (1.0, 10.0, 50.0)
+INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
+
+
+class Subgraph(msgspec.Struct, frozen=True):
+    """One subgraph. `stage` is its depth in the dependency graph; bytes cross its border, `internal_bytes` pass
+    between its operators (written and read)."""
+
+    id: str
+    type: str
+    stage: int
+    operators: tuple[str, ...]
+    macs: float
+    flops: float
+    ingress_bytes: float
+    egress_bytes: float
+    weight_bytes: float
+    internal_bytes: float
+    threads: float
+    intensity: float
+    on_critical_path: bool
+
+
+class Edge(msgspec.Struct, frozen=True):
+    source: str
+    target: str
+    bytes: float
+
+
+class CriticalPath(msgspec.Struct, frozen=True):
+    """The chain of subgraphs that does the most FLOPs, and its part of the whole; `longest_chain` is the largest
+    number of operators that must follow each other."""
+
+    subgraphs: tuple[str, ...]
+    operators: int
+    flops: float
+    flops_fraction: float
+    longest_chain: int
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """Weights of buckets are fractions of the FLOPs."""
+
+    operators: tuple[Bucket, ...]
+    subgraphs: tuple[Bucket, ...]
+
+
+class PartitionReport(msgspec.Struct, frozen=True):
+    n_operators: int
+    n_subgraphs: int
+    operators_by_type: tuple[Kind, ...]
+    subgraphs_by_pattern: tuple[Kind, ...]
+    fused_operators: int
+    fused_fraction: float
+    macs: float
+    flops: float
+    ingress_bytes: float
+    egress_bytes: float
+    weight_bytes: float
+    internal_bytes: float
+    parallelism: Distribution
+    intensity: Distribution
+    critical_path: CriticalPath
+    subgraphs: tuple[Subgraph, ...]
+    edges: tuple[Edge, ...]
+
+
+class _Columns(msgspec.Struct, frozen=True):
+    """Per subgraph, shape (s,), but `operator_*` (n,)."""
+
+    macs: Floats
+    flops: Floats
+    ingress: Floats
+    egress: Floats
+    weights: Floats
+    internal: Floats
+    threads: Floats
+    intensity: Floats
+    operator_flops: Floats
+    operator_threads: Floats
+    operator_intensity: Floats
+
+
+def partition_report(workload: Workload, batch: int, element_bytes: float) -> PartitionReport:
+    """The report at one batch and element width."""
+    parts, columns = partition(workload), _columns(workload, batch, element_bytes)
+    path = _critical_path(workload, columns)
+    fused = sum(len(members) for members in parts.members if len(members) > 1)
+    n = workload.n_operators
+    return PartitionReport(
+        n,
+        len(parts.id),
+        kinds(workload.operators.kind, columns.operator_flops),
+        kinds(parts.kind, columns.flops),
+        fused,
+        fused / n if n else 0.0,
+        float(columns.macs.sum()),
+        float(columns.flops.sum()),
+        float(columns.ingress.sum()),
+        float(columns.egress.sum()),
+        float(columns.weights.sum()),
+        float(columns.internal.sum()),
+        _distribution(columns, "threads", PARALLELISM, PARALLELISM_LABELS),
+        _distribution(columns, "intensity", INTENSITY, INTENSITY_LABELS),
+        path,
+        _subgraphs(workload, columns, set(path.subgraphs)),
+        _edges(workload, batch, element_bytes),
+    )
+
+
+def _columns(workload: Workload, batch: int, element_bytes: float) -> _Columns:
+    parts, asked = partition(workload), demand(workload, batch, element_bytes, "fused")
+    flops = workload.operators.flops @ workload.at(batch=batch)
+
+    def crossing(role: int) -> Floats:
+        return asked.per_kernel(asked.per_op(asked.transfer_bytes, role))
+
+    ingress, egress, weights = crossing(READ), crossing(WRITE), crossing(READ_WEIGHT)
+    total, alone = asked.per_kernel(flops), operand_bytes(workload, batch, element_bytes)
+    return _Columns(
+        asked.per_kernel(asked.macs),
+        total,
+        ingress,
+        egress,
+        weights,
+        asked.per_kernel(asked.local_bytes),
+        asked.elements[parts.head],
+        _ratio(total, ingress + egress + weights),
+        flops,
+        asked.elements,
+        _ratio(flops, alone),
+    )
+
+
+def _ratio(flops: Floats, moved: Floats) -> Floats:
+    return np.where(moved > 0, flops / np.where(moved > 0, moved, 1.0), 0.0)
+
+
+def _distribution(columns: _Columns, name: str, edges: tuple[float, ...], labels: tuple[str, ...]) -> Distribution:
+    of_operators: Floats = getattr(columns, f"operator_{name}")
+    of_subgraphs: Floats = getattr(columns, name)
+    return Distribution(
+        buckets(of_operators, edges, labels, columns.operator_flops),
+        buckets(of_subgraphs, edges, labels, columns.flops),
+    )
+
+
+def _critical_path(workload: Workload, columns: _Columns) -> CriticalPath:
+    parts = partition(workload)
+    flops, path = heaviest_path(subgraph_graph(workload), columns.flops)
+    chain, _ = heaviest_path(operator_graph(workload), np.ones(workload.n_operators))
+    whole = float(columns.flops.sum())
+    return CriticalPath(
+        tuple(parts.id[s] for s in path),
+        sum(len(parts.members[s]) for s in path),
+        flops,
+        min(flops / whole, 1.0) if whole else 0.0,
+        int(chain),
+    )
+
+
+def _subgraphs(workload: Workload, columns: _Columns, critical: set[str]) -> tuple[Subgraph, ...]:
+    parts, stage = partition(workload), levels(subgraph_graph(workload)).tolist()
+    return tuple(
+        Subgraph(
+            parts.id[s],
+            parts.kind[s],
+            stage[s],
+            tuple(parts.operator_id[i] for i in parts.members[s]),
+            float(columns.macs[s]),
+            float(columns.flops[s]),
+            float(columns.ingress[s]),
+            float(columns.egress[s]),
+            float(columns.weights[s]),
+            float(columns.internal[s]),
+            float(columns.threads[s]),
+            float(columns.intensity[s]),
+            parts.id[s] in critical,
+        )
+        for s in range(len(parts.id))
+    )
+
+
+def _edges(workload: Workload, batch: int, element_bytes: float) -> tuple[Edge, ...]:
+    graph, parts, tensors = subgraph_graph(workload), partition(workload), workload.tensors
+    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, element_bytes)
+    size = (tensors.numel @ workload.at(batch=batch)) * width
+    return tuple(
+        Edge(parts.id[a], parts.id[b], float(size[list(carried)].sum()))
+        for a, b, carried in zip(graph.source.tolist(), graph.target.tolist(), graph.tensors, strict=True)
+    )

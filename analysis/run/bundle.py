@@ -1,0 +1,266 @@
+"""Many models evaluated in one pass: their kernels side by side in one Demand, equal kernels once.
+
+Networks repeat themselves: of the kernels of a hundred models a quarter are distinct. Two kernels are equal when
+every polynomial in them is (sizes, contractions, the traffic between uses of each tensor), so they cost the same
+on every device at every batch. The distinct ones of all models are concatenated, run once per device, and
+gathered back per model. Every figure has the bits that `analysis.run.estimate` gives for the model alone: the same
+engine computes each kernel, and the sums run over the same values in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.run.estimate import mostly_convolution
+from analysis.run.kernels import Structure, demand, structure
+from analysis.run.memory import memory
+from analysis.run.workspace import applies
+from analysis.workload.workload import Floats, Workload
+from hardware.demand import READ_WEIGHT, Demand
+from hardware.device import Device
+from hardware.execute import BOUNDS, execute
+from hardware.plan import Plan
+
+Indices = NDArray[np.int64]
+
+
+class Bundle(msgspec.Struct, frozen=True):
+    """Several workloads under one execution mode, with their distinct kernels.
+
+    Per workload, `ops` and `transfers` are the rows of its demand that belong to a kernel seen here first (the
+    operators kernel by kernel), and `renumber` (k_w,) gives its kernels their numbers among the distinct. For all
+    workloads end to end, `kernel_of` and `op_of` say which distinct kernel and operator each one is; `kernel_ptr`
+    and `op_ptr` (w + 1,) are where each workload begins.
+    """
+
+    workloads: tuple[Workload, ...]
+    execution: str
+    ops: tuple[Indices, ...]
+    transfers: tuple[Indices, ...]
+    renumber: tuple[Indices, ...]
+    n_kernels: int
+    kernel_of: Indices
+    op_of: Indices
+    kernel_ptr: Indices
+    op_ptr: Indices
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A bundle at one batch and element width: the joint demand, and per workload (w,) whether convolutions do
+    most of its multiply-accumulates (None without any)."""
+
+    bundle: Bundle
+    batch: int
+    demand: Demand
+    convolution: tuple[bool | None, ...]
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """One device, one scenario: per workload (w,), for the whole batch, SI units; `bound` and `precision_run`
+    in words."""
+
+    latency_s: Floats
+    energy_j: Floats
+    utilization: Floats
+    bound: tuple[str, ...]
+    precision_run: tuple[str, ...]
+
+
+def bundle(workloads: Sequence[Workload], execution: str, architecture: str = "") -> Bundle:
+    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..).
+
+    With an `architecture`, kernels are told apart only by what matters to devices of it."""
+    pins = architecture not in ("cpu", "gpu")
+    seen: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
+    ops, transfers, renumber, kernel_of, op_of = [], [], [], [], []
+    n_kernels = n_ops = 0
+    for workload in workloads:
+        s = structure(workload, execution)
+        counts = np.bincount(s.kernel, minlength=s.n_kernels)
+        is_first = np.zeros(s.n_kernels, dtype=np.bool_)
+        kernels = np.zeros(s.n_kernels, dtype=np.int64)
+        first_op = np.zeros(s.n_kernels, dtype=np.int64)
+        for k, signature in enumerate(_signatures(workload, s, pins)):
+            found = seen.get(signature)
+            if found is None:
+                found = seen[signature] = (n_kernels, n_ops)
+                is_first[k] = True
+                n_kernels += 1
+                n_ops += int(counts[k])
+            kernels[k], first_op[k] = found
+        order, rank = _by_kernel(s.kernel, counts)
+        operators = np.empty(len(s.kernel), dtype=np.int64)
+        operators[order] = first_op[s.kernel[order]] + rank
+        ops.append(order[is_first[s.kernel[order]]])
+        transfers.append(np.flatnonzero(is_first[s.own_kernel]))
+        renumber.append(kernels)
+        kernel_of.append(kernels)
+        op_of.append(operators)
+    return Bundle(
+        tuple(workloads),
+        execution,
+        tuple(ops),
+        tuple(transfers),
+        tuple(renumber),
+        n_kernels,
+        _joined(kernel_of),
+        _joined(op_of),
+        _pointers(kernel_of),
+        _pointers(op_of),
+    )
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> Indices:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _pointers(parts: Sequence[NDArray[Any]]) -> Indices:
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+
+
+def _by_kernel(kernel: NDArray[Any], counts: NDArray[Any]) -> tuple[Indices, Indices]:
+    """Rows in the order of their kernels, and each one's place within its kernel."""
+    order = np.argsort(kernel, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return order, np.arange(len(kernel)) - np.repeat(starts, counts)
+
+
+def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
+    """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers; with
+    `pins`, also the weights of its model: whether a scratchpad keeps all of them."""
+    ops = workload.operators
+    n = workload.n_operators
+    local = np.zeros((n, 2 * len(workload.monomials)))
+    np.add.at(local, s.local_op, _widths(s.local_numel, s.local_fixed))
+    columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
+    operators = np.column_stack([s.op_class, s.head, s.winograd_tiles_per_row, *columns])
+    moves = np.column_stack([s.role, s.previous < 0, _widths(s.numel, s.fixed_bytes), _distances(s)])
+    # Transfers of a kernel name their operator by its place in the kernel.
+    counts = np.bincount(s.kernel, minlength=s.n_kernels)
+    order, rank = _by_kernel(s.kernel, counts)
+    place = np.empty(n)
+    place[order] = rank
+    moves = np.column_stack([place[s.op], moves])
+    weights = _widths(s.numel, s.fixed_bytes)[s.role == READ_WEIGHT].sum(axis=0)
+    head = repr((workload.monomials, workload.defaults, workload.routing, workload.parallel, weights.tolist())).encode()
+    rows = _rows(operators, s.kernel, s.n_kernels)
+    return [head + a + b"|" + b for a, b in zip(rows, _rows(moves, s.own_kernel, s.n_kernels), strict=True)]
+
+
+def _widths(numel: Floats, fixed: NDArray[Any]) -> Floats:
+    """Coefficients of elements as wide as the precision, and of bytes of fixed width, side by side."""
+    wide = (fixed > 0)[:, None]
+    return np.hstack([np.where(wide, 0.0, numel), np.where(wide, numel * fixed[:, None], 0.0)])
+
+
+def _distances(s: Structure) -> Floats:
+    """Traffic since each transfer's data was last touched, as coefficients: what `kernels.demand` evaluates."""
+    moved = _widths(s.numel, s.fixed_bytes)
+    per_kernel = np.zeros((s.n_kernels, moved.shape[1]))
+    np.add.at(per_kernel, s.own_kernel, moved)
+    until = np.vstack([np.zeros((1, moved.shape[1])), np.cumsum(per_kernel, axis=0)])
+    first, second = np.minimum(s.own_kernel, s.previous), np.maximum(s.own_kernel, s.previous)
+    between = until[second] - until[first + 1]
+    around = until[-1] - (until[second + 1] - until[first])
+    found = np.where(s.wraps[:, None], around, between)
+    return np.where((s.previous < 0)[:, None], 0.0, found)
+
+
+def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
+    """The rows of each kernel, in order, as bytes."""
+    data = np.ascontiguousarray(matrix[np.argsort(kernel, kind="stable")] + 0.0).tobytes()  # + 0.0: no -0.0
+    width = matrix.shape[1] * 8
+    ends = (np.cumsum(np.bincount(kernel, minlength=n_kernels)) * width).tolist()
+    return [data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def ask(many: Bundle, batch: int, element_bytes: float) -> Asked:
+    """The joint demand of a bundle at one batch and element width."""
+    alone = [demand(workload, batch, element_bytes, many.execution) for workload in many.workloads]
+    return Asked(many, batch, _join(many, alone), tuple(mostly_convolution(one) for one in alone))
+
+
+def peaks(many: Bundle, batch: int, element_bytes: float, architecture: str) -> Floats:
+    """Peak memory of each workload in bytes, (w,)."""
+    scratch = applies(architecture, many.execution)
+    found = [memory(workload, batch, element_bytes, many.execution, scratch).peak_bytes for workload in many.workloads]
+    return np.array(found)
+
+
+def _join(many: Bundle, alone: list[Demand]) -> Demand:
+    """The distinct kernels of all demands as one demand: columns end to end, numbers shifted."""
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(one, name)[mine] for one, mine in zip(alone, many.ops, strict=True)])
+
+    def transfer(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(one, name)[mine] for one, mine in zip(alone, many.transfers, strict=True)])
+
+    kernel = [to[one.kernel[mine]] for one, mine, to in zip(alone, many.ops, many.renumber, strict=True)]
+    owner = []
+    for one, mine, moves, start in zip(alone, many.ops, many.transfers, _pointers(many.ops)[:-1], strict=True):
+        place = np.zeros(one.n, dtype=np.int64)
+        place[mine] = start + np.arange(len(mine))
+        owner.append(place[one.transfer_op[moves]])
+    gemm = np.concatenate([one.gemm[:, mine] for one, mine in zip(alone, many.ops, strict=True)], axis=1)
+    return Demand(
+        column("op_class"),
+        column("macs"),
+        column("vector_flops"),
+        column("special"),
+        column("elements"),
+        np.ascontiguousarray(gemm),
+        column("local_bytes"),
+        column("weight_bytes"),
+        _joined(kernel),
+        column("head"),
+        many.n_kernels,
+        _joined(owner),
+        transfer("transfer_bytes"),
+        transfer("transfer_role"),
+        transfer("transfer_distance"),
+        alone[0].element_bytes,
+        column("winograd_tiles"),
+        _links(many, alone),
+    )
+
+
+def _links(many: Bundle, alone: list[Demand]) -> Floats | None:
+    if all(one.link_s is None for one in alone):
+        return None
+    each = [np.zeros(one.n) if one.link_s is None else one.link_s for one in alone]
+    return np.concatenate([link[mine] for link, mine in zip(each, many.ops, strict=True)])
+
+
+def evaluate(asked: Asked, device: Device, plan: Plan, layout: str) -> Figures:
+    """All workloads of a bundle on one device: the figures `estimate` gives for each, to the last bit."""
+    many = asked.bundle
+    run = execute(asked.demand, device, plan, many.execution, layout)
+    kernel_s = run.kernel_s[many.kernel_of]
+    latency = _sums(kernel_s, many.kernel_ptr)
+    energy = _sums(run.energy_j[many.op_of], many.op_ptr)
+    busy = _sums((run.utilization * run.kernel_s)[many.kernel_of], many.kernel_ptr)
+    count = len(many.workloads)
+    owner = np.repeat(np.arange(count), np.diff(many.kernel_ptr))
+    bound = run.bound[many.kernel_of] + len(BOUNDS) * owner
+    bound_s = np.bincount(bound, kernel_s, minlength=len(BOUNDS) * count).reshape(count, len(BOUNDS))
+    formats = {None: plan.stored, True: plan.convolution[1], False: plan.contraction[1]}
+    return Figures(
+        latency,
+        energy,
+        np.where(latency > 0, busy / np.where(latency > 0, latency, 1.0), 0.0),
+        tuple(BOUNDS[b] for b in bound_s.argmax(axis=1)),
+        tuple(formats[mostly] for mostly in asked.convolution),
+    )
+
+
+def _sums(values: Floats, pointers: Indices) -> Floats:
+    """Sum of each segment, in the order a segment alone is summed in (reduceat pairs terms differently)."""
+    ends = pointers.tolist()
+    return np.array([values[a:b].sum() for a, b in pairwise(ends)])

@@ -1,0 +1,186 @@
+"""One model on one device in one scenario: latency, energy, memory, bounds, and the bands around them."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.run.kernels import demand
+from analysis.run.memory import Memory, memory
+from analysis.run.partition import Partition, partition
+from analysis.run.scenario import Scenario
+from analysis.run.workspace import applies as workspace_applies
+from analysis.workload.workload import Floats, Workload
+from hardware.demand import Demand, OpClass
+from hardware.device import Device
+from hardware.events import EVENTS, Event
+from hardware.execute import BOUNDS, Execution, execute
+from hardware.plan import Plan, plan
+
+COMPONENTS = ("compute", "memory", "static")
+
+
+class Estimate(msgspec.Struct, frozen=True, dict=True):
+    """Figures are for the whole batch, in SI units. Arrays per operator (n,) and kernel are in `run`.
+
+    `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the
+    latency. `marks` say what deviates from the request; `bound` is what bounds the most time.
+    """
+
+    workload: Workload
+    device: Device
+    scenario: Scenario
+    plan: Plan
+    execution: str
+    partition: Partition
+    demand: Demand
+    run: Execution
+    memory: Memory
+    latency_s: float
+    energy_j: float
+    latency_band_s: tuple[float, float]
+    energy_band_j: tuple[float, float]
+    utilization: float
+    bound: str
+    precision_run: str
+    marks: tuple[str, ...]
+    coverage: float
+
+    @property
+    def edp_js(self) -> float:
+        """Energy per inference times latency of the batch, J s."""
+        return self.energy_j / self.scenario.batch * self.latency_s
+
+    @property
+    def average_power_w(self) -> float:
+        return self.energy_j / self.latency_s if self.latency_s else 0.0
+
+    @property
+    def throughput_per_s(self) -> float:
+        return self.scenario.batch / self.latency_s if self.latency_s else 0.0
+
+    @property
+    def fits(self) -> bool:
+        return self.memory.peak_bytes <= self.device.memory_bytes
+
+    @property
+    def coverage_bytes(self) -> float:
+        """Share of the bytes moved between kernels that belongs to operators with a cost rule. (The FLOPs of an
+        operator without one are not known, so no share of FLOPs can be stated.)"""
+        flow, rules = self.run.mapping.traffic, self.workload.operators.has_rule
+        moved = flow.chip_read + flow.chip_write
+        total = float(moved.sum())
+        return float(moved[rules].sum()) / total if total else 1.0
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return EVENTS[self.device.architecture]
+
+    @property
+    def event_energy_j(self) -> Floats:
+        """Energy of each event and operator, shape (e, n). Made when asked for: it is the largest array of all."""
+        return self.run.counts * self.run.prices.value[:, None]
+
+    @property
+    def component_energy_j(self) -> Floats:
+        """Compute, memory and static energy of each operator, shape (3, n)."""
+        which = np.array([COMPONENTS.index(event.component) for event in self.events])
+        prices, counts = self.run.prices.value, self.run.counts
+        return np.stack([prices[which == c] @ counts[which == c] for c in range(3)])
+
+
+def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
+    """Evaluate a workload on a device. Pure; under a millisecond for a model of a few hundred operators."""
+    workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
+    execution = scenario.execution_on(device.architecture)
+    runs = plan(device, scenario.precision, execution)
+    asked = demand(workload, scenario.batch, runs.element_bytes, execution)
+    run = execute(asked, device, runs, execution, scenario.layout)
+    latency = float(run.kernel_s.sum())
+    energy = float(run.energy_j.sum())
+    with_workspace = workspace_applies(device.architecture, execution)
+    held = memory(workload, scenario.batch, runs.element_bytes, execution, with_workspace)
+    marks = _relevant_marks(runs, asked)
+    if run.mapping.winograd.any():
+        many = int(run.mapping.winograd.sum())
+        how = "with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak"
+        marks = (*marks, f"{many} convolution{'s' if many > 1 else ''} of 3 x 3 run {how}")
+    if held.peak_bytes > device.memory_bytes:
+        marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")
+    if workload.parallel is not None:
+        speed = workload.parallel.link_bytes_per_s / 1e9
+        marks = (
+            *marks,
+            f"one of {workload.parallel.degree} devices; links of {speed:g} GB/s, their energy not counted",
+        )
+    rules = workload.operators.has_rule
+    bound_s = np.bincount(run.bound, run.kernel_s, minlength=len(BOUNDS))
+    return Estimate(
+        workload,
+        device,
+        scenario,
+        runs,
+        execution,
+        partition(workload),
+        asked,
+        run,
+        held,
+        latency,
+        energy,
+        (float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())),
+        _energy_band(run, latency, energy),
+        float((run.utilization * run.kernel_s).sum()) / latency if latency else 0.0,
+        BOUNDS[int(bound_s.argmax())],
+        _precision_run(runs, asked),
+        marks,
+        float(rules.mean()) if len(rules) else 1.0,
+    )
+
+
+def _is_convolution(asked: Demand) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.isin(asked.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
+
+
+def _precision_run(runs: Plan, asked: Demand) -> str:
+    """The format that most multiply-accumulates run in."""
+    mostly = mostly_convolution(asked)
+    if mostly is None:
+        return runs.stored
+    return runs.convolution[1] if mostly else runs.contraction[1]
+
+
+def mostly_convolution(asked: Demand) -> bool | None:
+    """Whether convolutions do most multiply-accumulates; None where there are none."""
+    total = asked.macs.sum()
+    if not total:
+        return None
+    return bool(asked.macs[_is_convolution(asked)].sum() * 2 > total)
+
+
+def _relevant_marks(runs: Plan, asked: Demand) -> tuple[str, ...]:
+    """Marks of the plan that this model meets: one without contractions multiplies nothing in another format."""
+    marks = runs.marks if asked.macs.any() or runs.stored != runs.requested else ()
+    if runs.vector_mac != runs.stored and (asked.op_class == OpClass.DEPTHWISE).any():
+        marks = (*marks, f"depthwise convolutions run as {runs.vector_mac}: no reduction for the matrix unit")
+    return marks
+
+
+def _energy_band(run: Execution, latency: float, energy: float) -> tuple[float, float]:
+    """Low and high energy: spreads of one group of constants move together, groups are independent.
+
+    The spread of the time moves the static energy; it counts as one more group."""
+    counts = run.counts.sum(axis=1)
+    prices = run.prices
+    groups: dict[str, list[float]] = {}
+    for row, down, up in zip(
+        prices.rows, counts * (prices.value - prices.low), counts * (prices.high - prices.value), strict=True
+    ):
+        entry = groups.setdefault(row.group, [0.0, 0.0])
+        entry[0] += float(down)
+        entry[1] += float(up)
+    static_w = float(prices.value[-2:].sum())
+    fast, slow = float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())
+    groups["time"] = [static_w * max(latency - fast, 0.0), static_w * max(slow - latency, 0.0)]
+    down = sum(entry[0] ** 2 for entry in groups.values()) ** 0.5
+    up = sum(entry[1] ** 2 for entry in groups.values()) ** 0.5
+    return max(energy - float(down), 0.0), energy + float(up)

@@ -1,0 +1,105 @@
+"""Graphs of a model: which operator or subgraph needs which, how deep, and the heaviest chain.
+
+Operators are stored in execution order and subgraphs numbered by it, so every edge points forward and one pass in
+order answers each question here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.run.partition import Partition, partition
+from analysis.workload.workload import Floats, Ints, Workload
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """n nodes; edges (e,) from `source` to `target`, each once, source < target; `tensors` carried by each."""
+
+    n: int
+    source: Ints
+    target: Ints
+    tensors: tuple[tuple[int, ...], ...]
+
+
+def operator_graph(workload: Workload) -> Graph:
+    """Operators joined by the activations they exchange, computed once."""
+    return _cached(workload, "_operator_graph", None)
+
+
+def subgraph_graph(workload: Workload) -> Graph:
+    """Subgraphs joined by the activations they exchange, computed once."""
+    return _cached(workload, "_subgraph_graph", partition(workload))
+
+
+def _cached(workload: Workload, key: str, parts: Partition | None) -> Graph:
+    found: Graph | None = workload.__dict__.get(key)
+    if found is None:
+        found = _graph(workload, parts)
+        workload.__dict__[key] = found
+    return found
+
+
+def _graph(workload: Workload, parts: Partition | None) -> Graph:
+    ops, producer = workload.operators, workload.tensors.producer.tolist()
+    node = parts.subgraph.tolist() if parts else list(range(workload.n_operators))
+    pointers, reads = ops.in_ptr.tolist(), ops.in_tensor.tolist()
+    edges: dict[tuple[int, int], list[int]] = {}
+    for i in range(workload.n_operators):
+        for t in reads[pointers[i] : pointers[i + 1]]:
+            if producer[t] < 0 or node[producer[t]] == node[i]:
+                continue
+            carried = edges.setdefault((node[producer[t]], node[i]), [])
+            if t not in carried:
+                carried.append(t)
+    ordered = sorted(edges)
+    return Graph(
+        len(parts.id) if parts else workload.n_operators,
+        np.array([a for a, _ in ordered], dtype=np.int32),
+        np.array([b for _, b in ordered], dtype=np.int32),
+        tuple(tuple(edges[edge]) for edge in ordered),
+    )
+
+
+def levels(graph: Graph) -> Ints:
+    """The stage of each node, shape (n,): 0 without predecessors, else one after its latest predecessor."""
+    level = [0] * graph.n
+    for a, b in _edges(graph):
+        level[b] = max(level[b], level[a] + 1)
+    return np.array(level, dtype=np.int32)
+
+
+def heaviest_path(graph: Graph, weight: Floats) -> tuple[float, tuple[int, ...]]:
+    """The chain of nodes with the largest sum of `weight` (n,), and that sum. Weights are 0 or more."""
+    if not graph.n:
+        return 0.0, ()
+    value = weight.tolist()
+    best, before = list(value), [-1] * graph.n
+    for a, b in _edges(graph):
+        if best[a] + value[b] > best[b] or (before[b] < 0 and best[a] + value[b] == best[b]):
+            best[b], before[b] = best[a] + value[b], a
+    at = max(range(graph.n), key=lambda i: best[i])
+    total, path = best[at], []
+    while at >= 0:
+        path.append(at)
+        at = before[at]
+    return float(total), tuple(reversed(path))
+
+
+def _edges(graph: Graph) -> list[tuple[int, int]]:
+    """Edges by target: every edge into a node comes before any that leaves it."""
+    order = np.lexsort((graph.source, graph.target))
+    return list(zip(graph.source[order].tolist(), graph.target[order].tolist(), strict=True))
+
+
+def operand_bytes(workload: Workload, batch: int, element_bytes: float) -> Floats:
+    """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
+    ops, tensors = workload.operators, workload.tensors
+    point = workload.at(batch=batch)
+    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, element_bytes)
+    n = workload.n_operators
+    reader = np.repeat(np.arange(n), np.diff(ops.in_ptr))
+    writer = np.repeat(np.arange(n), np.diff(ops.out_ptr))
+    read = np.bincount(reader, (ops.in_numel @ point) * width[ops.in_tensor], minlength=n)
+    written = (tensors.numel @ point * width)[ops.out_tensor]
+    return (read + np.bincount(writer, written, minlength=n)).astype(np.float64)

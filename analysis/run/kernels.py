@@ -1,0 +1,282 @@
+"""From operators and a way to group them into kernels, to what the hardware must do: the Demand.
+
+`eager` runs each operator as a kernel (a bias is part of its contraction, as in every framework); `compiled` runs
+contractions alone and what follows each as one kernel; `fused` runs each subgraph as one. What passes between
+operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last touched,
+which decides whether a cache still holds it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.run.partition import op_classes, partition
+from analysis.workload.operators.kinds import KINDS
+from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
+
+_KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
+
+
+class Structure(msgspec.Struct, frozen=True):
+    """The batch-independent part: kernels, and transfers as rows of coefficients.
+
+    `previous` (t,) is the kernel that touched a transfer's data last (for writes: the last that reads it),
+    -1 for data that is new or must leave, and `wraps` marks weights last touched in the previous inference.
+    `local_*` are values exchanged within a kernel: the operator and the elements.
+    `winograd_tiles_per_row` (n,): 4 x 4 patches per row of a convolution's product, zero where Winograd cannot be.
+    """
+
+    kernel: Ints
+    n_kernels: int
+    head: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    op: Ints
+    role: Ints
+    numel: Floats
+    fixed_bytes: Ints
+    own_kernel: Ints
+    previous: Ints
+    wraps: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    tensor: Ints
+    local_op: Ints
+    local_numel: Floats
+    local_fixed: Ints
+    op_class: Ints
+    elements: Floats
+    winograd_tiles_per_row: Floats
+
+
+def structure(workload: Workload, execution: str) -> Structure:
+    """Kernels and transfers of a workload under 'eager' or 'fused', computed once each."""
+    key = f"_structure_{execution}"
+    cached: Structure | None = workload.__dict__.get(key)
+    if cached is None:
+        cached = _build(workload, execution)
+        workload.__dict__[key] = cached
+    return cached
+
+
+def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]]:
+    parts = partition(workload)
+    n = workload.n_operators
+    if execution == "fused":
+        heads = set(parts.head.tolist())
+        return parts.subgraph.tolist(), [i in heads for i in range(n)]
+    if execution == "compiled":
+        return _compiled(workload)
+    kernel: list[int] = []
+    head: list[bool] = []
+    for i, kind in enumerate(workload.operators.kind):
+        joins = kind == "bias" and i > 0
+        kernel.append(kernel[-1] if joins else (kernel[-1] + 1 if kernel else 0))
+        head.append(not joins)
+    return kernel, head
+
+
+def _compiled(workload: Workload) -> tuple[list[int], list[bool]]:
+    """Contractions (with their bias) call library kernels; what follows them in a subgraph is one kernel."""
+    kinds = workload.operators.kind
+    runs: list[list[int]] = []
+    for members in partition(workload).members:
+        current: list[int] = []
+        for i in members:
+            after_library = bool(current) and KINDS[kinds[current[0]]].fuses == "anchor" and kinds[i] != "bias"
+            if current and (KINDS[kinds[i]].fuses == "anchor" or after_library):
+                runs.append(current)
+                current = []
+            current.append(i)
+        runs.append(current)
+    runs.sort(key=lambda run: run[-1])
+    kernel, head = [0] * len(kinds), [False] * len(kinds)
+    for k, run in enumerate(runs):
+        head[run[0]] = True
+        for i in run:
+            kernel[i] = k
+    return kernel, head
+
+
+class _Transfers:
+    """Columns of transfers while they are collected."""
+
+    def __init__(self) -> None:
+        self.op: list[int] = []
+        self.role: list[int] = []
+        self.numel: list[Floats] = []
+        self.tensor: list[int] = []
+        self.own: list[int] = []
+        self.previous: list[int] = []
+        self.wraps: list[bool] = []
+
+    def add(self, op: int, role: int, numel: Floats, tensor: int, own: int, previous: int, wraps: bool) -> None:
+        self.op.append(op)
+        self.role.append(role)
+        self.numel.append(numel)
+        self.tensor.append(tensor)
+        self.own.append(own)
+        self.previous.append(previous)
+        self.wraps.append(wraps)
+
+
+def _build(workload: Workload, execution: str) -> Structure:
+    ops, tensors = workload.operators, workload.tensors
+    kernel, head = _grouping(workload, execution)
+    n_kernels = max(kernel, default=-1) + 1
+    head_of = [0] * n_kernels
+    for i, is_head in enumerate(head):
+        if is_head:
+            head_of[kernel[i]] = i
+    role_of, producer = tensors.role.tolist(), tensors.producer.tolist()
+    in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
+    out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
+
+    touched: dict[int, list[int]] = {}  # tensor -> kernels that read it from outside, in order
+    local: list[tuple[int, int, Floats]] = []
+    read_inside: set[int] = set()
+    rows = _Transfers()
+    order = sorted(range(len(kernel)), key=lambda i: (kernel[i], i))
+    for i in order:
+        k = kernel[i]
+        for e in range(in_ptr[i], in_ptr[i + 1]):
+            t = in_tensor[e]
+            made_in = kernel[producer[t]] if producer[t] >= 0 else -1
+            seen = touched.get(t, [])
+            if made_in == k or (seen and seen[-1] == k):
+                local.append((i, t, ops.in_numel[e]))
+                read_inside.add(t)
+                continue
+            is_weight = role_of[t] in (WEIGHT, BUFFER)
+            previous = seen[-1] if seen else made_in
+            role = READ_WEIGHT if is_weight else READ
+            rows.add(i, role, ops.in_numel[e], t, k, previous, is_weight and not seen)
+            touched.setdefault(t, []).append(k)
+    for i in order:
+        k = kernel[i]
+        for t in out_tensor[out_ptr[i] : out_ptr[i + 1]]:
+            leaves = bool(tensors.is_output[t])
+            if t in touched or leaves or t not in read_inside:
+                rows.add(head_of[k], WRITE, tensors.numel[t], t, k, -1 if leaves else touched.get(t, [-1])[-1], False)
+            if t in read_inside and t not in touched:
+                local.append((i, t, tensors.numel[t]))
+    return _finish(workload, kernel, head, n_kernels, rows, local)
+
+
+def _finish(
+    workload: Workload,
+    kernel: list[int],
+    head: list[bool],
+    n_kernels: int,
+    rows: _Transfers,
+    local: list[tuple[int, int, Floats]],
+) -> Structure:
+    ops, tensors = workload.operators, workload.tensors
+    width = len(workload.monomials)
+    tensor = np.array(rows.tensor, dtype=np.int32)
+    written = np.zeros((len(kernel), width))
+    np.add.at(written, np.repeat(np.arange(len(kernel)), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
+    # A weight that several kernels read was last touched by the last of them, one inference ago.
+    last = dict(zip(rows.tensor, rows.own, strict=True))
+    previous = [last[t] if wraps else p for t, p, wraps in zip(rows.tensor, rows.previous, rows.wraps, strict=True)]
+    return Structure(
+        np.array(kernel, dtype=np.int32),
+        n_kernels,
+        np.array(head, dtype=np.bool_),
+        np.array(rows.op, dtype=np.int32),
+        np.array(rows.role, dtype=np.int32),
+        np.array(rows.numel).reshape(-1, width),
+        tensors.fixed_bytes[tensor],
+        np.array(rows.own, dtype=np.int32),
+        np.array(previous, dtype=np.int32),
+        np.array(rows.wraps, dtype=np.bool_),
+        tensor,
+        np.array([i for i, _, _ in local], dtype=np.int32),
+        np.array([numel for _, _, numel in local]).reshape(-1, width),
+        tensors.fixed_bytes[np.array([t for _, t, _ in local], dtype=np.int32)],
+        op_classes(workload),
+        written,
+        _winograd_tiles_per_row(workload),
+    )
+
+
+def _winograd_tiles_per_row(workload: Workload) -> Floats:
+    """A dense two-dimensional convolution reads each input once and uses it in window / stride^2 products per result
+    channel: nine say 3 x 3 at stride 1, short of nine by its borders where it is not padded. Images are taken as
+    square."""
+    ops, tensors = workload.operators, workload.tensors
+    one = workload.at(**dict.fromkeys(workload.dims, 1))
+    groups, rows, _, depth = (ops.gemm @ one).T
+    read = ops.in_numel @ one
+    activation = tensors.role[ops.in_tensor] <= INPUT
+    found = np.zeros(workload.n_operators)
+    for i, (kind, target) in enumerate(zip(ops.kind, ops.target, strict=True)):
+        if kind != "conv" or "conv2d" not in target or groups[i] != 1 or not rows[i]:
+            continue
+        edges = slice(ops.in_ptr[i], ops.in_ptr[i + 1])
+        inputs = float(read[edges][activation[edges]].sum())
+        if inputs and 8.0 < depth[i] * rows[i] / inputs < 10.0:
+            found[i] = np.ceil(rows[i] ** 0.5 / 4.0) ** 2 / rows[i]
+    return found
+
+
+def demand(workload: Workload, batch: int, element_bytes: float, execution: str) -> Demand:
+    """What the workload asks of a device at one batch and element width, under 'eager' or 'fused'.
+
+    The last few are remembered with the workload."""
+    cache: dict[tuple[int, float, str], Demand] = workload.__dict__.setdefault("_demands", {})
+    key = (batch, element_bytes, execution)
+    if key not in cache:
+        if len(cache) >= _KEEP:
+            cache.pop(next(iter(cache)))
+        cache[key] = _demand(workload, batch, element_bytes, structure(workload, execution))
+    return cache[key]
+
+
+def _demand(workload: Workload, batch: int, element_bytes: float, s: Structure) -> Demand:
+    ops = workload.operators
+    point = workload.at(batch=batch)
+    n = workload.n_operators
+
+    def size(numel: Floats, fixed: Ints) -> Floats:
+        return (numel @ point) * np.where(fixed > 0, fixed, element_bytes)
+
+    moved = size(s.numel, s.fixed_bytes)
+    local = np.bincount(s.local_op, size(s.local_numel, s.local_fixed), minlength=n).astype(np.float64, copy=False)
+    per_kernel = np.bincount(s.own_kernel, moved, minlength=s.n_kernels)
+    until = np.concatenate([[0.0], np.cumsum(per_kernel)])  # traffic before each kernel
+    first = np.minimum(s.own_kernel, s.previous)
+    second = np.maximum(s.own_kernel, s.previous)
+    between = until[second] - until[first + 1]
+    between = np.where(s.wraps, until[-1] - (until[second + 1] - until[first]), between)
+    distance = np.where(s.previous < 0, np.inf, np.maximum(between, 0.0))
+    macs = ops.macs @ point
+    gemm = np.ascontiguousarray((ops.gemm @ point).T)
+    return Demand(
+        s.op_class,
+        macs,
+        np.maximum(ops.flops @ point - 2.0 * macs, 0.0),
+        ops.special @ point,
+        s.elements @ point,
+        gemm,
+        local,
+        np.full(n, moved[s.role == READ_WEIGHT].sum()),
+        s.kernel,
+        s.head,
+        s.n_kernels,
+        s.op,
+        moved,
+        s.role,
+        distance,
+        element_bytes,
+        gemm[1] * s.winograd_tiles_per_row,
+        _link_s(workload, s.elements @ point * element_bytes),
+    )
+
+
+def _link_s(workload: Workload, result_bytes: Floats) -> Floats | None:
+    """Seconds that each collective needs of the links; None for a model on one device."""
+    parallel = workload.parallel
+    if parallel is None:
+        return None
+    factor = np.array([parallel.link_factor(kind) for kind in workload.operators.kind])
+    seconds: Floats = result_bytes * factor / parallel.link_bytes_per_s
+    return seconds

@@ -1,0 +1,143 @@
+"""Peak memory from the lifetimes of tensors over the execution order."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.run.kernels import structure
+from analysis.run.workspace import workspace
+from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Bytes. At operator `peak_at` the most is held: `peak_bytes` = weights + activations + workspace there.
+
+    `timeline` (n,) is what activations hold while each operator runs, `workspace` (n,) what libraries take beside
+    (zero where no rule is known): `peak_bytes - weight_bytes` is the maximum of their sum."""
+
+    peak_bytes: float
+    weight_bytes: float
+    activation_peak_bytes: float
+    workspace_peak_bytes: float
+    peak_at: int
+    timeline: Floats
+    workspace: Floats
+
+
+class Lifetimes(msgspec.Struct, frozen=True):
+    """Per allocation (a tensor and all that share its storage), shape (a,): the kernels that it is first and last
+    needed in, its elements as coefficients (a, m), and the largest tensor in it, which names it."""
+
+    first: Ints
+    last: Ints
+    numel: Floats
+    fixed_bytes: Ints
+    tensor: Ints
+
+
+def memory(
+    workload: Workload, batch: int, element_bytes: float, execution: str, with_workspace: bool = False
+) -> Memory:
+    """Peak memory of one inference. What passes between the operators of a kernel takes none.
+
+    `with_workspace` where the rule of analysis/run/workspace.py holds (`workspace.applies`)."""
+    kernel = structure(workload, execution).kernel
+    lives = lifetimes(workload, execution)
+    size = allocation_bytes(workload, lives, batch, element_bytes)
+    timeline = live_bytes(lives, size, int(kernel.max(initial=-1)) + 1)[kernel]
+    scratch = workspace(workload, batch, element_bytes) if with_workspace else np.zeros(len(kernel))
+    weights = weight_bytes(workload, batch, element_bytes)
+    if not len(kernel):
+        return Memory(weights, weights, 0.0, 0.0, 0, timeline, scratch)
+    at = int((timeline + scratch).argmax())
+    held, taken = float(timeline[at]), float(scratch[at])
+    return Memory(weights + held + taken, weights, held, taken, at, timeline, scratch)
+
+
+def weight_bytes(workload: Workload, batch: int, element_bytes: float) -> float:
+    """Weights and buffers, which stay for the whole run."""
+    tensors, point = workload.tensors, workload.at(batch=batch)
+    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, element_bytes)
+    constant = np.isin(tensors.role, (WEIGHT, BUFFER))
+    return float((tensors.numel[constant] @ point * width[constant]).sum())
+
+
+def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, element_bytes: float) -> Floats:
+    """Bytes of each allocation, shape (a,)."""
+    width = np.where(lives.fixed_bytes > 0, lives.fixed_bytes, element_bytes)
+    size: Floats = (lives.numel @ workload.at(batch=batch)) * width
+    return size
+
+
+def cache_bytes(workload: Workload, batch: int, element_bytes: float) -> float:
+    """The key-value cache after the step: what was there and what it adds. Part of the activations held."""
+    tensors = workload.tensors
+    appended = {i for i, target in enumerate(workload.operators.target) if "cache_append" in target}
+    which = [
+        (role == INPUT and name.endswith(("k_cache", "v_cache"))) or producer in appended
+        for name, role, producer in zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
+    ]
+    return float((tensors.numel[which] @ workload.at(batch=batch)).sum() * element_bytes)
+
+
+def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
+    """What is held while each kernel runs, shape (k,)."""
+    n = max(n_kernels, 1)
+    change = np.bincount(lives.first, size, minlength=n + 1) - np.bincount(lives.last + 1, size, minlength=n + 1)
+    held: Floats = np.cumsum(change)[:n_kernels]
+    return held
+
+
+def lifetimes(workload: Workload, execution: str) -> Lifetimes:
+    """When each allocation lives, computed once per workload and execution mode."""
+    key = f"_lifetimes_{execution}"
+    cached: Lifetimes | None = workload.__dict__.get(key)
+    if cached is None:
+        cached = _lifetimes(workload, execution)
+        workload.__dict__[key] = cached
+    return cached
+
+
+def _lifetimes(workload: Workload, execution: str) -> Lifetimes:
+    tensors, asked = workload.tensors, structure(workload, execution)
+    last_touch: dict[int, int] = {}  # of each value that leaves its kernel
+    for t, k in zip(asked.tensor.tolist(), asked.own_kernel.tolist(), strict=True):
+        last_touch[t] = max(last_touch.get(t, 0), k)
+    spans: dict[int, tuple[int, int, int]] = {}
+    sizes = (tensors.numel @ workload.at(**dict.fromkeys(workload.dims, 2))).tolist()
+    roles, producers, root = tensors.role.tolist(), tensors.producer.tolist(), roots(tensors.storage)
+    kernel = asked.kernel.tolist()
+    for t, touched in sorted(last_touch.items()):
+        if roles[t] in (WEIGHT, BUFFER):
+            continue
+        made = kernel[producers[t]] if producers[t] >= 0 else 0
+        until = max(_released(workload, asked.n_kernels, kernel, t, touched, execution), made)
+        first, last, largest = spans.get(root[t], (made, until, t))
+        largest = t if sizes[t] > sizes[largest] else largest
+        spans[root[t]] = (min(first, made), max(last, until), largest)
+    rows = np.array(list(spans.values()), dtype=np.int32).reshape(-1, 3)
+    return Lifetimes(rows[:, 0], rows[:, 1], tensors.numel[rows[:, 2]], tensors.fixed_bytes[rows[:, 2]], rows[:, 2])
+
+
+def _released(workload: Workload, n_kernels: int, kernel: list[int], t: int, touched: int, execution: str) -> int:
+    """The last kernel that a value must be kept for.
+
+    Eager frees a value when the module that it was passed into returns; a compiled program after its last use.
+    Inputs belong to the caller and outputs to whoever comes after, in both."""
+    tensors = workload.tensors
+    if tensors.is_output[t]:
+        return n_kernels - 1
+    if execution == "eager" or tensors.role[t] == INPUT:
+        return max(kernel[int(tensors.live_until[t])], touched)
+    return touched
+
+
+def roots(storage: Ints) -> list[int]:
+    """The tensor that owns each tensor's memory: an in-place result may overwrite an in-place result."""
+    root: list[int] = storage.tolist()
+    for t, base in enumerate(root):
+        while root[base] != base:
+            base = root[base]
+        root[t] = base
+    return root

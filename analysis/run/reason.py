@@ -1,0 +1,145 @@
+"""Why a node costs what it costs: words chosen by the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.run.estimate import Estimate
+from analysis.run.scenario import MAX_BATCH
+from hardware.demand import READ_WEIGHT
+from hardware.execute import COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.quantity import quantity
+from hardware.sentence import mapping_sentence
+
+if TYPE_CHECKING:
+    from analysis.run.tree import Tree
+
+
+def kernel_reason(result: Estimate, k: int) -> str:
+    """What bounds kernel k, with the competing times."""
+    run = result.run
+    compute, memory = quantity(run.kernel_compute_s[k], "s"), quantity(run.kernel_memory_s[k], "s")
+    overhead, total = quantity(run.overhead_s[k], "s"), quantity(run.kernel_s[k], "s")
+    bound = int(run.bound[k])
+    if bound == POWER:
+        limit = quantity(result.device.power_limit_w, "W")
+        return f"power bound: {quantity(run.unthrottled_s[k], 's')} would draw more than {limit}, throttled to {total}"
+    if bound == LAUNCH:
+        busy = quantity(run.busy_s[k], "s")
+        if result.execution == "eager" and result.device.architecture != "cpu":
+            floor = quantity(result.device.dispatch_s, "s")
+            return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
+        return f"launch bound: {busy} of work behind {overhead} of launch and dispatch"
+    resource = _resource(result, k)
+    if bound == MEMORY:
+        return (
+            f"memory bound: {memory} at the {resource} against {compute} of compute, {run.utilization[k]:.0%} of peak"
+        )
+    assert bound == COMPUTE
+    return f"compute bound: {compute} on the {resource} against {memory} of memory, {run.utilization[k]:.0%} of peak"
+
+
+def _resource(result: Estimate, k: int) -> str:
+    """The busiest resource of a kernel, in words: for a collective the links, where they are slower."""
+    run, link = result.run, result.demand.link_s
+    if link is not None and int(run.bound[k]) == MEMORY:
+        waiting = float(link[result.demand.kernel == k].sum())
+        if 2 * waiting > float(run.kernel_memory_s[k]):
+            return "links between devices"
+    return RESOURCES[int(run.resource[k])]
+
+
+def flip(result: Estimate, k: int) -> str:
+    """What would make another term than the one that bounds kernel k the largest."""
+    run = result.run
+    compute, memory, overhead = (float(a[k]) for a in (run.kernel_compute_s, run.kernel_memory_s, run.overhead_s))
+    bound, resource = int(run.bound[k]), _resource(result, k)
+    if bound == POWER:
+        return "a higher power mode, a lower precision, or fewer bytes moved"
+    if bound == LAUNCH:
+        work = max(compute, memory)
+        batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
+        larger = f"about batch {min(batch, MAX_BATCH)}" if 0 < batch <= MAX_BATCH else "a far larger batch"
+        how = " or fused execution" if result.execution == "eager" else ""
+        return f"{larger}{how}: the work is {work / overhead if overhead else 0:.0%} of the overhead"
+    if bound == MEMORY:
+        if not compute:
+            return f"nothing: it computes nothing, only the {resource} works"
+        return f"{memory / compute:.1f}x the bandwidth of the {resource}, or that fraction of the bytes"
+    if not memory:
+        return "nothing: it moves no bytes"
+    return f"{compute / memory:.1f}x the rate of the {resource} before memory is the bound"
+
+
+def operator_reason(figures: Tree, i: int) -> str:
+    """Mapping sentence, what bounds it, and what being fused or separate does to it."""
+    result = figures.estimate
+    asked, run = result.demand, result.run
+    k = int(asked.kernel[i])
+    sentence = mapping_sentence(asked, result.device, result.plan, run, i)
+    if not result.workload.operators.has_rule[i]:
+        sentence = f"no cost rule for {result.workload.operators.target[i]}: bytes only"
+    if not figures.fused[i]:
+        return f"{sentence}; {kernel_reason(result, k)}{_round_trip(result, i)}"
+    head = int(np.flatnonzero((asked.kernel == k) & asked.head)[0])
+    if i == head:
+        return f"{sentence}; {kernel_reason(result, k)}"
+    name = result.workload.operators.path[head]
+    kept = quantity(float(asked.local_bytes[i]), "byte")
+    if run.latency_s[i] <= 0:
+        resource = RESOURCES[int(run.resource[k])]
+        return (
+            f"{sentence}; fused with {name}: {kept} stay on chip, and the {resource} bounds the kernel: no added time"
+        )
+    added = quantity(float(run.latency_s[i]), "s")
+    return f"{sentence}; fused with {name}: {kept} stay on chip; adds {added} to the {_bounding(result, k)}"
+
+
+def _bounding(result: Estimate, k: int) -> str:
+    return f"time of the {RESOURCES[int(result.run.resource[k])]}, which bounds the kernel"
+
+
+def _round_trip(result: Estimate, i: int) -> str:
+    """For an operator that is a kernel of its own: what its separate round trip moves."""
+    asked = result.demand
+    if asked.macs[i] > 0:
+        return ""
+    mine = (asked.transfer_op == i) & (asked.transfer_role != READ_WEIGHT)
+    moved = float(asked.transfer_bytes[mine].sum())
+    flow = result.run.mapping.traffic
+    dram = float(flow.dram_read[i] + flow.dram_write[i])
+    if not moved:
+        return ""
+    return f"; a kernel of its own: {quantity(moved, 'byte')} in and out, {quantity(dram, 'byte')} of it DRAM"
+
+
+def subgraph_reason(figures: Tree, s: int) -> str:
+    """Fused: its one kernel. Separate: how many kernels, and the traffic between them."""
+    result = figures.estimate
+    members = np.array(result.partition.members[s])
+    kernels = np.flatnonzero(np.bincount(result.demand.kernel[members]))  # np.unique would import numpy.ma
+    if len(kernels) == 1:
+        how = f"{len(members)} operators fused in one kernel; " if len(members) > 1 else ""
+        return how + kernel_reason(result, int(kernels[0]))
+    transfers = int(figures.subgraphs.transfers[s])
+    moved = quantity(float(figures.subgraphs.bytes[s]), "byte")
+    return (
+        f"{len(kernels)} kernels, {transfers} activation transfers between them and {moved} moved; "
+        f"{figures.subgraph_bound[s]} bound"
+    )
+
+
+def model_reason(result: Estimate) -> str:
+    """The model in one line: kernels, what bounds most of the time."""
+    run = result.run
+    bound_s = float(run.kernel_s[run.bound == BOUND_INDEX[result.bound]].sum())
+    part = bound_s / result.latency_s if result.latency_s else 0.0
+    return (
+        f"{result.demand.n_kernels} kernels ({result.execution}); {part:.0%} of the time {result.bound} bound; "
+        f"{result.average_power_w:.0f} W of {result.device.power_limit_w:.0f} W"
+    )
+
+
+BOUND_INDEX = {"compute": COMPUTE, "memory": MEMORY, "launch": LAUNCH, "power": POWER}

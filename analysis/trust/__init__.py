@@ -1,0 +1,1 @@
+"""Estimates held against measurements: the rows that ship, validation, calibration."""

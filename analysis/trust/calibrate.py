@@ -1,0 +1,297 @@
+"""The efficiencies of hardware/efficiency.toml fitted to measured latencies, and the same fit with a device or a
+family of models left out, which is how well it can be expected to carry over.
+
+One efficiency per kind of operator and class of software; none per model or device. The error is the logarithm of
+predicted over measured, each group of measurements weighs the same, and outliers weigh less (least absolute errors).
+`python -m analysis.trust.calibrate` prints the fitted values beside the shipped ones.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from analysis.trust import validate
+from analysis.trust.measurement import Measurement, Unpredictable, interpret, shipped
+from analysis.workload.workload import Floats
+from hardware.demand import Demand, OpClass
+from hardware.device import Device
+from hardware.efficiency import Efficiency, efficiency, table
+from hardware.execute import kernel_seconds
+from hardware.plan import Plan
+
+CLASSES = ("gpu", "gpu_integrated", "cpu")
+# Not from these measurements: single kernels tell more about them, or the models measured hardly contain them.
+NOT_FITTED = {
+    "gpu": ("SOFTMAX", "ROW_NORM", "REDUCTION", "GATHER"),
+    "gpu_integrated": ("SOFTMAX", "ROW_NORM", "REDUCTION", "GATHER", "GEMM", "ATTENTION"),
+    "cpu": ("ATTENTION",),
+}
+STEP = 0.05  # of the logarithm, for derivatives
+ROUNDS = 8
+SMALL_ERROR = 0.05  # about the noise between repeated measurements: below it, errors count as squares
+
+Progress = Callable[[str], None]
+
+
+class Knob(msgspec.Struct, frozen=True):
+    """One fitted efficiency: a table of Efficiency and the operator classes it stands for."""
+
+    table: str
+    name: str
+    classes: tuple[int, ...]
+    low: float
+    high: float
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One measured latency and the request that predicts it. `least_s` (k,) is what the power limit allows each
+    kernel; `adds_s` and `floor_s` are what the measured input takes."""
+
+    measured_s: float
+    demand: Demand
+    device: Device
+    plan: Plan
+    execution: str
+    layout: str
+    least_s: Floats
+    adds_s: float
+    floor_s: float
+    group: tuple[str, ...]
+    family: str
+
+
+class HeldOut(msgspec.Struct, frozen=True):
+    """Median over groups of ten rows or more of the median absolute error: fitted on everything, and with each
+    device, each family of models left out of the fit that predicts it."""
+
+    software: str
+    rows: int
+    groups: int
+    fitted: float
+    shipped: float
+    device_out: float
+    family_out: float
+
+
+def knobs(software: str) -> tuple[Knob, ...]:
+    """The fitted efficiencies of a class of software, as efficiency.toml names them."""
+    data = table()[software]
+    found = [
+        Knob(part, name, tuple(_classes(data[part], name)), *data[part][name][1:])
+        for part in ("compute", "bandwidth")
+        for name in data[part]
+        if name not in NOT_FITTED[software]
+    ]
+    if software == "gpu":
+        found.append(Knob("nchw", "nchw", (), *table()["layout"]["nchw"][1:]))
+    return tuple(found)
+
+
+def _classes(section: dict[str, object], name: str) -> Iterable[int]:
+    return [i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)]
+
+
+def settings(software: str, chosen: Sequence[Knob], values: Floats) -> Efficiency:
+    """Efficiencies with the knobs at `values` (s, knobs); everything else as shipped."""
+    shipped = efficiency(software)
+    count = len(values)
+    tables = {name: np.repeat(getattr(shipped, name)[:1], count, axis=0) for name in Efficiency.__struct_fields__}
+    for j, knob in enumerate(chosen):
+        if knob.table == "nchw":
+            tables["nchw"] = values[:, j]
+        else:
+            tables[knob.table][:, knob.classes] = values[:, j : j + 1]
+    return Efficiency(**tables)
+
+
+def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ()) -> dict[str, list[Row]]:
+    """The rows with a measured latency by class of software, each measurement once, without those that `validate`
+    leaves out and without groups too small to count in its summary."""
+    measured = []
+    for row in rows:
+        try:
+            measured.append(interpret(row, folders))
+        except Unpredictable:
+            continue
+    found: dict[tuple[object, ...], Row] = {}
+    for one, keep in zip(measured, validate.agreeing(measured), strict=True):
+        key = (one.device.key, one.model, one.scenario, one.latency_s)
+        if not keep or one.latency_s is None or one.device.software_class not in CLASSES or key in found:
+            continue
+        try:
+            found[key] = _row(one, one.latency_s)
+        except Unpredictable:
+            continue
+    sizes = Counter(row.group for row in found.values())
+    large = [row for row in found.values() if sizes[row.group] >= validate.LARGE]
+    return {name: [row for row in large if row.device.software_class == name] for name in CLASSES}
+
+
+def _row(one: Measurement, latency_s: float) -> Row:
+    result = validate.estimated(one)
+    run = result.run
+    least = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
+    adds, floor = validate.input_s(one, result)
+    family = re.sub(r"[\d_].*", "", one.model.removeprefix("wide_"))
+    return Row(
+        latency_s, result.demand, result.device, result.plan, result.execution, one.scenario.layout, least,
+        adds[0], floor[0], one.group, family,
+    )  # fmt: skip
+
+
+def predicted(rows: Sequence[Row], rates: Efficiency) -> Floats:
+    """Latency of each row at each setting, (s, rows)."""
+    out = np.empty((len(rates.compute), len(rows)))
+    for i, row in enumerate(rows):
+        kernels = kernel_seconds(row.demand, row.device, row.plan, row.execution, row.layout, rates)
+        out[:, i] = np.maximum(np.maximum(kernels, row.least_s).sum(axis=1) + row.adds_s, row.floor_s)
+    return out
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """Fitted values (knobs,), the error of each row there (log of predicted over measured) and its derivatives
+    (rows, knobs) by the logarithms of the knobs."""
+
+    knobs: tuple[Knob, ...]
+    values: Floats
+    error: Floats
+    slope: Floats
+
+
+def fit(software: str, rows: Sequence[Row], progress: Progress = lambda _: None) -> Fit:
+    """Values that minimise the absolute log error over groups, within the range that efficiency.toml gives each and
+    from its middle."""
+    chosen = knobs(software)
+    low, high = _range(chosen)
+    measured = np.array([row.measured_s for row in rows])
+    weight = group_weights(rows)
+    x = (low + high) / 2.0
+    best: Fit | None = None
+    damping = 1.0
+    for round_ in range(ROUNDS):
+        progress(f"fitting {software}, round {round_ + 1} of {ROUNDS}")
+        points = np.exp(np.vstack([x, x + STEP * np.eye(len(chosen))]))
+        logs = np.log(predicted(rows, settings(software, chosen, points)) / measured)
+        here = Fit(chosen, points[0], logs[0], (logs[1:] - logs[0]).T / STEP)
+        if best is None or loss(here.error, weight) < loss(best.error, weight):
+            best = here
+        else:
+            damping *= 0.5
+        step = least_absolute(best.error, best.slope, weight, low - np.log(best.values), high - np.log(best.values))
+        x = np.log(best.values) + damping * step
+    assert best is not None
+    return best
+
+
+def _range(chosen: Sequence[Knob]) -> tuple[Floats, Floats]:
+    """Logarithms of the lowest and highest value of each knob."""
+    return np.log([knob.low for knob in chosen]), np.log([knob.high for knob in chosen])
+
+
+def group_weights(rows: Sequence[Row]) -> Floats:
+    """Each group weighs the same."""
+    counts = Counter(row.group for row in rows)
+    return np.array([1.0 / max(counts[row.group], validate.LARGE) for row in rows])
+
+
+def loss(error: Floats, weight: Floats) -> float:
+    return float((weight * np.abs(error)).sum() / weight.sum())
+
+
+def least_absolute(error: Floats, slope: Floats, weight: Floats, low: Floats, high: Floats) -> Floats:
+    """The step (knobs,) from `low` to `high` that minimises sum(weight |error + slope step|), by reweighted least
+    squares; knobs that no row depends on stay."""
+    step = np.zeros(slope.shape[1])
+    for _ in range(30):
+        w = weight / np.maximum(np.abs(error + slope @ step), SMALL_ERROR)
+        normal = (slope.T * w) @ slope + 1e-6 * weight.sum() * np.eye(len(step))
+        step = np.clip(np.linalg.solve(normal, -(slope.T * w) @ error), low, high)
+    return step
+
+
+def left_out(software: str, rows: Sequence[Row], full: Fit, labels: Sequence[str]) -> Floats:
+    """Latency (rows,) of each row from a fit without the rows that share its label.
+
+    Each fit starts from the derivatives of the full one; its predictions are those of the model itself."""
+    weight, at = group_weights(rows), np.log(full.values)
+    low, high = (end - at for end in _range(full.knobs))
+    names = list(dict.fromkeys(labels))
+    place = np.array([names.index(label) for label in labels])
+    values = []
+    for f in range(len(names)):
+        others = place != f
+        step = (low + high) / 2.0  # nothing else was measured: the middle of the range
+        if others.any():
+            step = least_absolute(full.error[others], full.slope[others], weight[others], low, high)
+        values.append(np.exp(at + step))
+    each = predicted(rows, settings(software, full.knobs, np.array(values)))
+    held: Floats = each[place, np.arange(len(rows))]
+    return held
+
+
+def recorded() -> tuple[HeldOut, ...]:
+    """What `cross_validate` found on the shipped measurements when the efficiencies were fitted."""
+    return tuple(msgspec.convert(row, HeldOut) for row in table()["cross_validation"])
+
+
+def cross_validate(
+    rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
+) -> tuple[HeldOut, ...]:
+    """The error of each class of software on devices and on models that its fit has not seen."""
+    progress("predicting")
+    return tuple(
+        held_out(software, mine, fit(software, mine, progress), progress)
+        for software, mine in observations(rows, folders).items()
+        if mine
+    )
+
+
+def held_out(software: str, rows: Sequence[Row], full: Fit, progress: Progress) -> HeldOut:
+    """The errors of a class of software, given the fit to all of its rows."""
+    measured = np.array([row.measured_s for row in rows])
+    progress(f"leaving devices out of {software}")
+    devices = left_out(software, rows, full, [row.device.id for row in rows])
+    progress(f"leaving models out of {software}")
+    families = left_out(software, rows, full, [row.family for row in rows])
+    shipped = predicted(rows, settings(software, (), np.zeros((1, 0))))[0]
+    groups = [np.array([row.group == key for row in rows]) for key in dict.fromkeys(row.group for row in rows)]
+
+    def error(latency: Floats) -> float:
+        size = np.abs(latency / measured - 1.0)
+        return float(np.median([np.median(size[group]) for group in groups]))
+
+    fitted = error(np.exp(full.error) * measured)
+    return HeldOut(software, len(rows), len(groups), fitted, error(shipped), error(devices), error(families))
+
+
+def _say(phase: str) -> None:
+    print(phase, file=sys.stderr)
+
+
+def main() -> None:
+    """Print the fitted values beside the shipped ones, and the cross-validation as efficiency.toml records it."""
+    held = []
+    for software, rows in observations(shipped()).items():
+        found = fit(software, rows, _say)
+        held.append(held_out(software, rows, found, _say))
+        now = efficiency(software)
+        print(f"# {software}: {len(rows)} rows, mean absolute log error {loss(found.error, group_weights(rows)):.3f}")
+        for j, knob in enumerate(found.knobs):
+            was = now.nchw[0] if knob.table == "nchw" else getattr(now, knob.table)[0, knob.classes[0]]
+            print(f"#   {knob.table}.{knob.name:10} {was:.3f} -> {found.values[j]:.3f}")
+    for each in held:
+        print("\n[[cross_validation]]")
+        for name, value in msgspec.to_builtins(each).items():
+            print(f"{name} = {round(value, 4) if isinstance(value, float) else json.dumps(value)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,321 @@
+"""Predictions against measurements: every row is predicted, or counted by the reason why it cannot be.
+
+Groups are (source, device, mode, framework, precision, scenario); the summary is the median over the larger ones.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.trust.measurement import SHIPPED, Measurement, Unpredictable, device_of, interpret
+from analysis.workload import store
+from analysis.workload.errors import ModelError
+from analysis.workload.workload import INPUT, Workload
+from hardware.mapping.common import assumed, assumptions
+
+REPEATS_DIFFER = 2.0
+LARGE = 10  # rows from which a group counts in the summary
+# Median absolute error that the model is meant to reach.
+TARGETS = {
+    ("latency", "gpu"): 0.08,
+    ("latency", "jetson"): 0.15,
+    ("latency", "cpu"): 0.15,
+    ("energy_given_latency", "gpu"): 0.15,
+    ("energy_given_latency", "cpu"): 0.15,
+    ("energy", "gpu"): 0.20,
+    ("energy", "cpu"): 0.20,
+}
+Ends = tuple[float, float, float]  # nominal, low, high
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """A measurement with the estimate's figures: latency of the batch, energy and what it
+    grows by with time (`time_power_w`), per inference, and bands; and what is not the model's: the seconds that the
+    measured input adds (`adds_s`) and those below which it holds the latency (`floor_s`)."""
+
+    row: Measurement
+    latency_s: float
+    latency_band_s: tuple[float, float]
+    energy_j: float
+    energy_band_j: tuple[float, float]
+    time_power_w: float
+    adds_s: Ends
+    floor_s: Ends
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Errors of one group and quantity. Errors are fractions; `bias` the median of predicted / measured - 1;
+    `reason` why a large group is more than twice its target off, in words ('' where it is not)."""
+
+    source: str
+    device: str
+    device_mode: str
+    framework: str
+    precision: str
+    scenario: str
+    quantity: str
+    n: int
+    median_ape: float
+    p90_ape: float
+    bias: float
+    spearman: float | None
+    band_coverage: float
+    band_half_width: float
+    reason: str = ""
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    reason: str
+    rows: int
+
+
+class Validation(msgspec.Struct, frozen=True):
+    """All groups, what was skipped and why, and the medians over groups of ten rows or more."""
+
+    groups: tuple[Group, ...]
+    skipped: tuple[Skipped, ...]
+    summary: dict[str, float | int | None]
+
+
+@lru_cache(maxsize=64)
+def _workload(model: str, image_size: int | None) -> Workload | None:
+    return store.ready(model, image_size)
+
+
+def estimated(row: Measurement) -> Estimate:
+    """The estimate of what was measured. Raises Unpredictable where the model must be captured first."""
+    try:
+        workload = _workload(row.model, row.image_size)
+    except ModelError as error:
+        raise Unpredictable(_general(str(error), row.model)) from None
+    if workload is None:
+        raise Unpredictable("model at this image size is not shipped")
+    return estimate(workload, row.device, row.scenario)
+
+
+def predict(row: Measurement) -> Prediction:
+    """The estimate beside the measurement. Raises Unpredictable as `estimated` does."""
+    return _predicted(row, estimated(row))
+
+
+def _general(message: str, model: str) -> str:
+    return message.partition(";")[0].replace(repr(model), "").strip() or message
+
+
+def _predicted(row: Measurement, result: Estimate) -> Prediction:
+    batch = row.scenario.batch
+    low, high = result.energy_band_j
+    adds, floor = input_s(row, result)
+    ends = (result.latency_s, *result.latency_band_s)
+    nominal, fast, slow = (max(t + more, least) for t, more, least in zip(ends, adds, floor, strict=True))
+    waiting_w = _time_power_w(result)
+    waits = [t - own for t, own in zip((nominal, fast, slow), ends, strict=True)]
+    return Prediction(
+        row,
+        nominal,
+        (fast, slow),
+        (result.energy_j + waits[0] * waiting_w) / batch,
+        ((low + waits[1] * waiting_w) / batch, (high + waits[2] * waiting_w) / batch),
+        waiting_w,
+        adds,
+        floor,
+    )
+
+
+def input_s(row: Measurement, result: Estimate) -> tuple[Ends, Ends]:
+    """What a measurement includes besides the model, nominal, low and high: seconds it adds, and seconds below which
+    it cannot be. The copy to the device adds; so does an input pipeline on the cores that compute, while a host
+    beside an accelerator decodes the next batch meanwhile."""
+    copy = _copy_s(result) if row.copies_input else 0.0
+    adds: Ends = (copy, copy * 0.7, copy * 1.4)
+    if not row.decodes_input:
+        return adds, (0.0, 0.0, 0.0)
+    on_cpu = result.device.architecture == "cpu"
+    cores = result.device.units if on_cpu else assumed("common", "image_decode_host_cores")
+    decode = assumptions()["common"]["image_decode_core_s"]
+    nominal, low, high = (decode[end] * row.scenario.batch / cores for end in ("value", "low", "high"))
+    pipeline: Ends = (nominal, low, high)
+    return (pipeline, (0.0, 0.0, 0.0)) if on_cpu else (adds, pipeline)
+
+
+def _time_power_w(result: Estimate) -> float:
+    """What energy grows by with each second more than predicted: static power, and on a CPU the clocks of its busy
+    cores (an accelerator waits for its host, a CPU is its own host)."""
+    static = float(result.run.prices.value[-2:].sum())
+    if result.device.architecture != "cpu" or not result.latency_s:
+        return static
+    clock = [i for i, event in enumerate(result.events) if event.family == "clock"]
+    return static + float(result.event_energy_j[clock].sum()) / result.latency_s
+
+
+def _copy_s(result: Estimate) -> float:
+    """Seconds to copy the fp32 inputs of a batch from pageable host memory."""
+    tensors = result.workload.tensors
+    numel = (tensors.numel @ result.workload.at(batch=result.scenario.batch))[tensors.role == INPUT].sum()
+    link = "" if result.device.software_class == "gpu_integrated" else "_pcie"
+    return float(numel) * 4.0 / assumed("common", f"pageable_copy_bandwidth{link}")
+
+
+def validate(
+    rows: Iterable[dict[str, str]],
+    folders: tuple[Path, ...] = (),
+    progress: Callable[[int], None] | None = None,
+) -> Validation:
+    """Predict every row and summarise by group."""
+    predictions, skipped = predict_all(rows, folders, progress)
+    kept = agreeing([p.row for p in predictions])
+    differing = len(kept) - sum(kept)
+    predictions = [p for p, keep in zip(predictions, kept, strict=True) if keep]
+    if differing:
+        skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
+    groups = [group for key in dict.fromkeys(p.row.group for p in predictions) for group in _groups(key, predictions)]
+    groups = [_explained(group) for group in groups]
+    counted = tuple(Skipped(reason, n) for reason, n in skipped.most_common())
+    return Validation(tuple(groups), counted, summarise(groups, len(predictions), sum(skipped.values())))
+
+
+def predict_all(
+    rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] | None = None
+) -> tuple[list[Prediction], Counter[str]]:
+    """Predictions, and the rows that have none by reason."""
+    predictions: list[Prediction] = []
+    skipped: Counter[str] = Counter()
+    for i, row in enumerate(rows):
+        try:
+            predictions.append(predict(interpret(row, folders)))
+        except Unpredictable as reason:
+            skipped[str(reason)] += 1
+        if progress is not None:
+            progress(i + 1)
+    return predictions, skipped
+
+
+def agreeing(rows: Sequence[Measurement]) -> list[bool]:
+    """False for repeats of one configuration that differ by more than a factor: one of them is something else."""
+    seen: dict[tuple[object, ...], list[float]] = {}
+    for row in rows:
+        seen.setdefault(_configuration(row), []).append(row.latency_s or row.energy_j or 0.0)
+    bad = {key for key, values in seen.items() if max(values) > REPEATS_DIFFER * min(values)}
+    return [_configuration(row) not in bad for row in rows]
+
+
+def _configuration(row: Measurement) -> tuple[object, ...]:
+    return (*row.group, row.device.key, row.model, row.image_size, row.scenario.batch, row.latency_s is None)
+
+
+def _groups(key: tuple[str, ...], predictions: list[Prediction]) -> list[Group]:
+    mine = [p for p in predictions if p.row.group == key]
+    found = []
+    timed = [p for p in mine if p.row.latency_s]
+    if timed:
+        measured = np.array([p.row.latency_s for p in timed])
+        bands = np.array([p.latency_band_s for p in timed])
+        found.append(_group(key, "latency", measured, np.array([p.latency_s for p in timed]), bands))
+    powered = [p for p in mine if p.row.energy_j]
+    if powered:
+        measured = np.array([p.row.energy_j for p in powered])
+        bands = np.array([p.energy_band_j for p in powered])
+        found.append(_group(key, "energy", measured, np.array([p.energy_j for p in powered]), bands))
+    both = [p for p in powered if p.row.latency_s]
+    if both:
+        measured = np.array([p.row.energy_j for p in both])
+        shift = [((p.row.latency_s or 0.0) - p.latency_s) * p.time_power_w / p.row.scenario.batch for p in both]
+        moved = np.array([max(p.energy_j + s, 0.0) for p, s in zip(both, shift, strict=True)])
+        bands = np.array([[p.energy_band_j[0] + s, p.energy_band_j[1] + s] for p, s in zip(both, shift, strict=True)])
+        found.append(_group(key, "energy_given_latency", measured, moved, bands))
+    return found
+
+
+Column = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+def _group(key: tuple[str, ...], quantity: str, measured: Column, predicted: Column, bands: Column) -> Group:
+    error = predicted / measured - 1.0
+    inside = (measured >= bands[:, 0]) & (measured <= bands[:, 1])
+    half = (bands[:, 1] - bands[:, 0]) / 2.0 / predicted
+    source, device, mode, framework, precision, scenario = key
+    return Group(
+        source,
+        device,
+        mode,
+        framework,
+        precision,
+        scenario,
+        quantity,
+        len(measured),
+        float(np.median(np.abs(error))),
+        float(np.quantile(np.abs(error), 0.9)),
+        float(np.median(error)),
+        spearman(measured, predicted),
+        float(inside.mean()),
+        float(np.median(half)),
+    )
+
+
+def spearman(a: Column, b: Column) -> float | None:
+    """Rank correlation; None for fewer than three rows or constant values."""
+    if len(a) < 3:
+        return None
+    x, y = _ranks(a), _ranks(b)
+    if x.std() == 0 or y.std() == 0:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _ranks(values: Column) -> Column:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return ((ends - counts + ends - 1) / 2.0)[inverse]
+
+
+def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str, float | int | None]:
+    """Medians over groups of ten rows or more, by quantity and kind of device."""
+    summary: dict[str, float | int | None] = {"predicted": predicted, "skipped": skipped}
+    for quantity in ("latency", "energy", "energy_given_latency"):
+        for kind in ("gpu", "jetson", "cpu", "tpu"):
+            large = [g for g in groups if g.n >= LARGE and g.quantity == quantity and _kind(g) == kind]
+            if not large:
+                continue
+            ranks = [g.spearman for g in large if g.spearman is not None]
+            summary[f"{kind}_{quantity}_median_ape"] = float(np.median([g.median_ape for g in large]))
+            summary[f"{kind}_{quantity}_spearman"] = float(np.median(ranks)) if ranks else None
+            summary[f"{kind}_{quantity}_groups"] = len(large)
+    rows = [g for g in groups if g.n >= LARGE]
+    if rows:
+        summary["band_coverage"] = float(np.average([g.band_coverage for g in rows], weights=[g.n for g in rows]))
+        summary["band_half_width"] = float(np.median([g.band_half_width for g in rows]))
+    return summary
+
+
+def _kind(group: Group) -> str:
+    found = device_of(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
+    if isinstance(found, str):
+        return "gpu"
+    return "jetson" if "jetson" in found.id else found.architecture
+
+
+@lru_cache(maxsize=1)
+def _reasons() -> list[dict[str, str]]:
+    with (SHIPPED / "reasons.toml").open("rb") as file:
+        rows: list[dict[str, str]] = tomllib.load(file)["group"]
+    return rows
+
+
+def _explained(group: Group) -> Group:
+    """The group with the known reason for an error above twice its target."""
+    target = TARGETS.get((group.quantity, _kind(group)))
+    if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:
+        return group
+    for row in _reasons():
+        if all(str(getattr(group, name)).startswith(begins) for name, begins in row.items() if name != "reason"):
+            return msgspec.structs.replace(group, reason=row["reason"])
+    return msgspec.structs.replace(group, reason="not explained")

@@ -1,0 +1,1 @@
+"""What operators are called and what one call of each costs."""

@@ -1,0 +1,76 @@
+"""What goes into an ONNX model: its batch, and the sizes that the file leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...poly import Poly, poly
+from ...targets import Input
+from .file import OnnxError, ValueInfo
+from .op import Shape
+
+
+class OpenSizeError(OnnxError):
+    """Sizes that the file leaves open and nobody gave."""
+
+
+def shapes_of(
+    declared: Sequence[ValueInfo], asked: Sequence[Input], batch: Poly
+) -> tuple[dict[str, Poly], list[Shape]]:
+    """The open sizes by name, and the shape of each input. `asked` are those of the first ones."""
+    if len(asked) > len(declared):
+        raise OnnxError(f"{len(asked)} inputs are given, it has {len(declared)}")
+    symbols = dict.fromkeys(batch_names(declared), batch)
+    pairs = [(info, asked[place] if place < len(asked) else None) for place, info in enumerate(declared)]
+    for info, given in pairs:
+        sizes = zip(info.shape or (), given.shape if given else (), strict=False)
+        symbols = {size: poly(to) for size, to in sizes if isinstance(size, str)} | symbols
+    return symbols, [_shape(info, given, symbols, batch) for info, given in pairs]
+
+
+def batch_names(inputs: Sequence[ValueInfo]) -> set[str]:
+    """The open sizes that are the batch: those called so, else those of dimension 0."""
+    shapes = [info.shape or () for info in inputs]
+    names = {size for shape in shapes for size in shape if isinstance(size, str)}
+    called = {name for name in names if "batch" in name.lower() or name.lower() in ("b", "n", "bs")}
+    return called or {shape[0] for shape in shapes if shape and isinstance(shape[0], str)}
+
+
+def _shape(info: ValueInfo, asked: Input | None, symbols: dict[str, Poly], batch: Poly) -> Shape:
+    declared = info.shape
+    if declared is None:
+        if asked is None:
+            raise OpenSizeError(f"the file does not say the shape of {info.name[:40]!r}: --input 1x3x224x224 does")
+        declared = (None,) * len(asked.shape)
+    if asked is not None and not _fits(declared, asked):
+        raise OnnxError(f"{info.name[:40]!r} is {written(declared)}, not {asked}")
+    shape: list[Poly] = []
+    for place, size in enumerate(declared):
+        if isinstance(size, int):
+            shape.append(poly(size))
+        elif isinstance(size, str) and size in symbols:
+            shape.append(symbols[size])
+        elif size is None and place == 0:
+            shape.append(batch)
+        elif asked is not None:
+            shape.append(poly(asked.shape[place]))
+        else:
+            raise OpenSizeError(f"{info.name[:40]!r} is {written(declared)}: give its sizes, as {example(declared)}")
+    return tuple(shape)
+
+
+def _fits(declared: Sequence[int | str | None], asked: Input) -> bool:
+    return len(declared) == len(asked.shape) and all(
+        not isinstance(size, int) or size == given for size, given in zip(declared, asked.shape, strict=True)
+    )
+
+
+def written(shape: Sequence[int | str | None]) -> str:
+    return "x".join("?" if size is None else str(size)[:24] for size in shape) or "a number"
+
+
+def example(shape: Sequence[int | str | None]) -> str:
+    usual = {4: (1, 3, 224, 224), 5: (1, 3, 16, 112, 112)}.get(len(shape), (1, *[128] * 16))
+    return "--input " + "x".join(
+        str(size if isinstance(size, int) else usual[place]) for place, size in enumerate(shape)
+    )

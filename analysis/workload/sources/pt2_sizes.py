@@ -1,0 +1,160 @@
+"""Sizes in an exported program: its shape expressions, read without evaluating anything, and which reshapes copy."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+from ..poly import Poly, poly, product
+
+_MAX_EXPRESSION = 4000
+_MAX_SIZE = 1 << 48
+_MAX_POWER = 8
+_REFERENCE = 7  # the value of a live dimension at which strides are compared
+
+
+class SizeError(ValueError):
+    """An expression that is no size we know."""
+
+
+def expression(text: str, symbols: Mapping[str, Poly]) -> Poly:
+    """A size as written by torch: `2*s77`, or `Mul(Integer(2), Symbol('s77', positive=True, integer=True))`.
+
+    Only symbols, integers, sums, products, small powers and exact floor divisions; anything else is refused.
+    """
+    return _size(_parsed(text), symbols)
+
+
+def stride(text: str, symbols: Mapping[str, Poly]) -> int:
+    """A stride at the reference point. Strides may choose the lesser or greater of two."""
+    return _number(_parsed(text), symbols)
+
+
+def _parsed(text: str) -> ast.expr:
+    if len(text) > _MAX_EXPRESSION:
+        raise SizeError("a shape expression is too long")
+    try:
+        return ast.parse(text, mode="eval").body  # parses, never runs
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise SizeError(f"{text[:60]!r} is no shape expression") from None
+
+
+def _number(node: ast.expr, symbols: Mapping[str, Poly]) -> int:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        values = [_number(argument, symbols) for argument in node.args] if node.func.id in _NUMBERS else []
+        if values:
+            return _NUMBERS[node.func.id](values)
+    return _size(node, symbols).at(batch=_REFERENCE)
+
+
+_NUMBERS: dict[str, Callable[[list[int]], int]] = {"Min": min, "Max": max, "Mul": prod, "Add": sum}
+
+
+def whole(value: object) -> Poly:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_SIZE:
+        raise SizeError(f"{str(value)[:40]!r} is no size")
+    return poly(value)
+
+
+def _size(node: ast.expr, symbols: Mapping[str, Poly]) -> Poly:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) <= _MAX_SIZE:
+        return poly(int(node.value))
+    if isinstance(node, ast.Name):
+        return _symbol(node.id, symbols)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _size(node.operand, symbols) * -1
+    if isinstance(node, ast.BinOp):
+        return _binary(type(node.op).__name__, node.left, node.right, symbols)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return _call(node.func.id, node.args, symbols)
+    raise SizeError(f"a shape expression has a {type(node).__name__}")
+
+
+def _binary(name: str, left: ast.expr, right: ast.expr, symbols: Mapping[str, Poly]) -> Poly:
+    match name:
+        case "Add":
+            return _size(left, symbols) + _size(right, symbols)
+        case "Sub":
+            return _size(left, symbols) - _size(right, symbols)
+        case "Mult":
+            return _size(left, symbols) * _size(right, symbols)
+        case "FloorDiv":
+            return _size(left, symbols) // _size(right, symbols)
+        case "Pow":
+            exponent = _size(right, symbols).constant()
+            if not 0 < exponent <= _MAX_POWER:
+                raise SizeError(f"a shape expression has a power of {exponent}")
+            return product([_size(left, symbols)] * exponent)
+    raise SizeError(f"a shape expression has a {name}")
+
+
+def _call(name: str, arguments: Sequence[ast.expr], symbols: Mapping[str, Poly]) -> Poly:
+    match name, arguments:
+        case "Symbol", [ast.Constant(value=str(symbol))]:
+            return _symbol(symbol, symbols)
+        case "Integer", [number]:
+            return _size(number, symbols)
+        case "Add", [_, *_]:
+            total = poly(0)
+            for argument in arguments:
+                total = total + _size(argument, symbols)
+            return total
+        case "Mul", [_, *_]:
+            return product(_size(argument, symbols) for argument in arguments)
+        case (("FloorDiv" | "CleanDiv"), [left, right]):
+            return _binary("FloorDiv", left, right, symbols)
+        case "Pow", [left, right]:
+            return _binary("Pow", left, right, symbols)
+    raise SizeError(f"a shape expression calls {name[:40]}")
+
+
+def symbols_in(text: str) -> list[str]:
+    """The names of the symbols of a shape expression."""
+    nodes = list(ast.walk(_parsed(text)))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    quoted = [
+        node.args[0].value
+        for node in nodes
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+    ]
+    plain = [node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called]
+    return [*(name for name in quoted if isinstance(name, str)), *plain]
+
+
+def _symbol(name: str, symbols: Mapping[str, Poly]) -> Poly:
+    if name not in symbols:
+        raise SizeError(f"a tensor size depends on the data ({name[:40]})")
+    return symbols[name]
+
+
+# --- views ------------------------------------------------------------------------------------------------
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides at the reference point
+
+
+def layout(sizes: Sequence[Poly], strides: Sequence[int]) -> Layout:
+    return tuple(size.at(batch=_REFERENCE) for size in sizes), tuple(strides)
+
+
+def is_viewable(held: Layout, new: Sequence[int]) -> bool:
+    """Whether a tensor of this layout can be seen in another shape without moving it: every run of dimensions
+    that lie contiguously in memory must be cut at the same places."""
+    sizes, strides = held
+    if prod(sizes) != prod(new) or 0 in sizes:
+        return 0 in sizes
+    old = [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size != 1]
+    wanted = [size for size in new if size != 1]
+    position = len(wanted) - 1
+    run = 1
+    for index in range(len(old) - 1, -1, -1):
+        run *= old[index][0]
+        joined = index > 0 and old[index - 1][1] == old[index][0] * old[index][1]
+        if joined:
+            continue
+        while position >= 0 and run > 1 and run % wanted[position] == 0:
+            run //= wanted[position]
+            position -= 1
+        if run != 1:
+            return False
+    return position < 0

@@ -1,0 +1,1 @@
+"""Transformers written from their configuration."""

@@ -1,0 +1,186 @@
+"""What a transformer is made of, as its published configuration says, and what follows from it in closed form."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import msgspec
+
+from ...errors import ModelSpecError
+
+MAX_SIZE = 1 << 24
+MAX_LAYERS = 1024
+
+NORMS = ("rms", "layer")
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+POSITIONS = ("rotary", "learned", "none")
+QK_NORMS = ("none", "head", "full")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "norm": NORMS,
+    "activation": ACTIVATIONS,
+    "position": POSITIONS,
+    "qk_norm": QK_NORMS,
+}
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A decoder (or, with `encoder`, an encoder) as a stack of equal layers.
+
+    0 means: `kv_heads` as many as heads, `head_dim` hidden / heads, `expert_ffn` as `ffn`, `rotary` all of a head,
+    `embedding` (width of the embedding table) as `hidden`. `experts` of which `active` run per token;
+    `shared_ffn` is the width of experts that every token passes; the first `dense_layers` layers have none.
+    `parallel`: attention and FFN read the same input (with `shared_norm` the same normalised one).
+    `post_norm`: normalised after each residual add (BERT) and not before. `window` limits how far attention sees.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    ffn: int
+    vocab: int
+    kv_heads: int = 0
+    head_dim: int = 0
+    experts: int = 0
+    active: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
+    dense_layers: int = 0
+    gated: bool = True
+    tied: bool = False
+    norm: str = "rms"
+    activation: str = "silu"
+    position: str = "rotary"
+    positions: int = 0
+    rotary: int = 0
+    token_types: int = 0
+    qk_norm: str = "none"
+    parallel: bool = False
+    shared_norm: bool = False
+    post_norm: bool = False
+    fused_qkv: bool = False
+    qkv_bias: bool = False
+    o_bias: bool = False
+    mlp_bias: bool = False
+    head_bias: bool = False
+    scale_embedding: bool = False
+    pooler: bool = False
+    encoder: bool = False
+    window: int = 0
+
+    def __post_init__(self) -> None:
+        for field, allowed in CHOICES.items():
+            if getattr(self, field) not in allowed:
+                raise ModelSpecError(f"{field} {str(getattr(self, field))[:40]!r}; allowed: {', '.join(allowed)}")
+        for field in ("hidden", "layers", "heads", "ffn", "vocab"):
+            most = MAX_LAYERS if field == "layers" else MAX_SIZE
+            if not 1 <= getattr(self, field) <= most:
+                raise ModelSpecError(f"{field} {getattr(self, field)} is not between 1 and {most}")
+        self._fill()
+        if self.heads % self.kv_heads:
+            raise ModelSpecError(f"{self.heads} heads cannot share {self.kv_heads} key/value heads evenly")
+        if self.rotary > self.head_dim:
+            raise ModelSpecError(f"rotary {self.rotary} is more than the head's width {self.head_dim}")
+        if bool(self.experts) != bool(self.active) or self.active > self.experts:
+            raise ModelSpecError(f"{self.active} active of {self.experts} experts: 1 to {self.experts} must be active")
+        if self.position == "learned" and not self.positions:
+            raise ModelSpecError("learned positions need positions=N, the rows of their table")
+
+    def _fill(self) -> None:
+        """Replace the zeros that stand for a size that follows from others."""
+        if not self.head_dim and self.hidden % self.heads:
+            raise ModelSpecError(f"hidden {self.hidden} is not a multiple of {self.heads} heads (or give head_dim)")
+        head_dim = self.head_dim or self.hidden // self.heads
+        derived = {
+            "head_dim": head_dim,
+            "kv_heads": self.kv_heads or self.heads,
+            "expert_ffn": self.expert_ffn or (self.ffn if self.experts else 0),
+            "rotary": self.rotary or (head_dim if self.position == "rotary" else 0),
+        }
+        for field, value in derived.items():
+            msgspec.structs.force_setattr(self, field, value)
+
+    def is_sparse(self, layer: int) -> bool:
+        """Whether this layer routes its tokens to experts."""
+        return bool(self.experts) and layer >= self.dense_layers
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """How it is run: `sequence` new tokens of each of the batch after `kv` tokens whose keys and values are cached.
+
+    `phase` sets the defaults of both, and for which tokens logits are computed: prefill for the last one,
+    decode for all. `tp` devices share each layer; figures are those of one, with `link` bytes per second
+    between them in each direction.
+    """
+
+    phase: str
+    sequence: int
+    kv: int
+    tp: int = 1
+    link: float = 0.0
+
+
+PHASES = ("prefill", "decode")
+# Defaults of the live dimensions: a prompt of 512 tokens, and a token after 2048.
+DEFAULTS = {"prefill": (512, 0), "decode": (1, 2048)}
+
+
+class Size(msgspec.Struct, frozen=True):
+    """Elements of weight matrices that multiply every token (`linear`), those of the head, of tables that are only
+    looked up, and of vectors (norms, biases); `idle` are the experts' that a token does not pass."""
+
+    linear: int
+    head: int
+    tables: int
+    vectors: int
+    idle: int
+
+    @property
+    def parameters(self) -> int:
+        return self.linear + self.head + self.tables + self.vectors + self.idle
+
+
+def size(config: Config) -> Size:
+    """The parameters of a model, tied weights once (then the head's table counts under `head`)."""
+    c = config
+    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    attention = c.hidden * (q + 2 * kv) + q * c.hidden
+    mats = 3 if c.gated else 2
+    sparse = sum(c.is_sparse(layer) for layer in range(c.layers))
+    expert = mats * c.hidden * c.expert_ffn
+    linear = c.layers * attention + (c.layers - sparse) * mats * c.hidden * c.ffn
+    linear += sparse * (c.active * expert + c.hidden * c.experts + mats * c.hidden * c.shared_ffn)
+    linear += c.hidden * c.hidden if c.pooler else 0
+    table = c.vocab * c.hidden
+    head = 0 if c.encoder else table
+    tables = (c.positions if c.position == "learned" else 0) * c.hidden + c.token_types * c.hidden
+    tables += table if c.encoder or not c.tied else 0
+    return Size(linear, head, tables, _vectors(c, q, kv, sparse), sparse * (c.experts - c.active) * expert)
+
+
+def _vectors(c: Config, q: int, kv: int, sparse: int) -> int:
+    norm = c.hidden * (2 if c.norm == "layer" else 1)
+    layer = norm * (1 if c.shared_norm else 2)
+    layer += (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
+    layer += {"none": 0, "head": 2 * c.head_dim, "full": q + kv}[c.qk_norm]
+    bias = (c.ffn * (2 if c.gated else 1) + c.hidden) if c.mlp_bias else 0
+    total = c.layers * layer + (c.layers - sparse) * bias
+    return total + norm + (c.vocab if c.head_bias else 0) + (c.hidden if c.pooler else 0)
+
+
+def macs(config: Config, run: Run, batch: int = 1) -> int:
+    """Multiply-accumulates of one step of the whole model (not of one of `tp` devices)."""
+    sizes, tokens = size(config), batch * run.sequence
+    linear = sizes.linear - (config.hidden**2 if config.pooler else 0)
+    attention = 2 * config.layers * config.heads * config.head_dim * (run.sequence + run.kv)
+    scored = batch if run.phase == "prefill" else tokens
+    pooled = batch * config.hidden**2 if config.pooler else 0
+    return tokens * (linear + attention) + scored * sizes.head + pooled
+
+
+def degrees(config: Config) -> list[int]:
+    """Tensor-parallel degrees that divide heads and FFN evenly."""
+    common = gcd(config.heads, config.ffn)
+    for width in (config.expert_ffn, config.shared_ffn):
+        common = gcd(common, width) if width else common
+    fits = [d for d in range(1, common + 1) if common % d == 0]
+    return [d for d in fits if config.kv_heads % d == 0 or d % config.kv_heads == 0]

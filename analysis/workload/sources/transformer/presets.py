@@ -1,0 +1,59 @@
+"""The transformers known by name, read from `transformers.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .config import Config
+
+_FILE = Path(__file__).with_name("transformers.toml")
+_NOT_MODELS = ("link", "families")
+
+
+class Preset(msgspec.Struct, frozen=True):
+    """A published model; `parameters` as its authors state them exactly, None where they only round."""
+
+    name: str
+    config: Config
+    source: str
+    parameters: int | None
+
+
+class Link(msgspec.Struct, frozen=True):
+    """What is assumed between devices."""
+
+    value: float
+    source: str
+    quality: str
+
+
+@cache
+def _data() -> dict[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def names() -> list[str]:
+    return [name for name in _data() if name not in _NOT_MODELS]
+
+
+@cache
+def preset(name: str) -> Preset:
+    row = _data()[name]
+    config = family(row["like"]) if "like" in row else {}
+    made = msgspec.convert(config | row["config"], Config)
+    return Preset(name, made, row["source"], row.get("parameters"))
+
+
+def family(name: str) -> dict[str, Any]:
+    """What the models of a family have in common, as fields of a Config."""
+    return dict(_data()["families"][name])
+
+
+@cache
+def link() -> Link:
+    return msgspec.convert(_data()["link"], Link)

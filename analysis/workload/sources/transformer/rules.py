@@ -1,0 +1,76 @@
+"""Costs of the calls that only written transformers make: attention over a cache, experts, rotation, collectives."""
+
+from __future__ import annotations
+
+from ...operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
+from ...operators.rules import Call, Cost, Rule, register
+from ...poly import dim, product
+
+# Live dimensions that follow from the others (workload.Routing): experts that a batch touches, tokens at each.
+EXPERTS, EXPERT_ROWS = "experts", "expert_rows"
+
+ROTARY_FLOPS = 3  # x cos + rotate(x) sin
+
+
+def _cached_attention(call: Call) -> Cost:
+    """softmax(Q [K_past K]^T) [V_past V]. Query heads that share a key/value head are rows of one product.
+
+    Masked-out scores count, as they do in a captured model."""
+    query, key, past = call.need("query"), call.need("key"), call.need("past_key")
+    batch, heads, rows, width = query.shape
+    groups = heads.constant() // key.shape[1].constant()
+    columns = past.shape[2] + key.shape[2]
+    scores = product((batch, heads, rows, columns))
+    gemm = (batch * key.shape[1], rows * groups, columns, width)
+    return Cost("attention", scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL, scores * width * 2, gemm)
+
+
+def _expert_linear(call: Call) -> Cost:
+    """Each touched expert multiplies its tokens; its weights are read once, the others' not at all."""
+    weight = call.need("weight")
+    _, outer, inner = weight.shape
+    gemm = (dim(EXPERTS), dim(EXPERT_ROWS), outer, inner)
+    read = dim(EXPERTS) * outer * inner
+    return Cost("matmul", macs=call.out.numel * inner, gemm=gemm, first_read=read)
+
+
+def _rotary(call: Call) -> Cost:
+    """Only the first `rotated` elements of each head are."""
+    rows = product(call.out.shape[:-1])
+    return Cost("elementwise", rows * (call.args["rotated"] * ROTARY_FLOPS))
+
+
+def _append(call: Call) -> Cost:
+    return Cost("copy")
+
+
+def _dispatch(call: Call) -> Cost:
+    return Cost("gather")
+
+
+def _combine(call: Call) -> Cost:
+    """The experts' results of each token, weighted and added."""
+    return Cost("reduce", call.need("input").numel * 2)
+
+
+def _collective(kind: str) -> Rule:
+    """An all-reduce adds as many parts as there are devices, each device its share of the elements."""
+
+    def rule(call: Call) -> Cost:
+        return Cost(kind, call.out.numel if kind == "all_reduce" else call.out.numel * 0)
+
+    return rule
+
+
+register(
+    {
+        "hwexplorer.cached_attention": _cached_attention,
+        "hwexplorer.expert_linear": _expert_linear,
+        "hwexplorer.rotary": _rotary,
+        "hwexplorer.cache_append": _append,
+        "hwexplorer.expert_dispatch": _dispatch,
+        "hwexplorer.expert_combine": _combine,
+        "hwexplorer.all_reduce": _collective("all_reduce"),
+        "hwexplorer.all_gather": _collective("all_gather"),
+    }
+)
