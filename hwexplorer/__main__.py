@@ -2,6 +2,10 @@
 
 import sys
 
-from hwexplorer.cli import main
+from hwexplorer.itself import without_current_folder
+
+without_current_folder()
+
+from hwexplorer.cli import main  # noqa: E402
 
 sys.exit(main())

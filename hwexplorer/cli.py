@@ -113,6 +113,8 @@ def _overview() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The console script. No traceback reaches the user unless HWEXPLORER_DEBUG is set."""
+    if words is None:  # whatever Python starts from here (pools, their trackers) takes nothing from the current folder
+        os.environ["PYTHONSAFEPATH"] = "1"
     try:
         arguments = _parse(list(sys.argv[1:] if words is None else words))
         if arguments.devices_dir:

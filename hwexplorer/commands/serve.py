@@ -36,17 +36,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from hwexplorer import engine
+    from hwexplorer import engine, itself
     from hwexplorer.state import parse
 
     state = parse(arguments.model)
     engine.is_ready(state)  # an unknown model is better said here than in a browser
     for name in state.devices:
         engine.device(name)
-    words = [sys.executable, "-m", "hwexplorer", "open", arguments.model]
+    words = ["open", arguments.model]
     for folder in arguments.devices_dir:
         words += ["--devices-dir", str(folder)]
-    server = _server(shlex.join(words), arguments.host, arguments.port, arguments.public_url)
+    server = _server(shlex.join(itself.command(words)), arguments.host, arguments.port, arguments.public_url)
     if not is_loopback(arguments.host):
         print(
             f"hwexplorer: WARNING: listening on {arguments.host}: whoever reaches this port uses the explorer as you, "

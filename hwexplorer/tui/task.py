@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from contextlib import suppress
 from threading import Thread
 from time import monotonic
 
+from hwexplorer import itself
 from hwexplorer.views.plain import Text
 
 OUTPUT_MAX = 2_000_000  # bytes: what is longer is cut, and says so
@@ -34,7 +34,8 @@ class Task:
         try:
             ours, theirs = _terminal(self._width)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hwexplorer", *self.words],
+                itself.command(self.words),
+                env=itself.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=theirs,
                 stderr=subprocess.PIPE,
