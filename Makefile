@@ -24,9 +24,10 @@ bench: $(VENV)/.test
 	$(BIN)/python -m tests.bench_terminal
 	$(BIN)/python tests/bench_sweep.py
 
-# 20,000 random keys, commands, clicks and sizes; `make test` has a short one.
+# 50,000 altered inputs for everything that reads what strangers write; `make test` has a short run of each.
+# ARGS="states devices --seed 7 --seconds 60" picks readers, seed and time; a new reader is a file tests/fuzz/fuzz_NAME.py.
 fuzz: $(VENV)/.test
-	$(BIN)/python -m tests.tui.fuzz
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 screenshots: $(VENV)/.test
 	$(BIN)/python -m hwexplorer.tui.screenshots screenshots

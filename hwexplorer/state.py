@@ -139,7 +139,7 @@ def _encode(text: str, extra: str = "") -> str:
 
 def _decode(text: str) -> str:
     try:
-        return unquote(text, errors="strict")
+        return unquote(text, errors="surrogatepass")  # a path need not be UTF-8
     except UnicodeDecodeError:
         raise RequestError(f"{text[:60]!r} is not valid percent-encoded UTF-8") from None
 
