@@ -7,7 +7,6 @@ scaled from 7 nm. Clock and static prices follow from the device's own idle, act
 from __future__ import annotations
 
 import math
-import tomllib
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from hardware import files
 from hardware.device import Device, Fact
 from hardware.errors import unknown
 from hardware.events import EVENTS, Event
@@ -54,8 +54,7 @@ class Coefficients(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
-    with PATH.open("rb") as file:
-        return tomllib.load(file)
+    return files.table(PATH)
 
 
 def _scale(value: Triple, factor: float) -> Triple:

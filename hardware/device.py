@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import Any
 
 import msgspec
 
+from hardware import files as storage
 from hardware.errors import RequestError, unknown
-from hardware.fields import ARCHITECTURES, FIELDS, Field
+from hardware.events import EVENTS
+from hardware.fields import ARCHITECTURES, FIELDS, LEAST, MOST, Field
 from hardware.precision import PRECISIONS
 
 CATALOG = Path(__file__).parent / "catalog"
@@ -130,12 +131,14 @@ def _fail(path: Path, message: str) -> RequestError:
 def _check_fact(path: Path, where: str, fact: Fact, unit: str) -> None:
     if fact.unit != unit:
         raise _fail(path, f"{where}: unit is {fact.unit!r}, expected {unit!r}")
-    if not (fact.value >= 0.0 and fact.value < float("inf")):
-        raise _fail(path, f"{where}: value {fact.value} is not a finite number of 0 or more")
+    for name, number in (("value", fact.value), ("low", fact.low), ("high", fact.high)):
+        if number is not None and not (number == 0.0 or LEAST <= number <= MOST):
+            raise _fail(path, f"{where}: {name} {number} is out of range (allowed: 0, or {LEAST:g} to {MOST:g})")
     if fact.quality not in QUALITIES:
         raise _fail(path, f"{where}: quality is {fact.quality!r} (allowed: {', '.join(QUALITIES)})")
-    if fact.low is not None and fact.high is not None and not fact.low <= fact.value <= fact.high:
-        raise _fail(path, f"{where}: value {fact.value} is outside low-high {fact.low}-{fact.high}")
+    low, high = (fact.value if end is None else end for end in (fact.low, fact.high))
+    if not low <= fact.value <= high:
+        raise _fail(path, f"{where}: value {fact.value} is outside low-high {low}-{high}")
 
 
 def _check_facts(path: Path, where: str, architecture: str, facts: dict[str, Fact]) -> None:
@@ -161,20 +164,50 @@ def _check_tables(path: Path, spec: DeviceFile) -> None:
         _check_precision(path, "peak_flops", precision)
         _check_fact(path, f"peak_flops.{precision}", fact, "FLOP/s")
 
+    for precision in spec.exceptions:
+        _check_precision(path, "exceptions", precision)
+
 
 def _check_precision(path: Path, where: str, precision: str) -> None:
     if precision not in PRECISIONS:
         raise _fail(path, f"{where}: {unknown('precision', precision, PRECISIONS)}")
 
 
+def _check_runs(path: Path, spec: DeviceFile) -> None:
+    """`convolution = "matrix:tf32"` names a unit and a format that it has."""
+    for precision, table in spec.runs.items():
+        _check_precision(path, "runs", precision)
+        for work, runs_as in table.items():
+            where = f"runs.{precision}.{work}"
+            if work in ("convolution", "contraction"):
+                units = [f"{unit}:{name}" for unit, formats in spec.fma_per_clock.items() for name in formats]
+                if runs_as not in units:
+                    raise _fail(path, f"{where}: {unknown('unit and format', runs_as, units)}")
+            elif work == "stored":
+                _check_precision(path, where, runs_as)
+            elif work != "why":
+                allowed = ("convolution", "contraction", "stored", "why")
+                raise _fail(path, f"runs.{precision}: {unknown('name', work, allowed)}")
+
+
+def _check_coefficients(path: Path, spec: DeviceFile) -> None:
+    """`"tile.mac"`, or for one format `"tile.mac:bf16"`: an event of the architecture."""
+    events = {f"{event.category}.{event.name}": event for event in EVENTS[spec.architecture]}
+    for name, fact in spec.coefficients.items():
+        event, colon, precision = name.partition(":")
+        if event not in events:
+            raise _fail(path, f"coefficients: {unknown('event', event, events)}")
+        if colon:
+            _check_precision(path, f"coefficients.{event}", precision)
+        _check_fact(path, f"coefficients.{name}", fact, f"J/{events[event].count}")
+
+
 def read(path: Path) -> DeviceFile:
     """A catalogue file, validated. Raises RequestError naming file, field and allowed values."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise _fail(path, f"cannot be read ({_reason(error)})") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _fail(path, f"is not valid TOML: {str(error)[:200]}") from None
+        data = storage.table(path)
+    except OSError as error:
+        raise _fail(path, f"cannot be read ({error.strerror})") from None
     try:
         spec = msgspec.convert(data, DeviceFile)
     except msgspec.ValidationError as error:
@@ -183,6 +216,8 @@ def read(path: Path) -> DeviceFile:
         raise _fail(path, f"architecture: {unknown('architecture', spec.architecture, ARCHITECTURES)}")
     _check_facts(path, "facts", spec.architecture, spec.facts)
     _check_tables(path, spec)
+    _check_runs(path, spec)
+    _check_coefficients(path, spec)
     for mode, point in spec.power_modes.items():
         _check_facts(path, f"power_modes.{mode}.facts", spec.architecture, point.facts)
     complete = _complete(path, spec, spec.facts)
@@ -210,10 +245,6 @@ def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
             except msgspec.ValidationError as inner:
                 return f"{where}.{name}: {str(inner).replace('`$.', '`')}"
     return message
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error)
 
 
 def _software_class(architecture: str, memory_technology: str) -> str:
@@ -277,7 +308,7 @@ def _read(path: Path) -> DeviceFile:
     try:
         stat = path.stat()
     except OSError as error:
-        raise _fail(path, f"cannot be read ({_reason(error)})") from None
+        raise _fail(path, f"cannot be read ({error.strerror})") from None
     return _read_cached(path, (stat.st_mtime_ns, stat.st_size))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from hardware import files
 from hardware.demand import Floats, OpClass
 
 PATH = Path(__file__).parent / "efficiency.toml"
@@ -31,8 +31,7 @@ class Efficiency(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
-    with PATH.open("rb") as file:
-        return tomllib.load(file)
+    return files.table(PATH)
 
 
 @lru_cache(maxsize=8)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+# What a figure of a device file is within, whatever its SI unit, unless it is 0: a chip's rates end at 1e19 and the
+# energy of one event at 1e-16 J. Products of several figures stay far from what a float holds.
+LEAST, MOST = 1e-24, 1e24
 ARCHITECTURES = ("cpu", "gpu", "tpu", "kpu")
 _ALL = frozenset(ARCHITECTURES)
 

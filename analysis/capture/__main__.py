@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 from analysis.workload import store, targets, zoo
 from analysis.workload.errors import ModelError
 from analysis.workload.workload import Workload, encode
+from hardware import files
 
 
 def main() -> int:
@@ -127,7 +128,7 @@ def _write(texts: list[str], everything: bool, image_size: int | None, folder: P
             print(f"{spec} {size}: {_one_line(error)}", file=sys.stderr)
             continue
         path = folder / store.shipped_name(spec, size)
-        path.write_bytes(store.pack(workload))
+        files.write(path, [store.pack(workload)])
         print(f"{path.name}  {path.stat().st_size} bytes  {time.perf_counter() - start:.2f} s", flush=True)
     return 1 if failed else 0
 

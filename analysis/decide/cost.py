@@ -6,7 +6,6 @@ batches one after another on one device.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
@@ -17,6 +16,7 @@ import msgspec
 
 from analysis.decide.compare import SCHEMA
 from analysis.run.estimate import Estimate
+from hardware import files
 from hardware.errors import RequestError
 
 PATH = Path(__file__).with_name("cost.toml")
@@ -98,8 +98,7 @@ class Cost(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=1)
 def defaults() -> dict[str, Any]:
     """The table of cost.toml: value, low, high, unit, source and quality of each setting."""
-    with PATH.open("rb") as file:
-        return tomllib.load(file)
+    return files.table(PATH)
 
 
 def settings(

@@ -7,9 +7,8 @@ with its precision column, the number format.
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import re
-import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -18,10 +17,13 @@ from typing import Any
 import msgspec
 
 from analysis.run.scenario import Scenario
+from hardware import files
 from hardware.device import Device, load
 from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"
+NUMBER_MAX = 1e12  # above any latency in ms, rate or batch; what is not below is no number
+DATA_MAX = 1 << 28  # bytes of a table, unpacked
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
 OFFLINE_BATCH = 64  # MLPerf Offline states no batch; throughput is flat from here on
 
@@ -44,19 +46,19 @@ class Unpredictable(Exception):
     """A row that cannot be predicted; the message is the reason it is counted under."""
 
 
-def read(paths: Sequence[Path]) -> list[dict[str, str]]:
-    """Rows of CSV files, gzipped or not. Raises RequestError for a file that is not such a table."""
+def read(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:
+    """Rows of CSV files, gzipped or not. Raises RequestError for a file without one of these columns, or no table."""
     rows: list[dict[str, str]] = []
     for path in paths:
         try:
-            opener = gzip.open if path.suffix == ".gz" else open
-            with opener(path, "rt", encoding="utf-8", newline="") as file:
-                reader = csv.DictReader(file)
-                missing = [name for name in ("device", "model") if name not in (reader.fieldnames or ())]
-                if missing:
-                    raise RequestError(f"{path.name}: column {missing[0]!r} is missing")
-                rows.extend(reader)
-        except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+            data = files.read(path, DATA_MAX)
+            plain = files.text(files.unzip(data, DATA_MAX) if path.suffix == ".gz" else data)
+            reader = csv.DictReader(io.StringIO(plain, newline=""), restval="")
+            missing = [name for name in needed if name not in (reader.fieldnames or ())]
+            if missing:
+                raise RequestError(f"{path.name}: column {missing[0]!r} is missing")
+            rows.extend(reader)
+        except (OSError, csv.Error) as error:
             reason = getattr(error, "strerror", None) or error
             raise RequestError(f"{path.name}: cannot be read ({reason})") from None
     return rows
@@ -69,8 +71,7 @@ def shipped() -> list[dict[str, str]]:
 
 @lru_cache(maxsize=1)
 def _modes() -> dict[str, Any]:
-    with (SHIPPED / "modes.toml").open("rb") as file:
-        return tomllib.load(file)
+    return files.table(SHIPPED / "modes.toml")
 
 
 @lru_cache(maxsize=512)
@@ -129,7 +130,7 @@ def _number(row: dict[str, str], name: str, scale: float) -> float | None:
         value = float(row.get(name) or "")
     except ValueError:
         return None
-    return value * scale if value > 0 else None
+    return value * scale if 0 < value < NUMBER_MAX else None
 
 
 def _precision(row: dict[str, str]) -> str:

@@ -6,7 +6,6 @@ Groups are (source, device, mode, framework, precision, scenario); the summary i
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -20,6 +19,7 @@ from analysis.trust.measurement import SHIPPED, Measurement, Unpredictable, devi
 from analysis.workload import store
 from analysis.workload.errors import ModelError
 from analysis.workload.workload import INPUT, Workload
+from hardware import files
 from hardware.mapping.common import assumed, assumptions
 
 REPEATS_DIFFER = 2.0
@@ -305,8 +305,7 @@ def _kind(group: Group) -> str:
 
 @lru_cache(maxsize=1)
 def _reasons() -> list[dict[str, str]]:
-    with (SHIPPED / "reasons.toml").open("rb") as file:
-        rows: list[dict[str, str]] = tomllib.load(file)["group"]
+    rows: list[dict[str, str]] = files.table(SHIPPED / "reasons.toml")["group"]
     return rows
 
 

@@ -6,15 +6,13 @@ and what fits in the last-level cache stays there.
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from analysis.trust.measurement import SHIPPED
+from analysis.trust.measurement import SHIPPED, read
 from analysis.trust.validate import spearman
 from analysis.workload.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, OpClass
@@ -99,8 +97,7 @@ KINDS: dict[str, Callable[[Shape], Kernel]] = {
 
 def validate_kernels(path: Path = TABLE, folders: tuple[Path, ...] = ()) -> tuple[KernelGroup, ...]:
     """Errors by device and operator kind; devices that are not in the catalogue are left out."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["op"] in KINDS]
+    rows = [row for row in read([path], ("device", "op", "shape", "latency_ms")) if row["op"] in KINDS]
     groups: list[KernelGroup] = []
     for name in dict.fromkeys(row["device"] for row in rows):
         mine = [row for row in rows if row["device"] == name]

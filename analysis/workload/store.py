@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import os
 import re
-import tempfile
 import threading
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from hardware import files
 
 from . import targets, zoo
 from .errors import ModelSpecError, UnknownModelError
@@ -120,9 +119,9 @@ def keep(spec: str, image_size: int | None, workload: Workload) -> bool:
     """Store a workload in the user's cache; False where that is not possible."""
     target = _target(spec, image_size)
     if target is not None:
-        return write(_target_path(target), pack(workload))
+        return _write(_target_path(target), workload)
     resolved, size = zoo.resolve(spec, image_size)
-    return write(_cache_path(resolved, size), pack(workload))
+    return _write(_cache_path(resolved, size), workload)
 
 
 def _target(spec: str, image_size: int | None) -> targets.Target | None:
@@ -187,11 +186,7 @@ def pack(workload: Workload) -> bytes:
 
 
 def unpack(data: bytes) -> Workload:
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        plain = file.read(_MAX_BYTES + 1)
-    if len(plain) > _MAX_BYTES:
-        raise ValueError("larger than any workload")
-    return decode(plain)
+    return decode(files.unzip(data, _MAX_BYTES))
 
 
 def shipped_name(spec: Spec, image_size: int | None) -> str:
@@ -205,11 +200,21 @@ def shipped_name(spec: Spec, image_size: int | None) -> str:
 
 def cache_folder() -> Path:
     override = os.environ.get("HWEXPLORER_CACHE_DIR")
-    if override:
+    if not override:
+        return user_folder("cache")
+    try:
         return Path(override).expanduser()
+    except RuntimeError:
+        raise ModelSpecError(f"HWEXPLORER_CACHE_DIR: no home for {override[:60]!r}") from None
+
+
+def user_folder(kind: str) -> Path:
+    """Where the platform keeps the user's `cache`, `config` or `state`; without a home a place where nothing is and
+    nothing can be kept: a folder called `~nobody` where the user happens to be is none."""
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("hwexplorer", appauthor=False))
+    folder = Path(getattr(platformdirs, f"user_{kind}_dir")("hwexplorer", appauthor=False))
+    return folder if folder.is_absolute() else Path(os.devnull, "hwexplorer")
 
 
 def _cache_path(spec: Spec, image_size: int | None) -> Path:
@@ -231,23 +236,16 @@ def _version(package: str) -> str:
 def _read(path: Path) -> Workload | None:
     """A stored workload, or None where there is none that can be read."""
     try:
-        return unpack(path.read_bytes())
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error, msgspec.DecodeError):
+        return unpack(files.read(path, _MAX_BYTES))
+    except (OSError, ValueError, KeyError, TypeError, msgspec.DecodeError):
         return None
 
 
-def write(path: Path, data: bytes) -> bool:
-    """All of the file or nothing, also when two processes write it at once."""
+def _write(path: Path, workload: Workload) -> bool:
+    """Keep a workload, for nobody but the user; False where that is not possible."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+        files.write(path, [pack(workload)], 0o600)
     except OSError:
-        return False
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
         return False
     return True

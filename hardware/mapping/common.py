@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from hardware import files
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
@@ -24,8 +24,7 @@ CONTRACTIONS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION
 
 @lru_cache(maxsize=1)
 def assumptions() -> dict[str, Any]:
-    with Path(__file__).with_name("assumptions.toml").open("rb") as file:
-        return tomllib.load(file)
+    return files.table(Path(__file__).with_name("assumptions.toml"))
 
 
 @lru_cache(maxsize=64)

@@ -57,8 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
         files.check(target, overwrite=True)
     done, failures = _capture(names, arguments)
     if packed and target is not None and done:
-        if not store.write(target, store.pack(done[0].workload)):
-            raise RequestError(f"cannot write {target}")
+        files.write_parts(target, [store.pack(done[0].workload)], overwrite=True)
         arguments.output = None
     if done:
         _show(arguments, done, failures)

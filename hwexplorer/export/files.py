@@ -1,12 +1,11 @@
-"""Writing exports: all of the file or nothing, never over another by accident."""
+"""Where an export goes: the format of its suffix, and never over another by accident."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from hardware import files
 from hardware.errors import RequestError, unknown
 
 SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html": "html"}
@@ -42,25 +41,10 @@ def write(path: Path, text: str, overwrite: bool) -> None:
     write_parts(path, (text,), overwrite)
 
 
-def write_parts(path: Path, parts: Iterable[str], overwrite: bool) -> None:
-    """`write` for text that is made while it is written; nothing is left behind where making it fails."""
+def write_parts(path: Path, parts: Iterable[str | bytes], overwrite: bool) -> None:
+    """`write` for what is made while it is written; nothing is left behind where making it fails."""
     check(path, overwrite)
-    temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.writelines(parts)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
+        files.write(path, parts)
+    except OSError as error:
         raise RequestError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

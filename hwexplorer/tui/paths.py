@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.workload.store import user_folder
+
 
 def settings_file() -> Path:
-    from platformdirs import user_config_path
-
-    return user_config_path("hwexplorer", appauthor=False) / "settings.toml"
+    return user_folder("config") / "settings.toml"
 
 
 def sessions_file() -> Path:
-    from platformdirs import user_state_path
-
-    return user_state_path("hwexplorer", appauthor=False) / "sessions.json"
+    return user_folder("state") / "sessions.json"

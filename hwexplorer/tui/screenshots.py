@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from hardware import files
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.provider import Provider
@@ -77,7 +78,7 @@ def main(folder: Path, provider: Provider) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for shot in SHOTS:
         path = folder / f"{shot.name}.svg"
-        path.write_text(asyncio.run(take(shot, provider)), encoding="utf-8")
+        files.write(path, [asyncio.run(take(shot, provider))])
         print(path)
 
 

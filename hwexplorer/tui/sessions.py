@@ -6,11 +6,13 @@ from pathlib import Path
 
 import msgspec
 
+from hardware import files
 from hardware.errors import RequestError, unknown
 from hwexplorer.state import State, format, parse
 
 LAST = "last"
 NAME_MAX = 40
+FILE_MAX = 1 << 24
 
 
 class Sessions:
@@ -22,25 +24,24 @@ class Sessions:
     def all(self) -> dict[str, str]:
         """State strings by name, the last session first. Raises RequestError where the file is not one of ours."""
         try:
-            found = msgspec.json.decode(self.path.read_bytes(), type=dict[str, str])
+            found = msgspec.json.decode(files.text(files.read(self.path, FILE_MAX)), type=dict[str, str])
         except FileNotFoundError:
             return {}
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise RequestError(f"sessions cannot be read, {self.path}: {' '.join(str(error).split())[:100]}") from None
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())[:100]
+            raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
         return dict(sorted(found.items(), key=lambda pair: (pair[0] != LAST, pair[0])))
 
     def save(self, name: str, state: State) -> None:
         """Raises RequestError for a bad name or a folder one may not write to."""
-        from hwexplorer.export import files
-
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"a session is named by a word of at most {NAME_MAX} characters")
         kept = self.all() | {name: format(state)}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            files.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
         except OSError as error:
-            raise RequestError(f"cannot make {self.path.parent}: {error.strerror or error}") from None
-        files.write(self.path, msgspec.json.format(msgspec.json.encode(kept), indent=2).decode() + "\n", True)
+            raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
 
     def state(self, name: str = LAST) -> State:
         """Raises RequestError for an unknown session, or one that is no state (any more)."""

@@ -10,12 +10,12 @@ heaviest = "."           # action = "keys, separated by spaces"; KEYS.md lists t
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hardware import files
 from hardware.errors import unknown
 from hwexplorer.tui import actions
 from hwexplorer.tui.palette import THEMES
@@ -36,12 +36,11 @@ _KNOWN = ("theme", *_FLAGS, "keys")
 def read(path: Path) -> tuple[Settings, str]:
     """The settings, and one line about what is wrong with the file ('' when nothing is)."""
     try:
-        with path.open("rb") as file:
-            found = tomllib.load(file)
-    except FileNotFoundError:
+        found = files.table(path)
+    except (FileNotFoundError, NotADirectoryError):
         return Settings(), ""
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        return Settings(), f"settings ignored, {path}: {' '.join(str(error).split())[:120]}"
+    except OSError as error:
+        return Settings(), f"settings ignored, {path}: {error.strerror}"
     settings, wrong = _checked(found)
     return settings, f"settings, {path}: {'; '.join(wrong)[:160]}" if wrong else ""
 

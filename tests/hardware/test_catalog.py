@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -299,6 +300,8 @@ def _edit(pattern: str, replacement: str) -> str:
     return text
 
 
+PRICE = '[coefficients]\n"{}" = {{ value = {}, unit = "{}", source = "me", quality = "assumed" }}\n'
+
 BAD = {
     "missing field": (_edit(r"^tdp_w = .*\n", ""), "facts.tdp_w is missing"),
     "missing table": (_edit(r"^\[facts\]", "[power_modes.maxn.facts]"), "facts"),
@@ -315,6 +318,28 @@ BAD = {
     "unknown architecture": (_edit(r'^architecture = "gpu"', 'architecture = "npu"'), "architecture"),
     "unknown precision": (_edit(r"^int4 = ", "fp17 = "), "fp17"),
     "unknown quality": (_edit(r'^(units = .*quality = )"[a-z ]*"', r'\1"rumour"'), "facts.units: quality is 'rumour'"),
+    "out of range": (_edit(r"^(tdp_w = \{ value = )70", r"\g<1>1e200"), "facts.tdp_w: value 1e+200 is out of range"),
+    "next to nothing": (_edit(r"^(clock_hz = \{ value = )[0-9.e]+", r"\g<1>1e-200"), "facts.clock_hz: value 1e-200"),
+    "low alone": (_edit(r"^(idle_w = .*), low = .*, high = \d+", r"\1, low = nan"), "facts.idle_w: low nan"),
+    "high alone": (_edit(r"^(idle_w = .*), low = .*, high = \d+", r"\1, high = nan"), "facts.idle_w: high nan"),
+    "low above": (_edit(r"^(idle_w = .*), low = .*, high = \d+", r"\1, low = 11"), "outside low-high 11.0-10.0"),
+    "a number without end": (_edit(r"^year = \d+", "year = " + "9" * 5000), "is not valid TOML"),
+    "a key without end": (GOOD + ".".join("a" * 30_000) + " = 1\n", "has a line with more than 100 dots"),
+    "nested": (GOOD + "a = " + "[" * 30_000 + "]" * 30_000, "is not valid TOML"),
+    "too large": (GOOD + "#" * (1 << 18), "is larger than 262,144 bytes"),
+    "runs what it has not": (GOOD + '[runs.fp32]\nconvolution = "matrix:zzz"', "runs.fp32.convolution: unknown unit"),
+    "runs on nothing": (GOOD + '[runs.fp32]\ncontraction = "tensor:fp16"', "runs.fp32.contraction: unknown unit"),
+    "runs an unknown name": (
+        GOOD + '[runs.fp32]\nconvolutions = "vector:fp32"',
+        "did you mean convolution or contraction?",
+    ),
+    "runs an unknown precision": (GOOD + '[runs.fp31]\nwhy = "so"', "runs: unknown precision 'fp31'"),
+    "stored as nothing": (GOOD + '[runs.fp32]\nstored = "fp12"', "runs.fp32.stored: unknown precision 'fp12'"),
+    "an exception of nothing": (GOOD + '[exceptions]\nfp31 = "so"', "exceptions: unknown precision 'fp31'"),
+    "price of nothing": (GOOD + PRICE.format("memory.dram_reed", 1e-12, "J/byte"), "did you mean memory.dram_read"),
+    "price in another unit": (GOOD + PRICE.format("memory.dram_read", 1e-12, "J/bit"), "expected 'J/byte'"),
+    "price of a format": (GOOD + PRICE.format("memory.dram_read:fp31", 1e-12, "J/byte"), "unknown precision 'fp31'"),
+    "price without end": (GOOD + PRICE.format("memory.dram_read", "inf", "J/byte"), "value inf is out of range"),
     "wrong id": (GOOD.replace('id = "mine"', 'id = "yours"'), "id"),
     "not TOML": ("id = [unclosed", "is not valid TOML"),
     "empty": ("", "id"),
@@ -360,6 +385,15 @@ def test_file_that_is_not_utf8(tmp_path: Path) -> None:
 def test_folder_with_a_devices_name(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").mkdir()
     assert _refused(tmp_path).startswith("device file mine.toml: cannot be read")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "endless", "terminal"])
+def test_what_is_no_regular_file_is_not_waited_for(kind: str, tmp_path: Path) -> None:
+    if kind == "fifo":
+        os.mkfifo(tmp_path / "mine.toml")
+    else:
+        (tmp_path / "mine.toml").symlink_to({"endless": "/dev/zero", "terminal": "/dev/ptmx"}[kind])
+    assert _refused(tmp_path) == "device file mine.toml: cannot be read (is no regular file)"
 
 
 def test_link_to_nothing(tmp_path: Path) -> None:

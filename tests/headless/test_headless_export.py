@@ -106,7 +106,7 @@ def test_a_failing_render_leaves_the_old_file(call: Call, tmp_path: Path, monkey
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.json", "old")]
 
 
-@pytest.mark.parametrize("step", ["replace", "chmod", "fdopen"])
+@pytest.mark.parametrize("step", ["os.replace", "os.chmod", "_bytes"])
 def test_a_failing_write_leaves_the_old_file(
     refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -116,7 +116,7 @@ def test_a_failing_write_leaves_the_old_file(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"hwexplorer.export.files.os.{step}", fail)
+    monkeypatch.setattr(f"hardware.files.{step}", fail)
     assert "No space left on device" in refused("tree", "resnet18", "-o", str(target))
     monkeypatch.undo()
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.json", "old")]

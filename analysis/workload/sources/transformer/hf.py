@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from hardware import files
+
 from ...errors import ModelSpecError
 from . import presets
 from .config import Config
@@ -55,13 +57,13 @@ def _unsupported(kind: str) -> str:
 
 
 def _find(where: str) -> Path:
-    path = Path(where).expanduser()
     try:
+        path = Path(where).expanduser()
         if path.is_dir():
             path = path / "config.json"
         if path.is_file():
             return path
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: no such home
         raise ModelSpecError(f"{where[:80]!r} cannot be opened") from None
     if not where or where.startswith((".", "/", "~")) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", where):
         raise ModelSpecError(f"hf: no config.json in {where[:80]!r}")
@@ -71,7 +73,7 @@ def _find(where: str) -> Path:
 def _cached(name: str) -> Path:
     """The newest snapshot in the hub cache. Nothing is downloaded."""
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
-    hub = Path(os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))).expanduser()
+    hub = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))))
     found = list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
     if not found:
         raise ModelSpecError(
@@ -82,11 +84,7 @@ def _cached(name: str) -> Path:
 
 def _read(path: Path) -> Raw:
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise ModelSpecError(f"{path}: too large for a configuration")
-        raw = json.loads(data)
+        raw = json.loads(files.text(files.read(path, _MAX_BYTES)))
     except OSError as error:
         raise ModelSpecError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

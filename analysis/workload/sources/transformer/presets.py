@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from hardware import files
 
 from .config import Config
 
@@ -34,7 +35,7 @@ class Link(msgspec.Struct, frozen=True):
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return files.table(_FILE)
 
 
 def names() -> list[str]:

@@ -1,0 +1,106 @@
+"""Files, read and written in one place for the whole program.
+
+Reading takes regular files only and never more than asked for: a FIFO, a device or a file without end is an error, not
+a wait. Writing is all of a file or nothing. Errors are `OSError`s whose `strerror` is plain English for the end of a
+line.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import stat
+import tomllib
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+TABLE_MAX = 1 << 18  # bytes of a TOML file: ours have 13,000 at most, and the worst of this size takes a second
+DOTS_MAX = 100  # in a line of it: a key of 30,000 parts, 64 KB, takes 46 s to read
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+def read(path: Path, most: int) -> bytes:
+    """The contents of a regular file of at most `most` bytes. Raises OSError."""
+    status = os.stat(path)  # first: opening some devices does something
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder")
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "is no regular file")
+    with os.fdopen(os.open(path, _READ), "rb") as file:
+        data = file.read(most + 1) if status.st_size <= most else b""
+    if max(len(data), status.st_size) > most:
+        raise OSError(errno.EFBIG, f"is larger than {most:,} bytes")
+    return data
+
+
+def text(data: bytes) -> str:
+    """UTF-8 text. Raises OSError naming the line that is not."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise OSError(errno.EILSEQ, f"line {line} is not UTF-8 text") from None
+
+
+def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
+    """What a TOML file says. Raises OSError, FileNotFoundError where there is none."""
+    source = text(read(path, most))
+    if any(line.count(".") > DOTS_MAX for line in source.split("\n")):
+        raise OSError(errno.EINVAL, f"has a line with more than {DOTS_MAX} dots")
+    try:
+        return tomllib.loads(source)
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
+        raise OSError(errno.EINVAL, f"is not valid TOML: {' '.join(str(error).split())[:200]}") from None
+
+
+def unzip(data: bytes, most: int) -> bytes:
+    """The contents of a gzip file, which are at most `most` bytes. Raises OSError."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            plain = file.read(most + 1)
+    except (OSError, EOFError, zlib.error):
+        raise OSError(errno.EINVAL, "is no gzip file, or a damaged one") from None
+    if len(plain) > most:
+        raise OSError(errno.EFBIG, f"holds more than {most:,} bytes")
+    return plain
+
+
+def write(path: Path, parts: Iterable[str | bytes], mode: int = 0o666) -> None:
+    """Write all of a file or nothing, also when two processes write it at once or making the parts fails.
+
+    A link stays one, and what it names is written; a file that is there keeps its permissions, a new one has `mode`
+    as the umask leaves it. A FIFO, a device or an open file (`/dev/stdout`) is written into. Raises OSError."""
+    before = path.stat() if path.exists() else None
+    if before is not None and (not stat.S_ISREG(before.st_mode) or _is_open(path)):
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
+            file.writelines(map(_bytes, parts))
+        return
+    place = Path(os.path.realpath(path))
+    temporary = place.with_name(f".{place.name[:50]}.{os.urandom(4).hex()}")
+    try:
+        with os.fdopen(os.open(temporary, _CREATE, mode if before is None else 0o600), "wb") as file:
+            file.writelines(map(_bytes, parts))
+        if before is not None:
+            os.chmod(temporary, stat.S_IMODE(before.st_mode))
+        os.replace(temporary, place)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _bytes(part: str | bytes) -> bytes:
+    return part.encode() if isinstance(part, str) else part
+
+
+def _is_open(path: Path) -> bool:
+    """Whether a link leads through /proc to what a process has open: its place is not ours to give to another file."""
+    while path.is_symlink():
+        if os.path.realpath(path.parent).startswith("/proc/"):
+            return True
+        path = path.parent / path.readlink()
+    return False

@@ -1,0 +1,145 @@
+"""Files in one place: what is no file is not waited for, what is written is there whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hardware import files
+
+
+@pytest.mark.parametrize(("size", "most"), [(0, 0), (10, 10), (10, 100)])
+def test_a_file_is_read(tmp_path: Path, size: int, most: int) -> None:
+    (tmp_path / "a").write_bytes(b"x" * size)
+    assert files.read(tmp_path / "a", most) == b"x" * size
+
+
+def _wrong(path: Path, most: int = 100) -> str:
+    with pytest.raises(OSError, match=r".") as error:
+        files.read(path, most)
+    return str(error.value.strerror)
+
+
+def test_what_is_no_file_is_said_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "long").write_bytes(b"x" * 101)
+    assert _wrong(tmp_path / "fifo") == "is no regular file"
+    assert _wrong(tmp_path / "zero") == "is no regular file"
+    assert _wrong(tmp_path) == "is a folder"
+    assert _wrong(tmp_path / "long") == "is larger than 100 bytes"
+    assert _wrong(Path("/proc/self/status"), 10) == "is larger than 10 bytes"  # its size is said to be 0
+    with pytest.raises(FileNotFoundError):
+        files.read(tmp_path / "none", 100)
+
+
+def test_text_that_is_none_says_where() -> None:
+    assert files.text("\ufeffgrün\n".encode()) == "grün\n"
+    with pytest.raises(OSError, match="line 3 is not UTF-8 text"):
+        files.text(b"a\nb\nc\xff\n")
+
+
+@pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"x" * 99)[:-9], gzip.compress(b"x")[:5]])
+def test_a_gzip_file_that_is_none(data: bytes) -> None:
+    with pytest.raises(OSError, match="is no gzip file"):
+        files.unzip(data, 100)
+    assert files.unzip(gzip.compress(b"x" * 100), 100) == b"x" * 100
+    with pytest.raises(OSError, match="holds more than 100 bytes"):
+        files.unzip(gzip.compress(b"\0" * 10_000_000), 100)
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_permissions_stay_and_new_files_follow_the_umask(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    mask = os.umask(0o027)
+    try:
+        files.write(place, ["a", b"b"])
+        files.write(tmp_path / "private", ["x"], 0o600)
+    finally:
+        os.umask(mask)
+    assert (place.read_bytes(), _mode(place), _mode(tmp_path / "private")) == (b"ab", 0o640, 0o600)
+    place.chmod(0o600)
+    files.write(place, ["c"])
+    assert (place.read_text(), _mode(place)) == ("c", 0o600)
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link, other = tmp_path / "far" / "real", tmp_path / "link", tmp_path / "far" / "other"
+    target.write_text("old")
+    other.symlink_to("real")
+    link.symlink_to("far/other")
+    files.write(link, ["new"])
+    assert link.is_symlink()
+    assert other.is_symlink()
+    assert target.read_text() == "new"
+    link.unlink()
+    link.symlink_to("far/none")
+    files.write(link, ["made"])
+    assert (tmp_path / "far" / "none").read_text() == "made"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "link", "none", "other", "real"]
+
+
+def test_a_fifo_is_written_into(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(fifo.read_bytes()))
+    reader.start()
+    files.write(fifo, ["one ", b"two"])
+    reader.join(5)
+    assert got == [b"one two"]
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+def test_what_is_open_already_goes_on(tmp_path: Path) -> None:
+    """`>> log` and `-o /dev/fd/N`: the file is neither replaced nor begun anew."""
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.write(b"before ")
+        file.flush()
+        inode = log.stat().st_ino
+        files.write(Path(f"/dev/fd/{file.fileno()}"), ["after"])
+    assert log.read_bytes() == b"before after"
+    assert log.stat().st_ino == inode
+    files.write(Path("/dev/null"), ["gone"])
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(OSError, match="No space left"):
+        files.write(Path("/dev/full"), ["x"])
+
+
+def test_nothing_is_left_where_making_it_fails(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    place.write_text("old")
+
+    def parts() -> Iterator[str]:
+        yield "new"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.write(place, parts())
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out", "old")]
+
+
+def test_two_that_write_at_once_leave_one_whole(tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    texts = [str(i) * 100_000 for i in range(8)]
+    threads = [threading.Thread(target=files.write, args=(place, [text])) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert place.read_text() in texts
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
