@@ -148,7 +148,9 @@ def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
     place[order] = rank
     moves = np.column_stack([place[s.op], moves])
     weights = _widths(s.numel, s.fixed_bytes)[s.role == READ_WEIGHT].sum(axis=0)
-    head = repr((workload.monomials, workload.defaults, workload.routing, workload.parallel, weights.tolist())).encode()
+    head = repr(
+        (workload.monomials, workload.defaults, workload.windows, workload.routing, workload.parallel, weights.tolist())
+    ).encode()
     rows = _rows(operators, s.kernel, s.n_kernels)
     return [head + a + b"|" + b for a, b in zip(rows, _rows(moves, s.own_kernel, s.n_kernels), strict=True)]
 

@@ -1,13 +1,15 @@
-"""Integer polynomials in the live dimensions: what a tensor size is before the batch is known."""
+"""Polynomials in the live dimensions: what a tensor size is before the batch is known."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import prod
 
 Monomial = tuple[str, ...]  # dimension names, sorted, repeated for powers; () is the constant
-Terms = Mapping[Monomial, int]
+Coefficient = int | Fraction  # a causal mask leaves half of a square and half of its diagonal
+Terms = Mapping[Monomial, Coefficient]
 
 # Where two sizes must be ordered (the distinct elements behind a view), they are compared at this value of
 # every live dimension. Sizes cross, if at all, at smaller values.
@@ -32,7 +34,7 @@ class Poly:
     def __mul__(self, other: Size) -> Poly:
         if isinstance(other, int):  # most sizes are plain numbers
             return Poly({key: value * other for key, value in self.terms.items()} if other else {})
-        terms: dict[Monomial, int] = {}
+        terms: dict[Monomial, Coefficient] = {}
         for left, a in self.terms.items():
             for right, b in other.terms.items():
                 key = tuple(sorted(left + right))
@@ -45,7 +47,7 @@ class Poly:
         if len(divisor.terms) != 1:
             raise ValueError(f"cannot divide {self} by {other}")
         ((monomial, scale),) = divisor.terms.items()
-        terms: dict[Monomial, int] = {}
+        terms: dict[Monomial, Coefficient] = {}
         for key, value in self.terms.items():
             rest = list(key)
             for name in monomial:
@@ -71,10 +73,15 @@ class Poly:
         """The value of a size without live dimensions."""
         if not self.is_constant:
             raise ValueError(f"{self} depends on a live dimension")
-        return self.terms.get((), 0)
+        return int(self.terms.get((), 0))
+
+    @property
+    def half(self) -> Poly:
+        """What a count of pairs needs: n (n + 1) / 2 is whole although its coefficients are not."""
+        return Poly({key: Fraction(value, 2) for key, value in self.terms.items()})
 
     def at(self, **dims: int) -> int:
-        return sum(value * prod(dims[name] for name in key) for key, value in self.terms.items())
+        return int(sum(value * prod(dims[name] for name in key) for key, value in self.terms.items()))
 
     def __str__(self) -> str:
         words = ["*".join((str(value), *key)) if key else str(value) for key, value in sorted(self.terms.items())]
@@ -107,5 +114,5 @@ def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:
     return left if _value(left, reference) <= _value(right, reference) else right
 
 
-def _value(size: Poly, reference: int) -> int:
-    return sum(value * reference ** len(key) for key, value in size.terms.items())
+def _value(size: Poly, reference: int) -> float:
+    return float(sum(value * reference ** len(key) for key, value in size.terms.items()))

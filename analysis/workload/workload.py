@@ -16,6 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from .windows import attended_dim, through_window
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
@@ -116,7 +118,8 @@ class Parallel(msgspec.Struct, frozen=True):
 class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` says where it came from.
 
-    `defaults` are the values of live dimensions other than the batch where nothing else is asked.
+    `defaults` are the values of live dimensions other than the batch where nothing else is asked. `windows` are the
+    lengths, in tokens, beyond which attention of some layers does not see.
     """
 
     name: str
@@ -132,6 +135,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     versions: dict[str, str] = {}
     notes: tuple[str, ...] = ()
     defaults: dict[str, int] = {}
+    windows: tuple[int, ...] = ()
     routing: Routing | None = None
     parallel: Parallel | None = None
 
@@ -142,8 +146,11 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     def at(self, **dims: int) -> Floats:
         """The value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`.
 
-        Live dimensions not given have their defaults; those of the routing follow from the others."""
+        Live dimensions not given have their defaults; those of windows and routing follow from the others."""
         values: dict[str, float] = {**self.defaults, **dims}
+        for window in self.windows:
+            if attended_dim(window) not in values:
+                values |= through_window(window, values["sequence"], values["kv"])
         if self.routing is not None and "experts" not in values:
             values |= self.routing.at(values["batch"] * values.get("sequence", 1))
         point = np.array([values[name] for name in self.dims], dtype=np.float64)

@@ -61,7 +61,10 @@ def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: st
     config, model = presets.preset(name).config, workload(f"{name}:decode")
     sizes = size(config)
     active = sizes.linear + sizes.head
-    attention = 4 * config.layers * config.heads * config.head_dim * (kv + 1)
+    seen = [min(kv + 1, config.window_of(layer) or kv + 1) for layer in range(config.layers)]
+    # Latent attention: scores over the vector and the rotated part, results over the vector.
+    width = 2 * config.kv_lora + config.rotary if config.kv_lora else 2 * config.head_dim
+    attention = 2 * config.heads * width * sum(seen)
     at = {"batch": 1, "sequence": 1, "kv": kv}
     contraction = 2 * total(model.operators.macs, model, **at)
     assert contraction == 2 * active + attention
@@ -74,7 +77,7 @@ def test_prefill_is_the_sum_of_its_tokens_but_one_head(name: str) -> None:
     config = presets.preset(name).config
     model, tokens = workload(name), 100
     per_token = size(config).linear * tokens + size(config).head
-    scores = 2 * config.layers * config.heads * config.head_dim * tokens * tokens
+    scores = config.layers * config.heads * config.head_dim * tokens * (tokens + 1)  # half of the square
     assert total(model.operators.macs, model, sequence=tokens, kv=0) == per_token + scores
 
 

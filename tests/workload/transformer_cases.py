@@ -27,10 +27,24 @@ PUBLISHED = {
     "qwen2_0_5b": 494_032_768, "qwen2_1_5b": 1_543_714_304, "qwen2_7b": 7_615_616_512, "qwen2_72b": 72_706_203_648,
     "qwen3_8b": 8_190_735_360, "qwen3_30b_a3b": 30_532_122_624,
     "gemma_2b": 2_506_172_416, "gemma_7b": 8_537_680_896, "phi_2": 2_779_683_840,
+    "llama3_405b": 405_853_388_800, "codellama_7b": 6_738_546_688, "codellama_13b": 13_016_028_160,
+    "codellama_34b": 33_743_970_304, "codellama_70b": 68_976_910_336, "llama_33b": 32_528_943_616,
+    "tinyllama_1_1b": 1_100_048_384, "falcon_180b": 179_522_565_120, "falcon_40b": 41_303_293_952,
+    "gptj_6b": 6_050_882_784, "phi3_mini": 3_821_079_552, "phi3_medium": 13_960_238_080, "phi4": 14_659_507_200,
+    "mistral_nemo_12b": 12_247_782_400, "mistral_large_123b": 122_610_069_504, "starcoder2_3b": 3_030_371_328,
+    "starcoder2_15b": 15_957_889_024, "qwen2_5_3b": 3_085_938_688, "qwen2_5_14b": 14_770_033_664,
+    "qwen2_5_32b": 32_763_876_352, "qwen1_5_7b": 7_721_324_544, "qwen3_0_6b": 596_049_920,
+    "qwen3_4b": 4_022_468_096, "qwen3_14b": 14_768_307_200, "qwen3_32b": 32_762_123_264,
+    "qwen3_235b_a22b": 235_093_634_560, "gemma2_2b": 2_614_341_888, "gemma2_9b": 9_241_705_984,
+    "gemma2_27b": 27_227_128_320, "gemma3_1b": 999_885_952, "gpt_oss_20b": 20_914_757_184,
+    "gpt_oss_120b": 116_829_156_672, "deepseek_v2_lite": 15_706_484_224, "deepseek_v2": 235_741_434_880,
+    "deepseek_v3": 671_026_419_200, "opt_2_7b": 2_651_596_800, "opt_13b": 12_853_473_280,
+    "opt_30b": 29_974_540_288, "pythia_2_8b": 2_775_208_960, "pythia_1b": 1_011_781_632,
+    "bloom_7b1": 7_069_016_064, "mistral_small_24b": 23_572_403_200, "yi_34b": 34_388_917_248,
     "bert_base": 109_482_240, "bert_large": 335_141_888,
 }  # fmt: skip
 # Known to the digits that the papers print: total and active parameters, billions.
-ROUNDED = {"olmoe_1b_7b": (6.9, 1.3), "deepseek_moe_16b": (16.4, 2.8), "mixtral_8x7b": (46.7, 12.9)}
+ROUNDED = {"llama4_scout": (107.8, 17.2), "llama4_maverick": (400.7, 17.2), "olmoe_1b_7b": (6.9, 1.3), "deepseek_moe_16b": (16.4, 2.8), "mixtral_8x7b": (46.7, 12.9)}
 # Parameters outside the embedding, from the same README of Pythia (its head counts as embedding too).
 PYTHIA_BODY = {
     "pythia_70m": 18_915_328, "pythia_160m": 85_056_000, "pythia_410m": 302_311_424,

@@ -168,10 +168,13 @@ def bilinear(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
 
 
 def attention(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    """softmax(Q K^T) V. Masked-out scores count: skipping them is the kernel's business."""
+    """softmax(Q K^T) V. A causal mask leaves row i its first i columns; scores that a mask given as a tensor leaves
+    out count, as no kernel can know them."""
     query, key = _tensor(args, metas, "query", "0"), _tensor(args, metas, "key", "1")
     value = _tensor(args, metas, "value", "2")
     heads, rows, columns = product(query.shape[:-2]), query.shape[-2], key.shape[-2]
+    if args.get("is_causal") and rows == columns:
+        columns = (rows + 1).half
     scores = heads * rows * columns
     macs = scores * (query.shape[-1] + value.shape[-1])
     mask = 1 if isinstance(args.get("attn_mask"), Ref) else 0

@@ -13,16 +13,24 @@ ROTARY_FLOPS = 3  # x cos + rotate(x) sin
 
 
 def _cached_attention(call: Call) -> Cost:
-    """softmax(Q [K_past K]^T) [V_past V]. Query heads that share a key/value head are rows of one product.
-
-    Masked-out scores count, as they do in a captured model."""
-    query, key, past = call.need("query"), call.need("key"), call.need("past_key")
+    """softmax(Q [K_past K]^T) [V_past V] over the tokens that each new one sees. Query heads that share a key/value
+    head are rows of one product."""
+    query, key = call.need("query"), call.need("key")
     batch, heads, rows, width = query.shape
     groups = heads.constant() // key.shape[1].constant()
-    columns = past.shape[2] + key.shape[2]
-    scores = product((batch, heads, rows, columns))
-    gemm = (batch * key.shape[1], rows * groups, columns, width)
-    return Cost("attention", scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL, scores * width * 2, gemm)
+    seen = call.args["seen"]
+    scores = product((batch, heads, rows, seen))
+    gemm = (batch * key.shape[1], rows * groups, seen, width)
+    return Cost(
+        "attention", scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL, scores * (width + call.out.shape[3]), gemm
+    )
+
+
+def _head_linear(call: Call) -> Cost:
+    """Each head's own matrix times its tokens; only the part of a head that the matrix is wide is multiplied."""
+    heads, outer, inner = call.need("weight").shape
+    rows = call.out.shape[0] * call.out.shape[2]
+    return Cost("matmul", macs=product((heads, rows, outer, inner)), gemm=(heads, rows, outer, inner))
 
 
 def _expert_linear(call: Call) -> Cost:
@@ -40,7 +48,7 @@ def _rotary(call: Call) -> Cost:
     return Cost("elementwise", rows * (call.args["rotated"] * ROTARY_FLOPS))
 
 
-def _append(call: Call) -> Cost:
+def _copied(call: Call) -> Cost:
     return Cost("copy")
 
 
@@ -67,7 +75,9 @@ register(
         "hwexplorer.cached_attention": _cached_attention,
         "hwexplorer.expert_linear": _expert_linear,
         "hwexplorer.rotary": _rotary,
-        "hwexplorer.cache_append": _append,
+        "hwexplorer.head_linear": _head_linear,
+        "hwexplorer.cache_append": _copied,
+        "hwexplorer.cache_read": _copied,
         "hwexplorer.expert_dispatch": _dispatch,
         "hwexplorer.expert_combine": _combine,
         "hwexplorer.all_reduce": _collective("all_reduce"),

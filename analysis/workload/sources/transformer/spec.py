@@ -143,6 +143,8 @@ def _changed(config: Config, changes: dict[str, Any]) -> Config:
     if not changes:
         return config
     fields = msgspec.structs.asdict(config)
+    if config.value_dim == config.head_dim:
+        fields["value_dim"] = 0
     if fields["head_dim"] * config.heads == config.hidden:
         fields["head_dim"] = 0
     if config.kv_heads == config.heads:
