@@ -44,7 +44,13 @@ PUBLISHED = {
     "bert_base": 109_482_240, "bert_large": 335_141_888,
 }  # fmt: skip
 # Known to the digits that the papers print: total and active parameters, billions.
-ROUNDED = {"llama4_scout": (107.8, 17.2), "llama4_maverick": (400.7, 17.2), "olmoe_1b_7b": (6.9, 1.3), "deepseek_moe_16b": (16.4, 2.8), "mixtral_8x7b": (46.7, 12.9)}
+ROUNDED = {
+    "llama4_scout": (107.8, 17.2),
+    "llama4_maverick": (400.7, 17.2),
+    "olmoe_1b_7b": (6.9, 1.3),
+    "deepseek_moe_16b": (16.4, 2.8),
+    "mixtral_8x7b": (46.7, 12.9),
+}
 # Parameters outside the embedding, from the same README of Pythia (its head counts as embedding too).
 PYTHIA_BODY = {
     "pythia_70m": 18_915_328, "pythia_160m": 85_056_000, "pythia_410m": 302_311_424,

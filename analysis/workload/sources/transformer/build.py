@@ -191,11 +191,11 @@ def _latent(b: _Build, x: Value, caches: list[Value], layer: int) -> Value:
     past = _past(b, caches, layer, (b.batch, b.kv, c.kv_lora + c.rotary), "latent")
     caches += [_appended(b, [vector, turned], (*b.rows, c.kv_lora + c.rotary))]
     if b.run.phase == "decode":
-        absorbed = _per_head(b, "kv_b_query", query, plain, c.kv_lora)
+        absorbed = _per_head(b, "kv_b_query", query, (plain, c.kv_lora), c.kv_lora + c.rotary)
         shape = (b.batch, b.heads, b.sequence, c.kv_lora)
         vectors = w.view(caches[-1], (b.batch, 1, b.sequence, c.kv_lora + c.rotary))
         seen = _attend(b, shape, absorbed, [vectors], [past], layer)
-        return _per_head(b, "kv_b_value", seen, c.kv_lora, c.value_dim)
+        return _per_head(b, "kv_b_value", seen, (c.kv_lora, c.value_dim), c.value_dim)
     with w.module("cache_read", "Cache"):
         rows = (b.batch, b.sequence + b.kv, c.kv_lora)
         both = w.call("hwexplorer.cache_read.default", rows, new=caches[-1], past=past)
@@ -213,12 +213,12 @@ def _latent_query(b: _Build, x: Value) -> Value:
     return _rotated(b, "q", w.view(wide, (*b.rows, b.heads, c.head_dim)))
 
 
-def _per_head(b: _Build, name: str, x: Value, width: int, wider: int) -> Value:
-    """A matrix of its own for every head."""
-    w = b.w
+def _per_head(b: _Build, name: str, x: Value, widths: tuple[int, int], width: int) -> Value:
+    """A matrix of its own for every head, from one of the widths to the other; the rest of a head passes by."""
+    w, (inner, outer) = b.w, widths
     with w.module(name, "HeadLinear"):
-        weight = w.weight("weight", (b.heads, wider, width))
-        return w.call("hwexplorer.head_linear.default", (b.batch, b.heads, b.sequence, wider), input=x, weight=weight)
+        weight = w.weight("weight", (b.heads, outer, inner))
+        return w.call("hwexplorer.head_linear.default", (b.batch, b.heads, b.sequence, width), input=x, weight=weight)
 
 
 def _positioned(b: _Build, name: str, x: Value) -> Value:
