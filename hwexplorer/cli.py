@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
-from hwexplorer.commands.common import OutputError, complain
+from hwexplorer.commands.common import OutputError, complain, put
 
 # Verb -> help line. Each is a module of hwexplorer.commands.
 VERBS: dict[str, str] = {
@@ -57,6 +57,11 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise RequestError(message)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help and version; argparse would not notice that they cannot be written."""
+        if message:
+            put(message)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

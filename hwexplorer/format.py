@@ -7,14 +7,14 @@ text exporters both go through here, so they cannot disagree.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from hardware.quantity import MISSING, PLAIN, decimals_for, fixed, not_a_number, prefix_for, quantity
+from hardware.text import safe
 
-__all__ = ["quantity"]  # re-exported: views format whole numbers and columns alike
+__all__ = ["quantity", "safe"]  # re-exported: views format whole numbers, names and columns alike
 
 _ASCII = str.maketrans(
     {
@@ -104,29 +104,6 @@ def format_column(values: Sequence[float | None], unit: str = "", decimals: int 
     """All cells of a column in one scale, and the unit for its header."""
     scale = scale_for(values, unit, decimals)
     return [scale.cell(v) for v in values], scale.label
-
-
-def safe(text: object, limit: int = 2000) -> str:
-    """Text that cannot steer a terminal: control, format and private characters become visible or vanish.
-
-    Markup is not touched here: nothing that renders this text parses markup.
-    """
-    source = str(text)[:limit]
-    if source.isprintable():
-        return source
-    return "".join(_safe_characters(source))
-
-
-def _safe_characters(source: str) -> Iterable[str]:
-    for character in source:
-        if character.isprintable():
-            yield character
-        elif character in "\t\n\r\v\f":
-            yield " "
-        elif unicodedata.category(character) == "Cc" and ord(character) < 0x20:
-            yield chr(0x2400 + ord(character))  # the visible pictures of control characters
-        else:
-            yield "�"
 
 
 def to_ascii(text: str) -> str:

@@ -7,6 +7,7 @@ rows. Rows are ordered by model group, then device, batch, precision and model, 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -23,6 +24,7 @@ from analysis.workload.workload import Floats, Workload
 from hardware.device import Device, load, load_all
 from hardware.errors import RequestError
 from hardware.plan import Plan, plan
+from hardware.text import inert
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
@@ -181,13 +183,13 @@ def _csv(row: tuple[Any, ...]) -> str:
 @lru_cache(maxsize=4096)
 def _quoted(name: str) -> str:
     """A name as a CSV cell that a spreadsheet does not run: a user's device file may be called anything."""
-    text = "'" + name if name.startswith(("=", "+", "-", "@")) else name
-    text = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    text = inert(name)
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"') else text
 
 
 def _json(row: tuple[Any, ...]) -> str:
-    return json.dumps(dict(zip(COLUMNS, row, strict=True)))
+    finite = [None if isinstance(value, float) and not math.isfinite(value) else value for value in row]
+    return json.dumps(dict(zip(COLUMNS, finite, strict=True)), allow_nan=False)
 
 
 def local(work: Sequence[Chunk], workers: int = 0) -> Iterator[str]:
@@ -241,7 +243,7 @@ def _client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        raise RequestError("--scheduler needs Dask: pip install 'hwexplorer[dask]'") from None
+        raise RequestError("--scheduler needs Dask: pip install distributed") from None
     try:
         return Client(address, timeout=10)
     except (OSError, ValueError, TimeoutError) as error:

@@ -22,7 +22,7 @@ from .errors import CaptureCancelledError, CaptureError, ModelError
 from .workload import Workload, decode
 
 _PACKAGES = Path(__file__).resolve().parents[2]  # the folder that holds `analysis`
-_INSTALL = "pip install 'hwexplorer[torch]'"
+_INSTALL = "pip install torch torchvision"
 _MAX_BYTES = 1 << 30
 
 

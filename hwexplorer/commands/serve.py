@@ -77,7 +77,7 @@ def _server(command: str, host: str, port: int, public_url: str | None) -> Any:
         from aiohttp import web
         from textual_serve.server import Server
     except ImportError:
-        raise RequestError("serve needs textual-serve: pip install 'hwexplorer[serve]'") from None
+        raise RequestError("serve needs textual-serve: pip install textual-serve") from None
 
     class Guarded(Server):  # type: ignore[misc,unused-ignore]
         """Only pages that this server itself made may talk to it: any web page can open a socket to localhost."""

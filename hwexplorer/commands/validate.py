@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hardware.errors import RequestError
 from hwexplorer.commands import common
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    if arguments.kernels and arguments.data:
+        raise RequestError("--kernels validates the shipped table of kernels: leave --data out")
     if arguments.kernels:
         _kernels(arguments)
     else:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
+from hardware import text
 from hwexplorer.export.text import _column
 from hwexplorer.format import safe
 from hwexplorer.views.plain import Cell, Plot, Report, Table, Text, View, for_reading
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_csv(view: View | Report) -> str:
@@ -38,11 +38,8 @@ _SI = {"s": "s", "J": "j", "Js": "js", "byte": "bytes", "W": "w", "1/s": "per_s"
 
 
 def inert(value: Cell) -> Cell:
-    """A cell that a spreadsheet does not run: text that begins like a formula is quoted."""
-    if isinstance(value, str):
-        text = safe(value)
-        return "'" + text if text.startswith(_FORMULA) else text
-    return value
+    """A cell that a spreadsheet does not run."""
+    return text.inert(value) if isinstance(value, str) else value
 
 
 def as_markdown(view: View | Report) -> str:
@@ -76,5 +73,6 @@ def _line(cells: list[str]) -> str:
     return "| " + " | ".join(_md(cell) for cell in cells) + " |"
 
 
-def _md(text: str) -> str:
-    return safe(text).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+def _md(words: str) -> str:
+    """No table, page or address begins in a name: `![a](http://..)` would be fetched by whoever reads the file."""
+    return re.sub(r"[\\|\[\]]", r"\\\g<0>", safe(words)).replace("<", "&lt;")

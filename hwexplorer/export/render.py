@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from hardware.errors import unknown
+from hardware.text import visible_json
 from hwexplorer import documents
 from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS
@@ -53,5 +54,5 @@ def plain(built: View | Report, form: str, width: int = 0) -> str:
 
 
 def encode(document: object) -> str:
-    """Indented JSON with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    """Indented JSON with a final newline, nothing in it that steers a terminal."""
+    return visible_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +182,35 @@ def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.Cap
     assert "without each device" not in capsys.readouterr().out
     assert main(["validate", "--data", str(path), "--cross-validate"]) == 0
     assert "without each device" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["batch", "latency_ms", "image_size", "throughput_per_s", "energy_mJ_per_inference"])
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e300", "-1", "0", "x"])
+def test_a_number_that_is_none_is_as_if_it_were_not_there(name: str, value: str) -> None:
+    row = {**BASE, "latency_ms": "1", "energy_mJ_per_inference": "5"}
+    without = {key: text for key, text in row.items() if key != name}
+    assert measurement.interpret({**row, name: value}) == measurement.interpret(without)
+
+
+def test_data_for_kernels_is_refused_not_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--kernels", "--data", str(tmp_path / "mine.csv")]) == 2
+    assert capsys.readouterr().err == "hwexplorer: --kernels validates the shipped table of kernels: leave --data out\n"
+
+
+def test_data_that_is_no_file_is_said_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "fifo.csv")
+    (tmp_path / "bytes.csv").write_bytes(b"device,model\nt4,\xff\n")
+    (tmp_path / "packed.csv.gz").write_bytes(b"device,model\n")
+    (tmp_path / "short.csv").write_text("device,model,batch,latency_ms\nt4\n")
+    for name, says in {
+        "fifo.csv": "fifo.csv: cannot be read (is no regular file)",
+        "bytes.csv": "bytes.csv: cannot be read (line 2 is not UTF-8 text)",
+        "packed.csv.gz": "packed.csv.gz: cannot be read (is no gzip file, or a damaged one)",
+    }.items():
+        assert main(["validate", "--data", str(tmp_path / name)]) == 2
+        assert capsys.readouterr().err == f"hwexplorer: {says}\n"
+    assert main(["validate", "--data", "/dev/zero"]) == 2
+    assert main(["validate", "--data", str(tmp_path / "short.csv")]) == 0
 
 
 def test_several_devices_share_a_throughput_but_not_a_query() -> None:

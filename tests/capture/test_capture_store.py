@@ -226,7 +226,7 @@ def test_a_child_that_misbehaves_gives_one_line(monkeypatch: pytest.MonkeyPatch,
 
 def test_without_torch_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CaptureError, match=r"pip install 'hwexplorer\[torch\]'"):
+    with pytest.raises(CaptureError, match=r"needs torch: pip install torch torchvision$"):
         store.load("resnet18", 64)
 
 

@@ -6,16 +6,20 @@ import csv
 import io
 import json
 import os
+import re
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.decide import catalogue_sweep
 from hardware.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.export.delimited import as_csv, as_markdown, inert
+from hwexplorer.export.render import encode
 from hwexplorer.export.text import render as as_text
 from hwexplorer.views.plain import Column, Plot, Row, Series, Table, Text
 from tests.headless.conftest import Call
@@ -60,6 +64,26 @@ def test_a_file_is_replaced_and_keeps_the_usual_rights(call: Call, tmp_path: Pat
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE(target.stat().st_mode) == 0o666 & ~mask
+
+
+def test_a_file_of_ones_own_stays_ones_own(call: Call, tmp_path: Path) -> None:
+    """Permissions stay, a link is written through, a FIFO is written into."""
+    secret, link, fifo = tmp_path / "out.md", tmp_path / "link.md", tmp_path / "fifo.md"
+    secret.write_text("old")
+    secret.chmod(0o600)
+    link.symlink_to("out.md")
+    os.mkfifo(fifo)
+    assert call("compare", "resnet18", "-o", str(link)).code == 0
+    assert link.is_symlink()
+    assert secret.read_text().startswith("# resnet18")
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(fifo.read_text()))
+    reader.start()
+    assert call("compare", "resnet18", "-o", str(fifo)).code == 0
+    reader.join(5)
+    assert got == [secret.read_text()]
+    assert fifo.is_fifo()
 
 
 @pytest.mark.parametrize(
@@ -133,11 +157,15 @@ def test_the_screen_does_not_overwrite_by_accident(tmp_path: Path) -> None:
 # --- cells ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "=cmd|' /C calc'!A0"])
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "=cmd|' /C calc'!A0"]
+FORMULAS += [" =1+1", "\t  =1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "\ufe66 1", " \uff1d1"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
 def test_a_cell_that_a_spreadsheet_would_run_is_quoted(text: str) -> None:
     cell = inert(text)
     assert isinstance(cell, str)
-    assert cell[0] not in "=+-@\t\r\n"
+    assert cell[0] == "'"
     table = Table("t", "t", (Column("a", text, role="text"),), (Row(text, (text,)),))
     prose = Text("t", "t", ((text, (text,)),))
     plot = Plot("t", "t", "x", "y", "", "", (Series(text, (1.0,), (2.0,), labels=(text,)),))
@@ -159,7 +187,7 @@ def test_csv_is_rectangular_and_inert(call: Call, words: tuple[str, ...]) -> Non
                 float(cell)  # a number may begin with a sign, text may not
 
 
-HOSTILE = "a|b\\c <img> `x` \x1b[31m\u202e\n# new"
+HOSTILE = "a|b\\c <img> `x` ![a](http://b/c) [d]: http://e \x1b[31m\u202e\n# new"
 
 
 def test_markdown_of_hostile_names() -> None:
@@ -172,6 +200,41 @@ def test_markdown_of_hostile_names() -> None:
     assert "<img" not in text
     assert [line for line in text.splitlines() if line.startswith("#")] == text.splitlines()[:1]
     assert r"a\|b" in text
+    assert r"!\[a\](http://b/c)" in text
+    assert not re.search(r"(?<!\\)[\[\]]", text)
+
+
+def test_json_steers_no_terminal_and_reads_back() -> None:
+    name = "\x9b31m\u202e\u200b\x7f\x1b]0;x\x07\U000e0041 漢字 é 🙂 \ud7ff"
+    text = encode({"name": name, "list": [name]})
+    assert all(line.isprintable() for line in text.splitlines())
+    assert json.loads(text) == {"name": name, "list": [name]}
+    assert "漢字 é 🙂" in text
+
+
+def test_a_sweep_of_everything_writes_json_without_infinity() -> None:
+    row = (
+        "net",
+        "t4",
+        1,
+        "fp32",
+        "fp32",
+        "eager",
+        float("inf"),
+        float("nan"),
+        1e-9,
+        0.0,
+        0.0,
+        1.5,
+        7.0,
+        True,
+        0.5,
+        "c",
+    )
+    found = json.loads(catalogue_sweep._json(row), parse_constant=pytest.fail)
+    assert (found["latency_s"], found["energy_j"], found["energy_j_per_inference"]) == (None, None, 1e-9)
+    for text in FORMULAS:
+        assert catalogue_sweep._quoted(text).lstrip('"')[0] == "'"
 
 
 # --- text -------------------------------------------------------------------------------------------------

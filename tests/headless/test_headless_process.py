@@ -83,6 +83,15 @@ def test_an_output_that_takes_nothing(redirect: str) -> None:
     assert "internal error" not in done.stderr
 
 
+@pytest.mark.parametrize("words", ["--help", "--version", "compare --help"])
+@pytest.mark.parametrize("redirect", [">&-", ">/dev/full"])
+def test_a_help_that_cannot_be_written(words: str, redirect: str) -> None:
+    done = run(shell=f"HWEXPLORER {words} {redirect}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("hwexplorer: ")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("redirect", ["2>&-", "2>/dev/full"])
 def test_an_error_that_cannot_be_said(redirect: str) -> None:
     done = run(shell=f"HWEXPLORER compare resnet5 {redirect}")

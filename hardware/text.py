@@ -1,0 +1,53 @@
+"""Text that came from elsewhere (a model's names, a device file) made harmless where it is shown."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+_FORMULA = ("=", "+", "-", "@")
+_UNSEEN = re.compile(r"[^\n -~]")  # in JSON, whose own control characters are escaped
+
+
+def safe(text: object, limit: int = 2000) -> str:
+    """Text that cannot steer a terminal: control, format and private characters become visible or vanish.
+
+    Markup is not touched here: nothing that renders this text parses markup.
+    """
+    source = str(text)[:limit]
+    if source.isprintable():
+        return source
+    return "".join(_safe_characters(source))
+
+
+def _safe_characters(source: str) -> Iterable[str]:
+    for character in source:
+        if character.isprintable():
+            yield character
+        elif character in "\t\n\r\v\f":
+            yield " "
+        elif unicodedata.category(character) == "Cc" and ord(character) < 0x20:
+            yield chr(0x2400 + ord(character))  # the visible pictures of control characters
+        else:
+            yield "�"
+
+
+def inert(text: str) -> str:
+    """Text that a spreadsheet does not run: what begins like a formula, after blanks or in wide letters too, is
+    quoted."""
+    shown = safe(text)
+    start = unicodedata.normalize("NFKC", shown.lstrip()[:1])
+    return "'" + shown if start.startswith(_FORMULA) else shown
+
+
+def visible_json(document: str) -> str:
+    """The same JSON with what does not print (direction marks, C1 controls) escaped."""
+    if document.replace("\n", "").isprintable():
+        return document
+    return _UNSEEN.sub(lambda match: match[0] if match[0].isprintable() else _escaped(match[0]), document)
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
