@@ -14,6 +14,14 @@ Terms = Mapping[Monomial, Coefficient]
 # Where two sizes must be ordered (the distinct elements behind a view), they are compared at this value of
 # every live dimension. Sizes cross, if at all, at smaller values.
 _REFERENCE = 64
+# What a stranger's file may ask for: no size is larger, or has more factors that are live (products of sizes do).
+_MAX_NUMBER = 1 << 64
+_MAX_DEGREE = 8
+_MAX_PRODUCT_DEGREE = 32
+
+
+class SizeError(ValueError):
+    """A size that no tensor has, or an expression that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,8 @@ class Poly:
         terms: dict[Monomial, Coefficient] = {}
         for left, a in self.terms.items():
             for right, b in other.terms.items():
+                if len(left) + len(right) > _MAX_PRODUCT_DEGREE:
+                    raise SizeError("a size is too high a power of the batch")
                 key = tuple(sorted(left + right))
                 terms[key] = terms.get(key, 0) + a * b
         return Poly({key: value for key, value in terms.items() if value})
@@ -107,6 +117,15 @@ def product(sizes: Iterable[Size]) -> Poly:
     for size in sizes:
         result = result * size
     return result
+
+
+def bounded(size: Poly) -> Poly:
+    """The same size. Raises a `SizeError` for one that no tensor can have: files ask for the square of a square of
+    a square, so every step of a computation is looked at."""
+    terms = size.terms.items()
+    if any(len(key) > _MAX_DEGREE or not -_MAX_NUMBER <= value <= _MAX_NUMBER for key, value in terms):
+        raise SizeError("a number is too large to be a size")
+    return size
 
 
 def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:

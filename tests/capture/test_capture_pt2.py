@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +19,9 @@ from torch import nn
 
 from analysis.capture.runtime import export_settings, import_torchvision
 from analysis.workload import store
-from analysis.workload.poly import dim, poly
+from analysis.workload.poly import SizeError, dim, poly
 from analysis.workload.sources import pt2
-from analysis.workload.sources.pt2_sizes import SizeError, expression, is_viewable, stride
+from analysis.workload.sources.pt2_sizes import expression, is_viewable, stride
 from analysis.workload.workload import Workload
 
 
@@ -232,6 +233,16 @@ def test_shape_expressions() -> None:
         with pytest.raises((SizeError, ValueError)):
             expression(text, symbols)
     assert stride("Max(1, Mul(Integer(3), s77))", symbols) == 21
+
+
+@pytest.mark.parametrize("base", ["2", "(s77 + 1)"])
+def test_a_tower_of_powers_is_refused_at_once(base: str) -> None:
+    for _ in range(12):
+        base = f"({base})**8"
+    start = time.perf_counter()
+    with pytest.raises(SizeError, match="too large"):
+        expression(base, {"s77": dim("batch")})
+    assert time.perf_counter() - start < 1.0
 
 
 def test_which_reshapes_are_views() -> None:

@@ -15,10 +15,10 @@ from typing import Any
 from ..errors import ModelError
 from ..graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, base_name, references
 from ..lower import lower
-from ..poly import Poly, dim, poly
+from ..poly import Poly, SizeError, dim, poly
 from ..targets import fixed_note
 from ..workload import BUFFER, INPUT, WEIGHT, Workload
-from .pt2_sizes import Layout, SizeError, expression, is_viewable, layout, stride, symbols_in, whole
+from .pt2_sizes import Layout, expression, is_viewable, layout, stride, symbols_in, whole
 
 SCHEMA_MAJOR, SCHEMA_MINOR = 8, 20  # what was tried; a newer minor version adds fields only
 _MAX_JSON = 256 << 20

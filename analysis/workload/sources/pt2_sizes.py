@@ -6,16 +6,12 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from ..poly import Poly, poly, product
+from ..poly import Poly, SizeError, bounded, poly
 
 _MAX_EXPRESSION = 4000
 _MAX_SIZE = 1 << 48
 _MAX_POWER = 8
 _REFERENCE = 7  # the value of a live dimension at which strides are compared
-
-
-class SizeError(ValueError):
-    """An expression that is no size we know."""
 
 
 def expression(text: str, symbols: Mapping[str, Poly]) -> Poly:
@@ -58,55 +54,46 @@ def whole(value: object) -> Poly:
 
 
 def _size(node: ast.expr, symbols: Mapping[str, Poly]) -> Poly:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) <= _MAX_SIZE:
-        return poly(int(node.value))
-    if isinstance(node, ast.Name):
-        return _symbol(node.id, symbols)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return _size(node.operand, symbols) * -1
-    if isinstance(node, ast.BinOp):
-        return _binary(type(node.op).__name__, node.left, node.right, symbols)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return _call(node.func.id, node.args, symbols)
-    raise SizeError(f"a shape expression has a {type(node).__name__}")
-
-
-def _binary(name: str, left: ast.expr, right: ast.expr, symbols: Mapping[str, Poly]) -> Poly:
-    match name:
-        case "Add":
-            return _size(left, symbols) + _size(right, symbols)
-        case "Sub":
-            return _size(left, symbols) - _size(right, symbols)
-        case "Mult":
-            return _size(left, symbols) * _size(right, symbols)
-        case "FloorDiv":
-            return _size(left, symbols) // _size(right, symbols)
-        case "Pow":
-            exponent = _size(right, symbols).constant()
-            if not 0 < exponent <= _MAX_POWER:
-                raise SizeError(f"a shape expression has a power of {exponent}")
-            return product([_size(left, symbols)] * exponent)
-    raise SizeError(f"a shape expression has a {name}")
-
-
-def _call(name: str, arguments: Sequence[ast.expr], symbols: Mapping[str, Poly]) -> Poly:
-    match name, arguments:
-        case "Symbol", [ast.Constant(value=str(symbol))]:
-            return _symbol(symbol, symbols)
-        case "Integer", [number]:
+    match node:
+        case ast.Constant(value=int(number)) if abs(number) <= _MAX_SIZE:
+            return poly(int(number))
+        case ast.Name(id=name) | ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name))]):
+            return _symbol(name, symbols)
+        case ast.Call(func=ast.Name(id="Integer"), args=[number]):
             return _size(number, symbols)
-        case "Add", [_, *_]:
-            total = poly(0)
-            for argument in arguments:
-                total = total + _size(argument, symbols)
-            return total
-        case "Mul", [_, *_]:
-            return product(_size(argument, symbols) for argument in arguments)
-        case (("FloorDiv" | "CleanDiv"), [left, right]):
-            return _binary("FloorDiv", left, right, symbols)
-        case "Pow", [left, right]:
-            return _binary("Pow", left, right, symbols)
-    raise SizeError(f"a shape expression calls {name[:40]}")
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _size(operand, symbols) * -1
+        case ast.BinOp(left=left, op=sign, right=right):
+            name, parts = type(sign).__name__, [left, right]
+        case ast.Call(func=ast.Name(id=name), args=[_, *_] as parts):
+            pass
+        case _:
+            raise SizeError(f"a shape expression has a {type(node).__name__}")
+    if name not in _STEPS:
+        raise SizeError(f"a shape expression calls {name[:40]}")
+    result = _size(parts[0], symbols)
+    for part in parts[1:]:
+        result = bounded(_STEPS[name](result, _size(part, symbols)))
+    return result
+
+
+def _power(base: Poly, exponent: Poly) -> Poly:
+    count = exponent.constant()
+    if not 0 < count <= _MAX_POWER:
+        raise SizeError(f"a shape expression has a power of {str(count)[:20]}")
+    result = base
+    for _ in range(count - 1):
+        result = bounded(result * base)
+    return result
+
+
+_STEPS: dict[str, Callable[[Poly, Poly], Poly]] = {
+    "Add": Poly.__add__,
+    "Sub": Poly.__sub__,
+    **dict.fromkeys(("Mul", "Mult"), Poly.__mul__),
+    **dict.fromkeys(("FloorDiv", "CleanDiv"), Poly.__floordiv__),
+    "Pow": _power,
+}
 
 
 def symbols_in(text: str) -> list[str]:

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Meta, Ref
-from ...poly import Poly, Size, poly
+from ...poly import Poly, Size, bounded, poly
 from .file import OnnxNode, TensorInfo
 
 Shape = tuple[Poly, ...]
 Known = NDArray[Any]  # numbers and, where a size is live, Poly
 MAX_KNOWN = 4096
-_MAX_NUMBER = 1 << 64  # int64, and what an unsigned one holds
-_MAX_DEGREE = 8
 
 
 class ShapeError(ValueError):
@@ -194,14 +192,6 @@ def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(sizes[place + 1 :]) for place in range(len(sizes)))
 
 
-def _check_size(item: Any) -> None:
-    """No size is this large; a file can ask for the square of a square of a square."""
-    numbers = item.terms.values() if isinstance(item, Poly) else (item,)
-    degree = max(map(len, item.terms), default=0) if isinstance(item, Poly) else 0
-    if degree > _MAX_DEGREE or any(isinstance(number, int) and abs(number) > _MAX_NUMBER for number in numbers):
-        raise ShapeError("a number is too large to be a size")
-
-
 def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Known:
     """Numbers and live sizes; a Poly that is a plain number becomes one."""
     if len(items) > MAX_KNOWN:
@@ -209,10 +199,11 @@ def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Kno
     found = np.empty(len(items), dtype=object)
     for place, item in enumerate(items):
         if isinstance(item, Poly):
-            found[place] = item.constant() if item.is_constant else item
+            found[place] = item.constant() if bounded(item).is_constant else item
         else:
             found[place] = item.item() if isinstance(item, np.generic) else item
-        _check_size(found[place])
+            if isinstance(item, int):
+                bounded(poly(item))
     return found.reshape(shape if shape is not None else (len(items),))
 
 
