@@ -20,7 +20,7 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency, efficiency, overlap
 from hardware.events import EVENTS, INDEX
 from hardware.mapping import cpu, gpu, kpu, tpu
-from hardware.mapping.common import Mapping, assumed, assumptions
+from hardware.mapping.common import Mapping, Traffic, assumed, assumptions
 from hardware.plan import Plan
 
 MAPPINGS = {
@@ -127,6 +127,37 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
         latency,
         dynamic_j + static_w * latency,
         counts,
+    )
+
+
+def repeated(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
+    """Both with every kernel run so often, `times` (n,) by operator: what a loop makes of one run of its body.
+
+    Sizes (tiles, elements, products) stay those of one run; times, work, traffic and energy add up."""
+    of_kernel = np.zeros(demand.n_kernels)
+    of_kernel[demand.kernel] = times
+    mapping = run.mapping
+    flow = msgspec.structs.replace(
+        mapping.traffic, **{name: getattr(mapping.traffic, name) * times for name in Traffic.__struct_fields__}
+    )
+    by_operator = ("matrix_s", "vector_s", "dram_s", "chip_s", "matrix_ideal_s", "vector_ideal_s", "counts")
+    scaled = {name: getattr(mapping, name) * times for name in by_operator}
+    by_kernel = ("kernel_s", "unthrottled_s", "busy_s", "overhead_s", "kernel_compute_s", "kernel_memory_s")
+    return (
+        msgspec.structs.replace(
+            run,
+            mapping=msgspec.structs.replace(mapping, traffic=flow, **scaled),
+            latency_s=run.latency_s * times,
+            energy_j=run.energy_j * times,
+            counts=run.counts * times,
+            kernel_ends_s=run.kernel_ends_s * of_kernel,
+            **{name: getattr(run, name) * of_kernel for name in by_kernel},
+        ),
+        msgspec.structs.replace(
+            demand,
+            **{name: getattr(demand, name) * times for name in ("macs", "vector_flops", "special", "local_bytes")},
+            transfer_bytes=demand.transfer_bytes * times[demand.transfer_op],
+        ),
     )
 
 

@@ -86,7 +86,7 @@ def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, b
         )
     workload = results[0].workload
     point = workload.at(batch=scenario.batch)
-    macs = float((workload.operators.macs @ point).sum())
+    macs = workload.total(workload.operators.macs, batch=scenario.batch)
     return Comparison(
         SCHEMA,
         workload.name,

@@ -14,7 +14,7 @@ from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
 from hardware.events import EVENTS, Event
-from hardware.execute import BOUNDS, Execution, execute
+from hardware.execute import BOUNDS, Execution, execute, repeated
 from hardware.plan import Plan, plan
 
 COMPONENTS = ("compute", "memory", "static")
@@ -96,6 +96,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     runs = plan(device, scenario.precision, execution)
     asked = demand(workload, scenario.batch, runs.element_bytes, execution)
     run = execute(asked, device, runs, execution, scenario.layout)
+    if workload.repeats is not None:
+        run, asked = repeated(run, asked, workload.repeats @ workload.at(batch=scenario.batch))
     latency = float(run.kernel_s.sum())
     energy = float(run.energy_j.sum())
     with_workspace = workspace_applies(device.architecture, execution)

@@ -75,7 +75,7 @@ def cache_bytes(workload: Workload, batch: int, element_bytes: float) -> float:
     tensors = workload.tensors
     appended = {i for i, target in enumerate(workload.operators.target) if "cache_append" in target}
     which = [
-        (role == INPUT and name.endswith(("k_cache", "v_cache"))) or producer in appended
+        (role == INPUT and name.endswith("kv_cache")) or producer in appended
         for name, role, producer in zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
     ]
     return float((tensors.numel[which] @ workload.at(batch=batch)).sum() * element_bytes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .graph import Graph, Scope
 from .operators.rules import Cost
-from .poly import Monomial, Poly
+from .poly import Monomial, Poly, poly
 from .workload import BUFFER, Floats, InputSpec, Operators, Tensors, Workload, csr
 
 _FIXED_BYTES = {
@@ -65,7 +65,7 @@ def assemble(
     keep = _needed(rows, tensors, outputs)
     index_of = {old: new for new, old in enumerate(keep)}
     kept = [tensors[old] for old in keep]
-    monomials = _monomials(graph.dims, rows, kept)
+    monomials = _monomials(graph.dims, rows, kept, graph.repeats.values())
     matrix = _Matrix(monomials)
     operators = _operators(rows, paths, matrix, index_of)
     return Workload(
@@ -90,7 +90,13 @@ def assemble(
         ),
         versions=graph.versions,
         notes=graph.notes,
+        repeats=matrix(_times(row, graph) for row in rows) if graph.repeats else None,
     )
+
+
+def _times(row: Row, graph: Graph) -> Poly:
+    """How often the module of a row runs in one inference."""
+    return next((graph.repeats[scope.path] for scope in row.scopes if scope.path in graph.repeats), poly(1))
 
 
 def _operators(rows: list[Row], paths: list[str], matrix: _Matrix, index_of: dict[int, int]) -> Operators:
@@ -168,7 +174,9 @@ def _below(module: str, weight: str) -> str:
     return ""
 
 
-def _monomials(dims: tuple[str, ...], rows: list[Row], tensors: list[TensorRow]) -> list[Monomial]:
+def _monomials(
+    dims: tuple[str, ...], rows: list[Row], tensors: list[TensorRow], repeats: Iterable[Poly]
+) -> list[Monomial]:
     """Every monomial in use, the constant and the single dimensions always."""
     found: set[Monomial] = {(), *((dim,) for dim in dims)}
     for row in rows:
@@ -177,6 +185,8 @@ def _monomials(dims: tuple[str, ...], rows: list[Row], tensors: list[TensorRow])
             found.update(size.terms)
     for tensor in tensors:
         found.update(tensor.numel.terms)
+    for times in repeats:
+        found.update(times.terms)
     return sorted(found, key=lambda key: (len(key), key))
 
 

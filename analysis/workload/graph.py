@@ -84,6 +84,7 @@ class Graph:
     dims: tuple[str, ...] = ("batch",)
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
+    repeats: dict[str, Poly] = field(default_factory=dict)  # how often a module at the top runs, where not once
 
 
 def meta(shape: tuple[Poly | int, ...], storage: int, dtype: str = "float32") -> Meta:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from .windows import attended_dim, through_window
+from .lengths import Routing, derived
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -90,19 +90,6 @@ class Tensors(msgspec.Struct, frozen=True):
     is_output: Bools
 
 
-class Routing(msgspec.Struct, frozen=True):
-    """Tokens of a mixture of experts choose `active` of `experts`, evenly and independently."""
-
-    experts: int
-    active: int
-
-    def at(self, tokens: float) -> dict[str, float]:
-        """Two live dimensions that follow: the distinct experts that so many tokens touch, on average,
-        E (1 - (1 - k/E)^T), and the tokens at each of those."""
-        touched = self.experts * (1.0 - (1.0 - self.active / self.experts) ** tokens)
-        return {"experts": touched, "expert_rows": tokens * self.active / touched if touched else 0.0}
-
-
 class Parallel(msgspec.Struct, frozen=True):
     """The workload is the share of one of `degree` devices, joined by links of so much in each direction."""
 
@@ -119,7 +106,8 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` says where it came from.
 
     `defaults` are the values of live dimensions other than the batch where nothing else is asked. `windows` are the
-    lengths, in tokens, beyond which attention of some layers does not see.
+    lengths, in tokens, beyond which attention of some layers does not see. `repeats` (n, m), where given, is how often
+    each operator runs in one inference; all other figures are of one run.
     """
 
     name: str
@@ -136,6 +124,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     notes: tuple[str, ...] = ()
     defaults: dict[str, int] = {}
     windows: tuple[int, ...] = ()
+    repeats: Floats | None = None
     routing: Routing | None = None
     parallel: Parallel | None = None
 
@@ -146,16 +135,18 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     def at(self, **dims: int) -> Floats:
         """The value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`.
 
-        Live dimensions not given have their defaults; those of windows and routing follow from the others."""
+        Live dimensions not given have their defaults; those that follow from others are derived."""
         values: dict[str, float] = {**self.defaults, **dims}
-        for window in self.windows:
-            if attended_dim(window) not in values:
-                values |= through_window(window, values["sequence"], values["kv"])
-        if self.routing is not None and "experts" not in values:
-            values |= self.routing.at(values["batch"] * values.get("sequence", 1))
+        values = derived(values, self.windows, self.routing) | values
         point = np.array([values[name] for name in self.dims], dtype=np.float64)
         exponents = np.array(self.monomials, dtype=np.float64).reshape(len(self.monomials), len(self.dims))
         return np.asarray(np.prod(point**exponents, axis=1), dtype=np.float64)
+
+    def total(self, values: Floats, **dims: int) -> float:
+        """A quantity of all operators, (n, m), in one inference at a point."""
+        point = self.at(**dims)
+        times = 1.0 if self.repeats is None else self.repeats @ point
+        return float((values @ point * times).sum())
 
     def bound(self, **dims: int | None) -> Workload:
         """The same model with other defaults, remembered; dimensions that it lacks and None change nothing."""

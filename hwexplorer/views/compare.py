@@ -99,7 +99,7 @@ def label(device: Device) -> str:
 def title(state: State) -> str:
     """What every figure on screen is about, in one line."""
     model = engine.workload(state)
-    macs = float((model.operators.macs @ model.at(batch=1)).sum())
+    macs = model.total(model.operators.macs, batch=1)
     size = f", {state.image_size} px" if state.image_size else ""
     return f"{model.name}{size}: {quantity(macs, 'MAC')}, {quantity(model.parameters, 'SI')} parameters; {words(state)}"
 

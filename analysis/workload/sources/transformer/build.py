@@ -7,17 +7,18 @@ new keys and values are results: together they are the cache after the step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
 
 from ...errors import ModelSpecError
 from ...graph import Graph, InputShape
+from ...lengths import DECODING, EXPERT_ROWS, EXPERTS, Routing, attended_dim, cached_dim
 from ...lower import lower
 from ...poly import Poly, dim, poly
-from ...windows import attended_dim, cached_dim
-from ...workload import Parallel, Routing, Workload
-from . import rules as transformer_rules
+from ...workload import Parallel, Workload
+from . import rules as _rules  # noqa: F401  # registers what its calls cost
 from .config import Config, Run, degrees
 from .graph import Value, Writer
 
@@ -32,12 +33,31 @@ class _Build:
     batch: Poly
     sequence: Poly
     kv: Poly
-    heads: int
-    kv_heads: int
+    phase: str = ""
+    whole: Poly = field(default_factory=Poly)  # tokens that the cache of a request has room for
+
+    @property
+    def heads(self) -> int:
+        return self.config.heads // self.run.tp
+
+    @property
+    def kv_heads(self) -> int:
+        return max(1, self.config.kv_heads // self.run.tp)
+
+    @property
+    def cached_width(self) -> int:
+        """Elements that a layer on one device keeps of each token."""
+        c = self.config
+        return c.kv_lora + c.rotary if c.kv_lora else self.kv_heads * (c.head_dim + c.value_dim)
 
     @property
     def rows(self) -> tuple[Poly, Poly]:
         return self.batch, self.sequence
+
+    def cached(self, layer: int) -> Poly:
+        """Earlier tokens that a step reads from the cache."""
+        window = self.config.window_of(layer)
+        return dim(cached_dim(window, self.phase)) if window else self.kv
 
     def part(self, width: int) -> int:
         """One device's share of a width, rounded up."""
@@ -45,15 +65,16 @@ class _Build:
 
 
 def build(name: str, config: Config, run: Run, origin: str = "configuration") -> Workload:
-    """The workload of one step. Raises ModelSpecError where the devices cannot share the model evenly."""
+    """The workload of one step or request. Raises ModelSpecError where the devices cannot share the model evenly."""
     if run.tp not in degrees(config):
         allowed = ", ".join(str(degree) for degree in degrees(config))
         raise ModelSpecError(f"tp={run.tp} does not divide heads and FFN evenly; allowed: {allowed}")
-    made = lower(_graph(config, run), name, family=family(config), origin=origin)
-    defaults = {"sequence": run.sequence} if config.encoder else {"sequence": run.sequence, "kv": run.kv}
+    graph = _graph(config, run)
+    made = lower(graph, name, family=family(config), origin=origin)
+    lengths = {"sequence": run.sequence, "kv": run.kv, "output": run.output}
     return msgspec.structs.replace(
         made,
-        defaults=defaults,
+        defaults={name: value for name, value in lengths.items() if name in graph.dims},
         windows=windows(config),
         routing=Routing(config.experts, config.active) if config.experts else None,
         parallel=Parallel(run.tp, run.link) if run.tp > 1 else None,
@@ -71,23 +92,45 @@ def family(config: Config) -> str:
 
 def _graph(config: Config, run: Run) -> Graph:
     w = Writer("Encoder" if config.encoder else "Decoder")
-    kv_heads = max(1, config.kv_heads // run.tp)
-    b = _Build(config, run, w, dim("batch"), dim("sequence"), dim("kv"), config.heads // run.tp, kv_heads)
+    prompt = _Build(config, run, w, dim("batch"), dim("sequence"), dim("kv"))
+    ids = InputShape("input_ids", "int64", ("batch", "sequence"))
+    if config.encoder:
+        return w.graph(_pooled(prompt, _layers(prompt, [])[0]), (ids,), ("batch", "sequence"), _notes(config, run))
+    dims, caches = ["batch", "sequence", "output" if run.phase == "request" else "kv"], list[Value]()
+    if run.phase == "request":
+        results, repeats = _request(prompt), {"decode": dim("output") - 1}
+    else:
+        results, repeats = [_head(prompt, *_layers(prompt, caches))], {}
+    cache = InputShape("kv_cache", "float32", (config.layers, "batch", dims[-1], prompt.cached_width))
+    for phase in ("", DECODING) if run.phase == "request" else ("",):
+        dims += [name(window, phase) for window in windows(config) for name in (attended_dim, cached_dim)]
+        dims += [EXPERTS + phase, EXPERT_ROWS + phase] if config.experts else []
+    return w.graph([*results, *caches], (ids, cache), tuple(dims), _notes(config, run), repeats)
+
+
+def _request(prompt: _Build) -> list[Value]:
+    """The prompt, then one token at a time: each step is the same graph after more tokens, so it is written once, at
+    the mean length, and counted as often as it runs. The cache has room for all tokens from the start."""
+    w, output = prompt.w, dim("output")
+    first = replace(prompt, run=msgspec.structs.replace(prompt.run, phase="prefill"), kv=poly(0))
+    with w.phase("prefill", "Prefill"):
+        start = _head(first, *_layers(first, []))
+    # Step i of output - 1 sees the prompt and i - 1 tokens before its own.
+    before = prompt.sequence + output.half - 1
+    run = msgspec.structs.replace(prompt.run, phase="decode")
+    whole = prompt.sequence + output
+    step = replace(prompt, run=run, sequence=poly(1), kv=before, phase=DECODING, whole=whole)
+    with w.phase("decode", "Decode"):
+        return [start, _head(step, *_layers(step, []))]
+
+
+def _layers(b: _Build, caches: list[Value]) -> tuple[Value, Value]:
+    """The result of the last layer, and the embedding table."""
     x, table = _embed(b)
-    caches: list[Value] = []
-    for layer in range(config.layers):
-        with w.module(f"layers.{layer}", "Layer"):
+    for layer in range(b.config.layers):
+        with b.w.module(f"layers.{layer}", "Layer"):
             x = _layer(b, x, layer, caches)
-    outputs = _pooled(b, x) if config.encoder else [_head(b, x, table)]
-    inputs = [InputShape("input_ids", "int64", ("batch", "sequence"))]
-    dims = ["batch", "sequence"]
-    if not config.encoder:
-        width = config.cached_width if config.kv_lora else config.cached_width // config.kv_heads * b.kv_heads
-        inputs.append(InputShape("kv_cache", "float32", (config.layers, "batch", "kv", width)))
-        dims += ["kv", *(name for window in windows(config) for name in (attended_dim(window), cached_dim(window)))]
-    if config.experts:
-        dims += [transformer_rules.EXPERTS, transformer_rules.EXPERT_ROWS]
-    return w.graph([*outputs, *caches], tuple(inputs), tuple(dims), _notes(config, run))
+    return x, table
 
 
 def _notes(config: Config, run: Run) -> tuple[str, ...]:
@@ -188,21 +231,22 @@ def _latent(b: _Build, x: Value, caches: list[Value], layer: int) -> Value:
     packed = w.linear("kv_a_proj", x, c.kv_lora + c.rotary)
     vector, turned = w.views(packed, [(*b.rows, c.kv_lora), (*b.rows, 1, c.rotary)])
     vector, turned = w.norm("kv_a_norm", vector, c.norm), _rotated(b, "k", turned)
-    past = _past(b, caches, layer, (b.batch, b.kv, c.kv_lora + c.rotary), "latent")
+    past = _past(b, layer, 1, c.kv_lora + c.rotary)
     caches += [_appended(b, [vector, turned], (*b.rows, c.kv_lora + c.rotary))]
     if b.run.phase == "decode":
         absorbed = _per_head(b, "kv_b_query", query, (plain, c.kv_lora), c.kv_lora + c.rotary)
         shape = (b.batch, b.heads, b.sequence, c.kv_lora)
         vectors = w.view(caches[-1], (b.batch, 1, b.sequence, c.kv_lora + c.rotary))
-        seen = _attend(b, shape, absorbed, [vectors], [past], layer)
+        seen = _attend(b, shape, absorbed, [vectors], past, layer)
         return _per_head(b, "kv_b_value", seen, (c.kv_lora, c.value_dim), c.value_dim)
     with w.module("cache_read", "Cache"):
         rows = (b.batch, b.sequence + b.kv, c.kv_lora)
-        both = w.call("hwexplorer.cache_read.default", rows, new=caches[-1], past=past)
+        before = {"past": past} if past else {}
+        both = w.call("hwexplorer.cache_read.default", rows, new=caches[-1], **before)
     wide = w.linear("kv_b_proj", both, b.heads * (plain + c.value_dim))
     tall = (b.batch, b.heads, b.sequence + b.kv)
     key, value = w.views(wide, [(*tall, c.head_dim), (*tall, c.value_dim)])
-    return _attend(b, (b.batch, b.heads, b.sequence, c.value_dim), _by_head(b, query), [key, value], [], layer)
+    return _attend(b, (b.batch, b.heads, b.sequence, c.value_dim), _by_head(b, query), [key, value], None, layer)
 
 
 def _latent_query(b: _Build, x: Value) -> Value:
@@ -239,11 +283,12 @@ def _by_head(b: _Build, x: Value) -> Value:
     return b.w.view(x, (b.batch, x.shape[2], b.sequence, x.shape[3]))
 
 
-def _past(b: _Build, caches: list[Value], layer: int, shape: tuple[Poly | int, ...], name: str) -> Value:
-    """What the cache holds of earlier tokens: those within the window, where there is one."""
-    window = b.config.window_of(layer)
-    kept = dim(cached_dim(window)) if window else b.kv
-    return b.w.input(f"layers.{layer}.attention.{name}_cache", tuple(kept if size is b.kv else size for size in shape))
+def _past(b: _Build, layer: int, heads: int, width: int) -> Value | None:
+    """What the cache holds of earlier tokens (within the window, where there is one), or room for a whole request."""
+    if not b.kv.terms:
+        return None
+    kept = b.cached(layer) if b.config.window_of(layer) or not b.phase else b.whole
+    return b.w.input(f"layers.{layer}.attention.kv_cache", (b.batch, heads, kept, width))
 
 
 def _appended(b: _Build, parts: list[Value], shape: tuple[Poly | int, ...]) -> Value:
@@ -256,26 +301,25 @@ def _cached(b: _Build, shape: tuple[Poly | int, ...], heads: list[Value], caches
     """New keys and values join the cache; attention reads what was there and what is new."""
     c, w = b.config, b.w
     query, key, value = heads
-    widths = {"k": c.head_dim, "v": c.value_dim}
-    past = [_past(b, caches, layer, (b.batch, b.kv_heads, b.kv, width), name) for name, width in widths.items()]
     with w.module("cache_append", "Cache"):
         new = w.calls("hwexplorer.cache_append.default", [key.shape, value.shape], key=key, value=value)
     caches += new
-    return _attend(b, shape, query, new, past, layer)
+    return _attend(b, shape, query, new, _past(b, layer, b.kv_heads, c.head_dim + c.value_dim), layer)
 
 
 def _attend(
-    b: _Build, shape: tuple[Poly | int, ...], query: Value, new: list[Value], past: list[Value], layer: int
+    b: _Build, shape: tuple[Poly | int, ...], query: Value, new: list[Value], past: Value | None, layer: int
 ) -> Value:
     """Attention of new tokens to themselves and to what the cache holds: keys, and values unless keys serve as such."""
     window = b.config.window_of(layer)
-    seen = dim(attended_dim(window)) if window else b.kv + (b.sequence + 1).half
-    named = {f"new{i}": part for i, part in enumerate(new[1:])} | {f"past{i}": part for i, part in enumerate(past)}
+    seen = dim(attended_dim(window, b.phase)) if window else b.kv + (b.sequence + 1).half
+    # The cache stands first: it is what may be read in part.
+    args: dict[str, Any] = {"past": past, "before": b.cached(layer)} if past else {}
+    args |= {"query": query, "key": new[0], "seen": seen} | {f"new{i}": part for i, part in enumerate(new[1:])}
     if b.config.sinks:
-        named["sinks"] = b.w.weight("sinks", (b.heads,))
+        args["sinks"] = b.w.weight("sinks", (b.heads,))
     with b.w.module("sdpa", "ScaledDotProduct"):
-        target = "hwexplorer.cached_attention.default"
-        return b.w.call(target, shape, query=query, key=new[0], seen=seen, **named)
+        return b.w.call("hwexplorer.cached_attention.default", shape, **args)
 
 
 def _mlp(b: _Build, x: Value, layer: int, reduce: bool = True) -> Value:
@@ -334,7 +378,9 @@ def _expert(b: _Build, name: str, x: Value, width: int) -> Value:
     with w.module(name, "ExpertLinear"):
         weight = w.weight("weight", (b.config.experts, width, x.shape[-1]))
         bias = {"bias": w.weight("bias", (b.config.experts, width))} if b.config.mlp_bias else {}
-        return w.call("hwexplorer.expert_linear.default", (*x.shape[:-1], width), weight=weight, input=x, **bias)
+        return w.call(
+            "hwexplorer.expert_linear.default", (*x.shape[:-1], width), weight=weight, input=x, phase=b.phase, **bias
+        )
 
 
 def _reduced(b: _Build, name: str, x: Value) -> Value:

@@ -7,7 +7,7 @@ from math import gcd
 import msgspec
 
 from ...errors import ModelSpecError
-from ...windows import attended_dim, through_window
+from ...lengths import steps, through_window
 
 MAX_SIZE = 1 << 24
 MAX_LAYERS = 1024
@@ -127,30 +127,27 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         full = self.full_every and (layer + 1) % self.full_every == 0
         return 0 if full else self.window
 
-    @property
-    def cached_width(self) -> int:
-        """Elements that a layer keeps of each token."""
-        return self.kv_lora + self.rotary if self.kv_lora else self.kv_heads * (self.head_dim + self.value_dim)
-
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """How it is run: `sequence` new tokens of each of the batch after `kv` tokens whose keys and values are cached.
 
     `phase` sets the defaults of both, and for which tokens logits are computed: prefill for the last one,
-    decode for all. `tp` devices share each layer; figures are those of one, with `link` bytes per second
-    between them in each direction.
+    decode for all. A `request` is the prefill of `sequence` tokens, then steps until `output` tokens are there.
+    `tp` devices share each layer; figures are those of one, with `link` bytes per second between them in each
+    direction.
     """
 
     phase: str
     sequence: int
     kv: int
+    output: int = 0
     tp: int = 1
     link: float = 0.0
 
 
-PHASES = ("prefill", "decode")
-# Defaults of the live dimensions: a prompt of 512 tokens, and a token after 2048.
-DEFAULTS = {"prefill": (512, 0), "decode": (1, 2048)}
+PHASES = ("prefill", "decode", "request")
+# Defaults of sequence, kv and output: a prompt of 512 tokens, a token after 2048, an answer of 256 to a prompt of 1024.
+DEFAULTS = {"prefill": (512, 0, 0), "decode": (1, 2048, 0), "request": (1024, 0, 256)}
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -213,7 +210,11 @@ def _vectors(c: Config, sparse: int) -> int:
 
 
 def macs(config: Config, run: Run, batch: int = 1) -> float:
-    """Multiply-accumulates of one step of the whole model (not of one of `tp` devices)."""
+    """Multiply-accumulates of one step, or of a request, of the whole model (not of one of `tp` devices)."""
+    if run.phase == "request":
+        first = Run(phase="prefill", sequence=run.sequence, kv=0)
+        later = [Run(phase="decode", sequence=1, kv=run.sequence + i) for i in range(int(steps(run.output)))]
+        return sum(macs(config, each, batch) for each in (first, *later))
     c, sizes, tokens = config, size(config), batch * run.sequence
     linear: float = sizes.linear - (c.hidden**2 if c.pooler else 0)
     # Prefill expands the vectors of latent attention to keys and values; decoding multiplies them as they are.
@@ -231,9 +232,7 @@ def macs(config: Config, run: Run, batch: int = 1) -> float:
 
 def _seen(run: Run, window: int) -> float:
     """Tokens that a new one sees, itself included, in the mean over the new ones."""
-    if not window:
-        return run.kv + (run.sequence + 1) / 2
-    return through_window(window, run.sequence, run.kv)[attended_dim(window)]
+    return through_window(window or run.kv + run.sequence, run.sequence, run.kv)
 
 
 def degrees(config: Config) -> list[int]:

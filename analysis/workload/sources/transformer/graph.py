@@ -36,6 +36,7 @@ class Writer:
         self.nodes: list[Node] = []
         self.parameters = 0
         self._scopes: tuple[Scope, ...] = (Scope("", "", root),)
+        self._phase = ""
         self._weights: dict[str, Value] = {}
         self._storages = 0
 
@@ -50,6 +51,14 @@ class Writer:
         finally:
             self._scopes = outer
 
+    @contextmanager
+    def phase(self, name: str, kind: str) -> Iterator[None]:
+        """Calls inside are another run of the same model: below a module of this name, with the weights of the rest."""
+        with self.module(name, kind):
+            self._phase = f"{name}."
+            yield
+            self._phase = ""
+
     def _path(self, name: str) -> str:
         return f"{self._scopes[-1].path}.{name}".lstrip(".")
 
@@ -58,8 +67,9 @@ class Writer:
         return self._storages
 
     def weight(self, leaf: str, shape: Shape) -> Value:
-        """A parameter of the current module."""
-        return self._source(self._path(leaf), meta(tuple(shape), self._storage()), WEIGHT)
+        """A parameter of the current module; that of all phases."""
+        label = self._path(leaf).removeprefix(self._phase)
+        return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), WEIGHT)
 
     def buffer(self, label: str, shape: Shape) -> Value:
         """A table of the model that is not trained, one for all modules that name it."""
@@ -110,10 +120,16 @@ class Writer:
         return values
 
     def graph(
-        self, outputs: Sequence[Value], inputs: tuple[InputShape, ...], dims: tuple[str, ...], notes: tuple[str, ...]
+        self,
+        outputs: Sequence[Value],
+        inputs: tuple[InputShape, ...],
+        dims: tuple[str, ...],
+        notes: tuple[str, ...],
+        repeats: dict[str, Poly] | None = None,
     ) -> Graph:
         names = tuple(value.name for value in outputs)
-        return Graph(tuple(self.sources), tuple(self.nodes), names, self.parameters, inputs, dims, notes)
+        nodes = tuple(self.nodes)
+        return Graph(tuple(self.sources), nodes, names, self.parameters, inputs, dims, notes, repeats=repeats or {})
 
     # --- the modules that every transformer has -----------------------------------------------------------
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from ...lengths import EXPERT_ROWS, EXPERTS
 from ...operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
 from ...operators.rules import Call, Cost, Rule, register
 from ...poly import dim, product
-
-# Live dimensions that follow from the others (workload.Routing): experts that a batch touches, tokens at each.
-EXPERTS, EXPERT_ROWS = "experts", "expert_rows"
 
 ROTARY_FLOPS = 3  # x cos + rotate(x) sin
 
@@ -37,8 +35,9 @@ def _expert_linear(call: Call) -> Cost:
     """Each touched expert multiplies its tokens; its weights are read once, the others' not at all."""
     weight = call.need("weight")
     _, outer, inner = weight.shape
-    gemm = (dim(EXPERTS), dim(EXPERT_ROWS), outer, inner)
-    read = dim(EXPERTS) * outer * inner
+    touched = dim(EXPERTS + call.args["phase"])
+    gemm = (touched, dim(EXPERT_ROWS + call.args["phase"]), outer, inner)
+    read = touched * outer * inner
     return Cost("matmul", macs=call.out.numel * inner, gemm=gemm, first_read=read)
 
 

@@ -30,7 +30,14 @@ _GENERIC: dict[str, dict[str, Any]] = {
         "vocab": 30522,
     },
 }
-_RUN = {"sequence": (1, MAX_TOKENS), "kv": (0, MAX_TOKENS), "tp": (1, MAX_TP), "link": (1, 100_000)}
+_RUN = {
+    "sequence": (1, MAX_TOKENS),
+    "kv": (0, MAX_TOKENS),
+    "in": (1, MAX_TOKENS),
+    "out": (1, MAX_TOKENS),
+    "tp": (1, MAX_TP),
+    "link": (1, 100_000),
+}
 _SIZES = [f.name for f in msgspec.structs.fields(Config) if f.type is int]
 _FLAGS = [f.name for f in msgspec.structs.fields(Config) if f.type is bool and f.name != "encoder"]
 
@@ -105,8 +112,9 @@ def _request(head: str, config: Config, options: str) -> Request:
             phase = key
         elif key == "phase" and not config.encoder:
             phase = _choice("phase", value, PHASES)
-        elif key in _RUN and not (config.encoder and key == "kv"):
+        elif key in _RUN and not (config.encoder and key in ("kv", "in", "out")):
             asked[key] = _whole(key, value, *_RUN[key])
+            phase = "request" if key in ("in", "out") else phase
         elif key in CHOICES:
             changes[key] = _choice(key, value, CHOICES[key])
         elif key in _FLAGS:
@@ -120,19 +128,24 @@ def _request(head: str, config: Config, options: str) -> Request:
 
 def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, asked: dict[str, int]) -> Request:
     changes = {key: value for key, value in changes.items() if getattr(config, key) != value}
-    sequence, kv = DEFAULTS[phase]
+    is_request = phase == "request"
+    if is_request and not asked.keys().isdisjoint(("sequence", "kv")):
+        raise ModelSpecError(f"{head[:60]}: a request has lengths in= and out=, not sequence= and kv=")
+    sequence, kv, output = DEFAULTS[phase]
     default_link = presets.link().value
     run = Run(
         phase=phase,
-        sequence=asked.get("sequence", sequence),
+        sequence=asked.get("in" if is_request else "sequence", sequence),
         kv=0 if config.encoder else asked.get("kv", kv),
+        output=asked.get("out", output),
         tp=asked.get("tp", 1),
         link=asked["link"] * 1e9 if "link" in asked else default_link,
     )
     words = [phase] if phase != "prefill" else []
     words += [f"{key}={int(value) if isinstance(value, bool) else value}" for key, value in changes.items()]
-    words += [f"sequence={run.sequence}"] if run.sequence != sequence else []
+    words += [f"{'in' if is_request else 'sequence'}={run.sequence}"] if run.sequence != sequence else []
     words += [f"kv={run.kv}"] if not config.encoder and run.kv != kv else []
+    words += [f"out={run.output}"] if run.output != output else []
     words += [f"tp={run.tp}"] if run.tp > 1 else []
     words += [f"link={asked['link']}"] if run.tp > 1 and run.link != default_link else []
     return Request(head + (":" + ",".join(words) if words else ""), _changed(config, changes), run)
@@ -169,7 +182,8 @@ def _choice(key: str, value: str, allowed: tuple[str, ...]) -> str:
 
 
 def _unknown(head: str, key: str, config: Config) -> str:
-    run = [word for word in (*PHASES, "phase", *_RUN) if not (config.encoder and word in ("phase", "kv", *PHASES))]
+    not_encoders = ("phase", "kv", "in", "out", *PHASES) if config.encoder else ()
+    run = [word for word in (*PHASES, "phase", *_RUN) if word not in not_encoders]
     known = [*run, *_SIZES, *_FLAGS, *CHOICES]
     near = difflib.get_close_matches(key, known, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(known)}"

@@ -1,0 +1,64 @@
+"""Live dimensions of language models that follow from others: what attention sees through a window, what a cache
+keeps for it, how many experts the tokens of a step touch.
+
+A request is a prefill of `sequence` tokens and `output` - 1 steps of one token each; what differs between its phases
+has a name of its own in the second (`DECODING`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+DECODING = "_decoding"
+EXPERTS, EXPERT_ROWS = "experts", "expert_rows"
+
+
+class Routing(msgspec.Struct, frozen=True):
+    """Tokens of a mixture of experts choose `active` of `experts`, evenly and independently."""
+
+    experts: int
+    active: int
+
+    def at(self, tokens: float) -> tuple[float, float]:
+        """The distinct experts that so many tokens touch, on average, E (1 - (1 - k/E)^T), and the tokens at each."""
+        touched = self.experts * (1.0 - (1.0 - self.active / self.experts) ** tokens)
+        return touched, tokens * self.active / touched if touched else 0.0
+
+
+def attended_dim(window: int, phase: str = "") -> str:
+    """The live dimension: tokens that a new one sees through a window, in the mean over the new ones."""
+    return f"attended_{window}{phase}"
+
+
+def cached_dim(window: int, phase: str = "") -> str:
+    """The live dimension: earlier tokens that a cache keeps for a window."""
+    return f"cached_{window}{phase}"
+
+
+def through_window(window: int, sequence: float, kv: float) -> float:
+    """Tokens that a new one sees, itself included, in the mean over `sequence` new ones after `kv` others."""
+    growing = min(max(window - kv, 0.0), sequence)  # new tokens before which fewer than a window stand
+    return (growing * kv + growing * (growing + 1.0) / 2.0 + (sequence - growing) * window) / sequence
+
+
+def steps(output: float) -> float:
+    """Tokens generated one by one: the first comes with the prefill."""
+    return max(output - 1.0, 0.0)
+
+
+def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routing | None) -> dict[str, float]:
+    """The dimensions that follow from those given (`batch`, `sequence`, and `kv` or `output`)."""
+    sequence, found = values.get("sequence", 1.0), dict[str, float]()
+    # Suffix, new tokens over which windows are averaged, tokens before them, new tokens of one step.
+    phases = [("", sequence, values.get("kv", 0.0), sequence)]
+    if "output" in values:
+        phases.append((DECODING, max(steps(values["output"]), 1.0), sequence, 1.0))
+    for suffix, new, before, at_once in phases:
+        for window in windows:
+            found[attended_dim(window, suffix)] = through_window(window, new, before)
+            found[cached_dim(window, suffix)] = min(before + (new - 1.0) / 2.0 if suffix else before, float(window))
+        if routing is not None:
+            experts, rows = routing.at(values["batch"] * at_once)
+            found |= {EXPERTS + suffix: experts, EXPERT_ROWS + suffix: rows}
+    return found

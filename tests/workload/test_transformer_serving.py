@@ -1,0 +1,120 @@
+"""Requests (prefill and decoding together), windows and latent attention: against steps taken one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from transformer_cases import total, workload
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload.errors import ModelSpecError
+from analysis.workload.lengths import Routing, derived, through_window
+from analysis.workload.sources.transformer import presets, spec
+from analysis.workload.sources.transformer.config import macs
+from hardware.device import load
+
+LATENT = "hidden=64,layers=2,heads=4,head_dim=24,value_dim=16,rotary=8,kv_lora=32,q_lora=48,ffn=160,vocab=1000"
+SMALL = (
+    "decoder:hidden=64,layers=2,heads=4,kv_heads=2,ffn=160,vocab=1000",
+    "decoder:hidden=64,layers=4,heads=4,ffn=96,vocab=1000,window=16,full_every=2",
+    "decoder:hidden=64,layers=3,heads=4,ffn=96,vocab=1000,experts=8,active=2,dense_layers=1",
+    f"decoder:{LATENT}",
+)
+
+
+def run(name: str, on: str = "h100_sxm", batch: int = 1) -> Estimate:
+    return estimate(workload(name), load(on), Scenario(batch, "bf16"))
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("batch", [1, 4])
+def test_a_request_is_its_prefill_and_its_steps(name: str, batch: int) -> None:
+    prompt, output = 24, 9
+    request = run(f"{name},in={prompt},out={output}", batch=batch)
+    prefill = run(f"{name},sequence={prompt}", batch=batch)
+    steps = [run(f"{name},phase=decode,kv={prompt + i}", batch=batch) for i in range(output - 1)]
+    for value in ("latency_s", "energy_j"):
+        separately = getattr(prefill, value) + sum(getattr(step, value) for step in steps)
+        assert getattr(request, value) == pytest.approx(separately, rel=2e-3), value
+    counted = prefill.demand.macs.sum() + sum(step.demand.macs.sum() for step in steps)
+    assert request.demand.macs.sum() == pytest.approx(counted, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["llama3_8b", "gemma2_2b", "mixtral_8x7b", "deepseek_v2_lite"])
+def test_work_of_a_request_in_closed_form(name: str) -> None:
+    asked = spec.parse(f"{name}:request,in=300,out=50")
+    model = workload(asked.text)
+    assert total_of(model, 3) == pytest.approx(macs(asked.config, asked.run, 3), rel=1e-3 if "8x7b" in name else 1e-9)
+
+
+def total_of(model: object, batch: int) -> float:
+    return model.total(model.operators.macs, batch=batch)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("on", ["h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256"])
+def test_energy_and_time_of_a_request_add_up(on: str) -> None:
+    found = run("llama3_2_1b:request,in=128,out=64", on)
+    assert found.run.latency_s.sum() == pytest.approx(found.latency_s, rel=1e-9)
+    assert found.event_energy_j.sum() == pytest.approx(found.energy_j, rel=1e-9)
+    assert found.run.kernel_s.sum() == pytest.approx(found.latency_s, rel=1e-9)
+    power = found.device.power_limit_w
+    assert found.energy_j / found.latency_s <= power * (1 + 1e-9)
+    assert (found.run.utilization <= 1 + 1e-9).all()
+
+
+def test_the_cache_has_room_for_the_whole_request() -> None:
+    config = presets.preset("llama3_8b").config
+    per_token = 2 * config.layers * config.kv_heads * config.head_dim * 2
+    short, long = run("llama3_8b:request,in=1024,out=2"), run("llama3_8b:request,in=1024,out=1026")
+    assert long.memory.peak_bytes - short.memory.peak_bytes == pytest.approx(1024 * per_token, rel=1e-6)
+
+
+def test_a_window_bounds_what_is_seen_and_kept() -> None:
+    assert through_window(4, 3, 0) == 2  # 1, 2, 3
+    assert through_window(4, 3, 3) == 4  # each sees four
+    assert through_window(4, 1, 100) == 4
+    near, far = run("mistral_7b:decode,kv=4096"), run("mistral_7b:decode,kv=100000")
+    assert near.memory.peak_bytes == far.memory.peak_bytes
+    assert near.demand.macs.sum() == far.demand.macs.sum()
+    open_, bounded = run("llama3_8b:decode,kv=8192"), run("llama3_8b:decode,window=1024,kv=8192")
+    assert bounded.energy_j < open_.energy_j
+
+
+def test_latent_attention_keeps_one_vector_per_token() -> None:
+    config = presets.preset("deepseek_v2_lite").config
+    per_token = (config.kv_lora + config.rotary) * config.layers * 2
+    few, many = run("deepseek_v2_lite:decode,kv=1000"), run("deepseek_v2_lite:decode,kv=9000")
+    assert many.memory.peak_bytes - few.memory.peak_bytes == pytest.approx(8000 * per_token, rel=0.01)
+
+
+def test_prefill_of_latent_attention_is_the_product_with_expanded_keys() -> None:
+    model = workload(f"decoder:{LATENT}")
+    sdpa = np.array([path.endswith("sdpa") for path in model.operators.path])
+    tokens = 10
+    per_layer = 4 * tokens * (tokens + 1) / 2 * (24 + 16)
+    assert total(model.operators.macs[sdpa], model, sequence=tokens, kv=0) == 2 * per_layer
+
+
+def test_experts_that_a_step_touches_are_those_of_its_batch() -> None:
+    touched, rows = Routing(8, 2).at(1)
+    assert (touched, rows) == pytest.approx((2, 1))
+    name = "decoder:hidden=64,layers=1,heads=4,ffn=96,vocab=1000,experts=8,active=2,in=64,out=8"
+    model = workload(name)
+    assert derived({"batch": 1, "sequence": 64, "output": 8}, (), model.routing)["experts_decoding"] == pytest.approx(2)
+    first = [path.endswith("experts.up_proj") for path in model.operators.path].index(True)
+    later = (
+        len(model.operators.path) - 1 - [p.endswith("experts.up_proj") for p in model.operators.path[::-1]].index(True)
+    )
+    groups = (model.operators.gemm @ model.at(batch=1))[:, 0]
+    assert groups[first] == pytest.approx(8, rel=1e-3)
+    assert groups[later] == pytest.approx(2)
+
+
+def test_a_request_has_lengths_of_its_own() -> None:
+    assert spec.parse("llama3_8b:request").text == "llama3_8b:request"
+    assert spec.parse("llama3_8b:in=100,out=50").text == "llama3_8b:request,in=100,out=50"
+    with pytest.raises(ModelSpecError, match="in= and out="):
+        spec.parse("llama3_8b:request,kv=5")
+    with pytest.raises(ModelSpecError, match="no parameter"):
+        spec.parse("bert_base:in=5")
