@@ -6,6 +6,7 @@ Reasons and messages are written where the numbers are known, so this lives at t
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 _PREFIXES = (
     (1e-18, "a"),
@@ -37,6 +38,11 @@ _UNITS = {
     "FLOP/J": ("FLOP/J", 1.0, 1e18),
     "byte/s": ("B/s", 1.0, 1e18),
 }
+# '%' are fractions (0-1), 'x' ratios, 'count' plain integers, 'SI' a count with a prefix (1.2 G), '' text.
+Unit = Literal[
+    "", "s", "J", "Js", "byte", "SI", "W", "1/s", "FLOP", "MAC", "FLOP/s", "byte/s", "FLOP/byte", "FLOP/J", "%", "x",
+    "count",
+]  # fmt: skip
 PLAIN = {"FLOP/byte": "FLOP/B", "%": "%", "x": "x", "count": "", "": ""}
 MISSING = ""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.decide.compare import SCHEMA
+from analysis.run.figures import about
 from analysis.run.tree import find as find_node
 from analysis.run.tree import node as tree_node
 from analysis.run.tree import operator_node, subgraph_node
@@ -16,6 +16,7 @@ from analysis.workload import zoo
 from analysis.workload.sources.transformer import spec as transformer_spec
 from hardware import device as catalogue
 from hwexplorer import engine
+from hwexplorer.schema import stamped
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import compare as compare_view
@@ -38,14 +39,11 @@ def tree(state: State) -> Any:
     else:
         figures = tree_figures(result)
         node = subgraph_node(figures, index) if kind == "subgraph" else operator_node(figures, index)
-    head = {"schema": SCHEMA, "model": result.workload.name, "device": result.device.key, **_scenario(state)}
-    head["execution_run"] = result.execution
-    return head | msgspec.to_builtins(node)
+    return stamped(about(result, on_device=True) | msgspec.to_builtins(node))
 
 
 def events(state: State) -> Any:
-    report = msgspec.to_builtins(events_view.document(state))
-    return {"schema": SCHEMA, "model": engine.workload(state).name, **_scenario(state), **report}
+    return stamped(about(engine.result(state)) | msgspec.to_builtins(events_view.document(state)))
 
 
 def models(_state: State) -> Any:
@@ -68,7 +66,7 @@ def models(_state: State) -> Any:
     ]
     transformers = [msgspec.to_builtins(transformer_spec.listed(name)) for name in transformer_spec.names()]
     named = sorted(rows + transformers, key=lambda row: str(row["name"]))
-    return {"schema": SCHEMA, "models": named + blocks}
+    return {"models": named + blocks}
 
 
 def devices(_state: State) -> Any:
@@ -89,29 +87,18 @@ def devices(_state: State) -> Any:
         }
         for device in found
     ]
-    return {"schema": SCHEMA, "devices": rows, "errors": errors}
+    return {"devices": rows, "errors": errors}
 
 
 def device(name: str) -> Any:
-    return {"schema": SCHEMA, **catalogue.sheet(engine.device(name))}
+    return catalogue.sheet(engine.device(name))
 
 
 def view(state: State, name: str) -> Any:
     """A view without a document of its own, as its plain rows, lines or points."""
     builders: dict[str, Callable[[State], Any]] = {"why": verdict_view.why, "plot": plot_view.plot}
     plain = msgspec.to_builtins(builders[name](state))
-    return {"schema": SCHEMA, "state": format_state(state), **_scenario(state), **plain}
-
-
-def _scenario(state: State) -> dict[str, Any]:
-    return {
-        "batch": state.batch,
-        "precision": state.precision,
-        "execution": state.execution,
-        "layout": state.layout,
-        "image_size": engine.workload(state).image_size,
-        **engine.workload(state).defaults,
-    }
+    return {"state": format_state(state), **about(engine.result(state)), **plain}
 
 
 DOCUMENTS: dict[str, Callable[[State], Any]] = {

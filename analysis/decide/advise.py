@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.decide.compare import SCHEMA
 from analysis.reports.recompute import recompute_one
 from analysis.run.estimate import Estimate, estimate
+from analysis.run.figures import Figures, Head, about, figures, with_cost
 from analysis.run.scenario import EXECUTIONS, Scenario
 from hardware.device import Device, in_mode
 from hardware.errors import unknown
@@ -22,24 +22,13 @@ AIMS = ("energy", "latency", "memory", "throughput", "edp")
 NOTICEABLE = 0.01  # a change of a figure by less is no improvement
 
 
-class Effect(msgspec.Struct, frozen=True):
-    """Figures of one run. Energy per inference; latency of the batch and per inference; SI units."""
-
-    energy_j_per_inference: float
-    latency_s: float
-    latency_s_per_inference: float
-    peak_memory_bytes: float
-    throughput_per_s: float
-    edp_js: float
-
-
-class Suggestion(msgspec.Struct, frozen=True):
+class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     """One change and what it does: `saved_*` are now less then, so negative where the change costs; fractions are
     of now. `command` shows the run. `why` says what happens in words and numbers."""
 
     kind: str
     change: str
-    after: Effect
+    after: Figures
     saved_energy_j: float
     saved_energy_fraction: float
     saved_latency_s: float
@@ -52,18 +41,11 @@ class Suggestion(msgspec.Struct, frozen=True):
     command: str
 
 
-class Advice(msgspec.Struct, frozen=True):
+class Advice(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer advise`: suggestions sorted by `aim`, and what was tried without avail."""
 
-    schema: str
-    model: str
-    device: str
-    batch: int
-    precision: str
-    execution_run: str
-    layout: str
     aim: str
-    now: Effect
+    now: Figures
     suggestions: tuple[Suggestion, ...]
     tried: int
     without_avail: tuple[str, ...]
@@ -75,31 +57,24 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     Raises RequestError for an unknown aim."""
     if aim not in AIMS:
         raise unknown("aim", aim, AIMS)
-    now = effect(result)
+    now = figures(result)
     tried = [*_changes(result), *_devices(result, devices), *_recomputed(result)]
     useful = [s for s in tried if _helps(s)]
     together = _together(result, useful, aim)
     if together is not None:
         useful.append(together)
     useful.sort(key=lambda s: -gain(s, now, aim))
-    asked = result.scenario
     return Advice(
-        SCHEMA, result.workload.name, result.device.key, asked.batch, asked.precision, result.execution, asked.layout,
-        aim, now, tuple(useful), len(tried) + (together is not None),
-        tuple(s.change for s in tried if not _helps(s)),
-    )  # fmt: skip
+        **about(result, on_device=True),
+        aim=aim,
+        now=now,
+        suggestions=tuple(useful),
+        tried=len(tried) + (together is not None),
+        without_avail=tuple(s.change for s in tried if not _helps(s)),
+    )
 
 
-def effect(result: Estimate) -> Effect:
-    """The figures a change is judged by."""
-    batch = result.scenario.batch
-    return Effect(
-        result.energy_j / batch, result.latency_s, result.latency_s / batch, result.memory.peak_bytes,
-        result.throughput_per_s, result.edp_js,
-    )  # fmt: skip
-
-
-def gain(s: Suggestion, now: Effect, aim: str) -> float:
+def gain(s: Suggestion, now: Figures, aim: str) -> float:
     """How much better a suggestion is for an aim, as a fraction of now (throughput: of then)."""
     if aim == "edp":
         return 1.0 - s.after.edp_js / now.edp_js if now.edp_js else 0.0
@@ -122,7 +97,7 @@ def _helps(s: Suggestion) -> bool:
     )  # fmt: skip
 
 
-def _suggestion(kind: str, change: str, now: Effect, after: Effect, why: str, command: str) -> Suggestion:
+def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, command: str) -> Suggestion:
     def part(saved: float, whole: float) -> float:
         return saved / whole if whole else 0.0
 
@@ -131,15 +106,25 @@ def _suggestion(kind: str, change: str, now: Effect, after: Effect, why: str, co
     each = now.latency_s_per_inference - after.latency_s_per_inference
     memory = now.peak_memory_bytes - after.peak_memory_bytes
     return Suggestion(
-        kind, change, after, energy, part(energy, now.energy_j_per_inference), latency,
-        part(latency, now.latency_s), part(each, now.latency_s_per_inference), memory,
-        part(memory, now.peak_memory_bytes), part(after.throughput_per_s, now.throughput_per_s), why, command,
-    )  # fmt: skip
+        kind=kind,
+        change=change,
+        after=after,
+        saved_energy_j=energy,
+        saved_energy_fraction=part(energy, now.energy_j_per_inference),
+        saved_latency_s=latency,
+        saved_latency_fraction=part(latency, now.latency_s),
+        saved_latency_per_inference_fraction=part(each, now.latency_s_per_inference),
+        saved_memory_bytes=memory,
+        saved_memory_fraction=part(memory, now.peak_memory_bytes),
+        throughput_ratio=part(after.throughput_per_s, now.throughput_per_s),
+        why=why,
+        command=command,
+    )
 
 
 def _run(before: Estimate, kind: str, change: str, device: Device, asked: Scenario) -> tuple[Suggestion, Estimate]:
     after = estimate(before.workload, device, asked)
-    return _suggestion(kind, change, effect(before), effect(after), _why(before, after), _command(after)), after
+    return _suggestion(kind, change, figures(before), figures(after), _why(before, after), _command(after)), after
 
 
 def _command(result: Estimate) -> str:
@@ -167,7 +152,7 @@ def _why(before: Estimate, after: Estimate) -> str:
     moved = [_dram(side) for side in (before, after)]
     if abs(moved[1] / (moved[0] or 1.0) - 1.0) > NOTICEABLE:
         parts.append(f"DRAM {quantity(moved[0], 'byte')} to {quantity(moved[1], 'byte')} per inference")
-    static = [float(side.component_energy_j[2].sum()) / (side.energy_j or 1.0) for side in (before, after)]
+    static = [side.static_fraction for side in (before, after)]
     parts.append(f"static {static[0]:.0%} to {static[1]:.0%} of the energy")
     if before.bound != after.bound:
         parts.append(f"{before.bound} bound to {after.bound} bound")
@@ -245,7 +230,7 @@ def _devices(result: Estimate, devices: Sequence[Device]) -> Iterator[Suggestion
     ]
     fitting = [suggestion for suggestion, after in tried if after.fits]
     picked: list[Suggestion] = []
-    figures: tuple[Callable[[Effect], float], ...] = (lambda e: e.energy_j_per_inference, lambda e: e.latency_s)
+    figures: tuple[Callable[[Figures], float], ...] = (lambda e: e.energy_j_per_inference, lambda e: e.latency_s)
     for figure in figures:
         if fitting:
             best = min(fitting, key=lambda s: figure(s.after))
@@ -259,12 +244,12 @@ def _recomputed(result: Estimate) -> Iterator[Suggestion]:
     found = recompute_one(result)
     if not found.value or found.saved_bytes <= 0:
         return
-    now, batch = effect(result), result.scenario.batch
-    latency = now.latency_s + found.latency_s
-    energy = now.energy_j_per_inference + found.energy_j / batch
-    rate = batch / latency if latency else 0.0
+    now = figures(result)
     memory = now.peak_memory_bytes - found.saved_bytes
-    after = Effect(energy, latency, latency / batch, memory, rate, energy * latency)
+    after = with_cost(
+        now, now.latency_s + found.latency_s, now.energy_j + found.energy_j, peak_memory_bytes=memory,
+        activation_bytes=now.activation_bytes - found.saved_bytes,
+    )  # fmt: skip
     why = f"{found.kernels} kernels run again; {found.value} is not held across the peak"
     command = f"hwexplorer memory {result.workload.name} --on {result.device.key}"
     yield _suggestion("checkpointing", f"recompute {found.value}", now, after, why, command)
@@ -272,7 +257,7 @@ def _recomputed(result: Estimate) -> Iterator[Suggestion]:
 
 def _together(result: Estimate, useful: Sequence[Suggestion], aim: str) -> Suggestion | None:
     """The best change of each kind that keeps the device, all at once, and run."""
-    now, asked = effect(result), result.scenario
+    now, asked = figures(result), result.scenario
     best: dict[str, Suggestion] = {}
     for s in useful:
         if s.kind in ("batch", "precision", "fusion", "layout", "power mode") and gain(s, now, aim) > 0:

@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 
 from analysis.decide.sweep import BATCHES
-from analysis.run.bundle import Asked, Bundle, Figures, ask, bundle, evaluate, peaks
+from analysis.run.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
 from analysis.run.scenario import Scenario
+from analysis.run.totals import Totals, rates
 from analysis.workload import store, zoo
 from analysis.workload.workload import Floats, Workload
 from hardware.device import Device, load, load_all
@@ -133,7 +134,7 @@ def run_chunk(chunk: Chunk) -> str:
         kind = "gpu" if device.architecture in ("cpu", "gpu") else "tpu"
         many = _bundle(chunk.models, execution, kind)
         for batch in chunk.batches:
-            same: dict[tuple[Any, ...], Figures] = {}
+            same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
                 asked_key = (batch, runs.element_bytes, execution, kind)
@@ -146,7 +147,7 @@ def run_chunk(chunk: Chunk) -> str:
                 ran = _what_runs(runs)
                 if ran not in same:
                     same[ran] = evaluate(asked, device, runs, chunk.layout)
-                rows = _rows(asked, device, precision, execution, same[ran], held[held_key])
+                rows = _rows(asked, device, precision, execution, *same[ran], held[held_key])
                 lines.extend(map(write, rows))
     return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
 
@@ -160,18 +161,17 @@ def _what_runs(runs: Plan) -> tuple[Any, ...]:
 
 
 def _rows(
-    asked: Asked, device: Device, precision: str, execution: str, found: Figures, held: Floats
+    asked: Asked, device: Device, precision: str, execution: str, whole: Totals, formats: tuple[str, ...], held: Floats
 ) -> Iterator[tuple[Any, ...]]:
     batch, room, key = asked.batch, device.memory_bytes, device.key
-    for workload, latency, energy, peak, utilization, bound, ran in zip(
-        asked.bundle.workloads, found.latency_s.tolist(), found.energy_j.tolist(), held.tolist(),
-        found.utilization.tolist(), found.bound, found.precision_run, strict=True,
+    for workload, latency, energy, peak, utilization, bound, form in zip(
+        asked.bundle.workloads, whole.latency_s.tolist(), whole.energy_j.tolist(), held.tolist(),
+        whole.utilization.tolist(), whole.bound, formats, strict=True,
     ):  # fmt: skip
-        each = energy / batch
+        each = rates(batch, latency, energy)
         yield (
-            workload.name, key, batch, precision, ran, execution, latency, energy, each, each * latency,
-            batch / latency if latency else 0.0, energy / latency if latency else 0.0, peak, peak <= room,
-            utilization, bound,
+            workload.name, key, batch, precision, form, execution, latency, energy, each.energy_j_per_inference,
+            each.edp_js, each.throughput_per_s, each.average_power_w, peak, peak <= room, utilization, bound,
         )  # fmt: skip
 
 

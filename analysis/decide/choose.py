@@ -8,10 +8,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.decide.compare import SCHEMA
 from analysis.decide.cost import Settings, cost_per_million
-from analysis.decide.sweep import Point, point
 from analysis.run.estimate import Estimate, estimate
+from analysis.run.figures import Figures, figures
 from analysis.run.scenario import Scenario
 from analysis.workload import zoo
 from analysis.workload.workload import Floats, Workload
@@ -26,16 +25,15 @@ class Candidate(msgspec.Struct, frozen=True):
     """A configuration with what it is judged by. `accuracy` is torchvision's published figure, None where there is
     none; it holds for fp32, and lower precisions are not promised to keep it."""
 
-    point: Point
+    point: Figures
     cost_usd_per_million: float
     accuracy: float | None
     accuracy_metric: str
 
 
-class Pareto(msgspec.Struct, frozen=True):
+class Pareto(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer pareto`: the front, cheapest in energy first, and how many were compared."""
 
-    schema: str
     models: tuple[str, ...]
     objectives: tuple[str, ...]
     evaluated: int
@@ -84,11 +82,10 @@ class Ruling(msgspec.Struct, frozen=True):
     unit: str
 
 
-class Search(msgspec.Struct, frozen=True):
+class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer search`. Where nothing is found, `verdict` says which constraint rules out
     everything, or that they contradict each other, and `nearest` is the candidate that misses by the least."""
 
-    schema: str
     model: str
     constraints: tuple[str, ...]
     order: str
@@ -106,7 +103,7 @@ def candidate(result: Estimate, by: Settings) -> Candidate:
     info = zoo.table().get(result.workload.name)
     known = info is not None and info.value is not None
     return Candidate(
-        point(result),
+        figures(result),
         cost_per_million(result, by),
         info.value if info is not None and known else None,
         info.metric if info is not None and known else "",
@@ -169,13 +166,12 @@ def pareto(found: Sequence[Candidate], with_accuracy: bool) -> Pareto:
     keep = front(np.array(columns).T.reshape(len(fitting), len(columns)))
     ordered = sorted(zip(keep.tolist(), fitting, strict=True), key=lambda pair: pair[1].point.energy_j_per_inference)
     return Pareto(
-        SCHEMA,
-        tuple(dict.fromkeys(c.point.model for c in found)),
-        ("energy_j_per_inference", "latency_s", *(("accuracy",) if with_accuracy else ())),
-        len(found),
-        len(found) - len(fitting),
-        tuple(c for kept, c in ordered if kept),
-        tuple(c for kept, c in ordered if not kept),
+        models=tuple(dict.fromkeys(c.point.model for c in found)),
+        objectives=("energy_j_per_inference", "latency_s", *(("accuracy",) if with_accuracy else ())),
+        evaluated=len(found),
+        not_fitting=len(found) - len(fitting),
+        front=tuple(c for kept, c in ordered if kept),
+        dominated=tuple(c for kept, c in ordered if not kept),
     )
 
 
@@ -203,17 +199,16 @@ def search(found: Sequence[Candidate], limits: Sequence[Limit], order: str = "ed
     nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
     rulings = tuple(_ruling(limit, fitting) for limit in limits)
     return Search(
-        SCHEMA,
-        found[0].point.model,
-        tuple(map(str, limits)),
-        order,
-        len(found),
-        len(found) - len(fitting),
-        tuple(within),
-        _verdict(within, fitting, limits, rulings),
-        rulings,
-        nearest,
-        max((limit.excess(nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
+        model=found[0].point.model,
+        constraints=tuple(map(str, limits)),
+        order=order,
+        evaluated=len(found),
+        not_fitting=len(found) - len(fitting),
+        found=tuple(within),
+        verdict=_verdict(within, fitting, limits, rulings),
+        rulings=rulings,
+        nearest=nearest,
+        nearest_excess=max((limit.excess(nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
     )
 
 
@@ -267,10 +262,9 @@ class Ranked(msgspec.Struct, frozen=True):
     macs: float
 
 
-class Rank(msgspec.Struct, frozen=True):
+class Rank(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer rank`: models on one device, in the order asked for."""
 
-    schema: str
     device: str
     batch: int
     precision: str
@@ -306,9 +300,14 @@ def rank(results: Sequence[Estimate], by: Settings, order: str = "energy") -> Ra
     asked, device = results[0].scenario, results[0].device
     ordered = sorted(range(len(rows)), key=key)
     return Rank(
-        SCHEMA, device.key, asked.batch, asked.precision, asked.execution, asked.layout, order,
-        tuple(_ranked(results[i], rows[i], flagged[i]) for i in ordered),
-    )  # fmt: skip
+        device=device.key,
+        batch=asked.batch,
+        precision=asked.precision,
+        execution=asked.execution,
+        layout=asked.layout,
+        order=order,
+        rows=tuple(_ranked(results[i], rows[i], flagged[i]) for i in ordered),
+    )
 
 
 def _ranked(result: Estimate, row: Candidate, on_front: bool) -> Ranked:

@@ -35,12 +35,8 @@ def claims(result: Estimate, cpu: Device, gpu: Device) -> tuple[Claim, ...]:
     return (_static(result), _concentrated(result), _gpu_and_cpu(result.workload, cpu, gpu, result.scenario))
 
 
-def _static_share(result: Estimate) -> float:
-    return float(result.component_energy_j[2].sum()) / (result.energy_j or 1.0)
-
-
 def _static(result: Estimate) -> Claim:
-    share, name = _static_share(result), result.device.name
+    share, name = result.static_fraction, result.device.name
     low, high = STATIC_CLAIM
     clock = [i for i, event in enumerate(result.events) if event.family == "clock"]
     clocks = float(result.event_energy_j[clock].sum()) / (result.energy_j or 1.0)

@@ -7,62 +7,26 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.run.estimate import Estimate, estimate
+from analysis.run.figures import Figures, Head, about, figures
 from analysis.run.scenario import MAX_BATCH, Scenario
 from analysis.workload.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 
-SCHEMA = "hwexplorer/1"
 LOW_UTILIZATION = 0.3  # below this, a reader wants to know what would fill the device
 CURES = (4, 16, 64, 256)  # times the batch
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One device; energy and latency are for the whole batch, SI units. See the design, section 8."""
+class Compared(Figures, frozen=True, kw_only=True):
+    """One device; ratios are of its figures to the baseline's."""
 
-    device: str
-    name: str
-    architecture: str
-    latency_s: float
-    latency_band_s: tuple[float, float]
-    latency_s_per_inference: float
-    energy_j: float
-    energy_band_j: tuple[float, float]
-    energy_j_per_inference: float
-    edp_js: float
-    throughput_per_s: float
-    peak_memory_bytes: float
-    weight_bytes: float
-    activation_bytes: float
-    workspace_bytes: float
-    fits: bool
-    utilization: float
-    average_power_w: float
-    power_limit_w: float
-    tdp_w: float
-    bound: str
-    bound_time: dict[str, float]
-    execution_run: str
-    precision_run: str
-    marks: tuple[str, ...]
-    compute_j: float
-    memory_j: float
-    static_j: float
     ratio_to_baseline: dict[str, float]
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer compare`."""
 
-    schema: str
-    model: str
-    batch: int
-    precision: str
-    execution: str
-    layout: str
-    image_size: int | None
     baseline: str
     parameters: int
     macs: float
@@ -73,7 +37,7 @@ class Comparison(msgspec.Struct, frozen=True):
     recommendations: dict[str, str]
     insights: tuple[str, ...]
     next: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Compared, ...]
 
 
 def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, baseline: str) -> Comparison:
@@ -88,53 +52,36 @@ def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, b
     point = workload.at(batch=scenario.batch)
     macs = workload.total(workload.operators.macs, batch=scenario.batch)
     return Comparison(
-        SCHEMA,
-        workload.name,
-        scenario.batch,
-        scenario.precision,
-        scenario.execution,
-        scenario.layout,
-        workload.image_size,
-        reference.device.key,
-        workload.parameters,
-        macs,
-        macs / scenario.batch,
-        float((workload.operators.flops @ point).sum()),
-        results[0].coverage,
-        results[0].coverage_bytes,
-        recommendations(results),
-        insights(results, reference),
-        next_steps(results, scenario),
-        tuple(row(result, reference) for result in results),
+        **about(results[0]),
+        baseline=reference.device.key,
+        parameters=workload.parameters,
+        macs=macs,
+        macs_per_inference=macs / scenario.batch,
+        flops=float((workload.operators.flops @ point).sum()),
+        coverage=results[0].coverage,
+        coverage_bytes=results[0].coverage_bytes,
+        recommendations=recommendations(results),
+        insights=insights(results, reference),
+        next=next_steps(results, scenario),
+        rows=tuple(compared(result, reference) for result in results),
     )
 
 
-def row(result: Estimate, reference: Estimate) -> Row:
+# What a ratio is named -> the figures it is of.
+_RATIOS = {
+    "latency": "latency_s",
+    "energy": "energy_j",
+    "edp": "edp_js",
+    "throughput": "throughput_per_s",
+    "peak_memory": "peak_memory_bytes",
+}
+
+
+def compared(result: Estimate, reference: Estimate) -> Compared:
     """One device's figures beside the baseline's."""
-    batch = result.scenario.batch
-    compute, memory, static = (float(part.sum()) for part in result.component_energy_j)
-    bound_s = {
-        name: float(result.run.kernel_s[result.run.bound == index].sum()) / (result.latency_s or 1.0)
-        for index, name in enumerate(BOUNDS)
-    }
-    device = result.device
-    return Row(
-        device.key, device.name, device.architecture,
-        result.latency_s, result.latency_band_s, result.latency_s / batch,
-        result.energy_j, result.energy_band_j, result.energy_j / batch,
-        result.edp_js, result.throughput_per_s,
-        result.memory.peak_bytes, result.memory.weight_bytes, result.memory.activation_peak_bytes,
-        result.memory.workspace_peak_bytes, result.fits,
-        result.utilization, result.average_power_w, device.power_limit_w, device.tdp_w,
-        result.bound, bound_s, result.execution, result.precision_run, result.marks, compute, memory, static,
-        {
-            "latency": result.latency_s / (reference.latency_s or 1.0),
-            "energy": result.energy_j / (reference.energy_j or 1.0),
-            "edp": result.edp_js / (reference.edp_js or 1.0),
-            "throughput": result.throughput_per_s / (reference.throughput_per_s or 1.0),
-            "peak_memory": result.memory.peak_bytes / (reference.memory.peak_bytes or 1.0),
-        },
-    )  # fmt: skip
+    mine, theirs = figures(result), figures(reference)
+    ratios = {name: getattr(mine, key) / (getattr(theirs, key) or 1.0) for name, key in _RATIOS.items()}
+    return Compared(**msgspec.structs.asdict(mine), ratio_to_baseline=ratios)
 
 
 def recommendations(results: Sequence[Estimate]) -> dict[str, str]:
@@ -188,17 +135,17 @@ def _against(result: Estimate, reference: Estimate) -> str:
 
 def _about(result: Estimate) -> list[str]:
     lines = []
-    static = float(result.component_energy_j[2].sum()) / (result.energy_j or 1.0)
+    static = result.static_fraction
     name = result.device.name
     if result.bound == "launch":
         busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
         lines.append(f"{name} is launch bound: {result.demand.n_kernels} kernels keep it busy {busy:.0%} of the time")
     found = cure(result)
     if found is not None:
-        each = result.energy_j / result.scenario.batch
+        less = result.energy_j_per_inference / found.energy_j_per_inference
         lines.append(
             f"{name} reaches {result.utilization:.1%} of its peak: batch {found.scenario.batch} makes it "
-            f"{found.utilization:.0%}, {each / (found.energy_j / found.scenario.batch):.1f}x less energy per inference "
+            f"{found.utilization:.0%}, {less:.1f}x less energy per inference "
             f"and {found.throughput_per_s / (result.throughput_per_s or 1.0):.1f}x the throughput"
         )
     if static > 0.5:

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from analysis.decide.compare import SCHEMA
 from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
 from hardware import files
 from hardware.errors import RequestError
 
@@ -52,7 +52,7 @@ class Settings(msgspec.Struct, frozen=True):
     given: tuple[str, ...] = ()
 
 
-class Row(msgspec.Struct, frozen=True):
+class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
     """One device: per million inferences, in USD, kWh, kg and s. Hire and purchase are None where not given."""
 
     device: str
@@ -81,17 +81,11 @@ class BreakEven(msgspec.Struct, frozen=True):
     says: str
 
 
-class Cost(msgspec.Struct, frozen=True):
+class Cost(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer cost`."""
 
-    schema: str
-    model: str
-    batch: int
-    precision: str
-    execution: str
-    layout: str
     assumptions: tuple[Assumption, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[DeviceCost, ...]
     break_even: tuple[BreakEven, ...]
 
 
@@ -157,17 +151,11 @@ def cost(results: Sequence[Estimate], by: Settings) -> Cost:
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
-    asked = results[0].scenario
     return Cost(
-        SCHEMA,
-        results[0].workload.name,
-        asked.batch,
-        asked.precision,
-        asked.execution,
-        asked.layout,
-        tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
-        tuple(_row(result, by) for result in results),
-        tuple(break_even(a, b, by) for a, b in combinations(results, 2)),
+        **about(results[0]),
+        assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
+        rows=tuple(_of_device(result, by) for result in results),
+        break_even=tuple(break_even(a, b, by) for a, b in combinations(results, 2)),
     )
 
 
@@ -178,23 +166,23 @@ def _assumption(name: str, value: float, given: bool) -> Assumption:
     return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])
 
 
-def _row(result: Estimate, by: Settings) -> Row:
+def _of_device(result: Estimate, by: Settings) -> DeviceCost:
     electricity, hire, purchase = _money(result, by)
     kwh = _kwh(result, by)
     low, high = (cost_per_million(result, by, end) for end in result.energy_band_j)
-    return Row(
-        result.device.key,
-        result.device.name,
-        kwh,
-        electricity,
-        kwh * by.carbon / 1000.0,
-        _seconds(result),
-        hire,
-        purchase,
-        electricity + (hire or 0.0) + (purchase or 0.0),
-        low,
-        high,
-        by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s,
+    return DeviceCost(
+        device=result.device.key,
+        name=result.device.name,
+        kwh=kwh,
+        electricity_usd=electricity,
+        carbon_kg=kwh * by.carbon / 1000.0,
+        time_s=_seconds(result),
+        hire_usd=hire,
+        purchase_usd=purchase,
+        total_usd=electricity + (hire or 0.0) + (purchase or 0.0),
+        total_low_usd=low,
+        total_high_usd=high,
+        lifetime_inferences=by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s,
     )
 
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from analysis.decide.compare import SCHEMA
 from analysis.run.estimate import COMPONENTS, Estimate
 from analysis.run.families import FAMILIES, family_energy
+from analysis.run.figures import Figures, figures
 from analysis.run.kernels import structure
 from analysis.run.memory import allocation_bytes, lifetimes
 from analysis.workload.workload import Floats
@@ -38,31 +38,19 @@ class Part(msgspec.Struct, frozen=True):
     fraction: float
 
 
-class Side(msgspec.Struct, frozen=True):
-    """One side of the comparison."""
+class Side(Figures, frozen=True, kw_only=True):
+    """One side: its figures, and the `value` that is explained, in the unit of the metric."""
 
-    device: str
-    name: str
-    architecture: str
-    batch: int
-    precision: str
-    precision_run: str
-    execution_run: str
     value: float
-    latency_s: float
-    energy_j: float
-    utilization: float
-    average_power_w: float
     static_power_w: float
 
 
-class Explanation(msgspec.Struct, frozen=True):
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer explain`. `groups` divide the same difference in several ways; each adds up.
 
     Energy is per inference where the batches differ (`per_inference`), else of the batch; EDP always takes the
     energy per inference, latency always the batch's."""
 
-    schema: str
     model: str
     metric: str
     unit: str
@@ -92,17 +80,16 @@ def explain(a: Estimate, b: Estimate, metric: str = "edp") -> Explanation:
     from analysis.decide.explain_words import reasons
 
     return Explanation(
-        SCHEMA,
-        a.workload.name,
-        metric,
-        UNITS[metric],
-        per_inference and metric != "latency",
-        _side(a, values[0]),
-        _side(b, values[1]),
-        values[0] - values[1],
-        values[0] / values[1] if values[1] else 1.0,
-        reasons(a, b, metric, groups, values),
-        groups,
+        model=a.workload.name,
+        metric=metric,
+        unit=UNITS[metric],
+        per_inference=per_inference and metric != "latency",
+        a=_side(a, values[0]),
+        b=_side(b, values[1]),
+        difference=values[0] - values[1],
+        ratio=values[0] / values[1] if values[1] else 1.0,
+        reasons=reasons(a, b, metric, groups, values),
+        groups=groups,
     )
 
 
@@ -116,18 +103,12 @@ def _value(result: Estimate, metric: str, per_inference: bool) -> float:
 
 
 def _side(result: Estimate, value: float) -> Side:
-    device, asked = result.device, result.scenario
-    return Side(
-        device.key, device.name, device.architecture, asked.batch, asked.precision, result.precision_run,
-        result.execution, value, result.latency_s, result.energy_j, result.utilization, result.average_power_w,
-        static_power(result),
-    )  # fmt: skip
+    return Side(**msgspec.structs.asdict(figures(result)), value=value, static_power_w=static_power(result))
 
 
 def static_power(result: Estimate) -> float:
     """Watts that the device draws whatever it does."""
-    static = float(result.component_energy_j[2].sum())
-    return static / result.latency_s if result.latency_s else 0.0
+    return result.component_j["static"] / result.latency_s if result.latency_s else 0.0
 
 
 def parts(names: Sequence[str], a: Floats, b: Floats, ordered: bool = True) -> tuple[Part, ...]:
@@ -151,7 +132,7 @@ def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Fl
     """Energy by component (3,), family (8,) and subgraph (s,)."""
     scale = 1.0 / result.scenario.batch if per_inference else 1.0
     subgraph = _by_subgraph(result, result.run.energy_j)
-    component = np.asarray(result.component_energy_j.sum(axis=1), dtype=np.float64)
+    component = np.array(list(result.component_j.values()))
     return component * scale, family_energy(result) * scale, subgraph * scale
 
 
@@ -238,7 +219,7 @@ def _shapley(
     names: Sequence[str], energies: tuple[Floats, Floats], times: tuple[Floats, Floats], a: Estimate, b: Estimate
 ) -> tuple[Part, ...]:
     """Parts of the difference of e x t: each side's energy and latency parts weighed with the mean of the other."""
-    e = [side.energy_j / side.scenario.batch for side in (a, b)]
+    e = [side.energy_j_per_inference for side in (a, b)]
     t = [a.latency_s, b.latency_s]
     difference = (energies[0] - energies[1]) * (t[0] + t[1]) / 2 + (times[0] - times[1]) * (e[0] + e[1]) / 2
     mine, theirs = (0.5 * (energies[i] * t[i] + times[i] * e[i]) for i in range(2))

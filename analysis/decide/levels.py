@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.decide.compare import SCHEMA
 from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
 from analysis.run.tree import Level, tree
 from hardware.errors import RequestError, unknown
 
@@ -41,16 +41,10 @@ class Node(msgspec.Struct, frozen=True):
     margin: dict[str, float]
 
 
-class Levels(msgspec.Struct, frozen=True):
+class Levels(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device."""
 
-    schema: str
-    model: str
     level: str
-    batch: int
-    precision: str
-    execution: str
-    layout: str
     baseline: str
     devices: tuple[str, ...]
     names: dict[str, str]
@@ -79,11 +73,15 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str) 
         rows.append(Node(name, types[i], macs[i], devices, winner, margin))
     keys = tuple(columns)
     tally = {m: {key: sum(row.winner[m] == key for row in rows) for key in keys} for m in METRICS}
-    asked = first.scenario
     return Levels(
-        SCHEMA, first.workload.name, level, asked.batch, asked.precision, asked.execution, asked.layout,
-        baseline.device.key, keys, {r.device.key: r.device.name for r in results}, tally, tuple(rows),
-    )  # fmt: skip
+        **about(first),
+        level=level,
+        baseline=baseline.device.key,
+        devices=keys,
+        names={r.device.key: r.device.name for r in results},
+        tally=tally,
+        rows=tuple(rows),
+    )
 
 
 def _level(result: Estimate, level: str) -> Level:

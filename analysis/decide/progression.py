@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.decide.compare import SCHEMA
 from analysis.run.estimate import Estimate
 from analysis.run.families import FAMILIES, MEANING, family_energy, instructions
+from analysis.run.figures import Head, about
 from hardware.events import EVENTS
 from hardware.quantity import quantity
 
@@ -26,7 +26,7 @@ TITLES = {
 }
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One device. Energies per inference, J, and as fractions, by family; `overhead_fraction` is control, launch
     and operand delivery; `overhead_per_mac_j` the same per multiply-accumulate."""
 
@@ -48,15 +48,9 @@ class Step(msgspec.Struct, frozen=True):
     says: tuple[str, ...]
 
 
-class Progression(msgspec.Struct, frozen=True):
+class Progression(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer compare --level progression`: devices in the order of the progression."""
 
-    schema: str
-    model: str
-    batch: int
-    precision: str
-    execution: str
-    layout: str
     families: dict[str, str]
     steps: tuple[Step, ...]
 
@@ -64,11 +58,7 @@ class Progression(msgspec.Struct, frozen=True):
 def progression(results: Sequence[Estimate]) -> Progression:
     """The architectures of the results, in order."""
     ordered = sorted(results, key=lambda r: ORDER.index(r.device.architecture))
-    asked = ordered[0].scenario
-    return Progression(
-        SCHEMA, ordered[0].workload.name, asked.batch, asked.precision, asked.execution, asked.layout, MEANING,
-        tuple(step(result) for result in ordered),
-    )  # fmt: skip
+    return Progression(**about(ordered[0]), families=MEANING, steps=tuple(step(result) for result in ordered))
 
 
 _OVERHEAD = ("operand delivery", "instructions and control", "launch and synchronisation")
@@ -83,22 +73,22 @@ def step(result: Estimate) -> Step:
     macs, issued = float(result.demand.macs.sum()) / batch, instructions(result) / batch
     overhead = sum(energy[name] for name in _OVERHEAD)
     return Step(
-        result.device.key,
-        result.device.name,
-        result.device.architecture,
-        result.precision_run,
-        result.energy_j / batch,
-        energy,
-        part,
-        macs,
-        issued,
-        macs / issued if issued else 0.0,
-        part["arithmetic"],
-        overhead / whole,
-        part["on-chip memory"] + part["DRAM"],
-        part["static power"],
-        overhead / macs if macs else 0.0,
-        _says(result, energy, macs, issued, overhead),
+        device=result.device.key,
+        name=result.device.name,
+        architecture=result.device.architecture,
+        precision_run=result.precision_run,
+        energy_j_per_inference=result.energy_j_per_inference,
+        families_j=energy,
+        families_fraction=part,
+        macs_per_inference=macs,
+        instructions_per_inference=issued,
+        macs_per_instruction=macs / issued if issued else 0.0,
+        arithmetic_fraction=part["arithmetic"],
+        overhead_fraction=overhead / whole,
+        movement_fraction=part["on-chip memory"] + part["DRAM"],
+        static_fraction=part["static power"],
+        overhead_per_mac_j=overhead / macs if macs else 0.0,
+        says=_says(result, energy, macs, issued, overhead),
     )
 
 

@@ -17,8 +17,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from analysis.decide.compare import SCHEMA
 from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
 from analysis.run.tree import tree
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
@@ -26,7 +26,7 @@ from hardware.quantity import quantity
 
 # Figure of an estimate: how it is read, the unit an amount is given in, the unit it is shown in.
 FIGURES: dict[str, tuple[Callable[[Estimate], float], str, str]] = {
-    "energy": (lambda r: r.energy_j / r.scenario.batch, "J", "J"),
+    "energy": (lambda r: r.energy_j_per_inference, "J", "J"),
     "latency": (lambda r: r.latency_s, "s", "s"),
     "throughput": (lambda r: r.throughput_per_s, "1/s", "1/s"),
     "edp": (lambda r: r.edp_js, "Js", "Js"),
@@ -67,15 +67,9 @@ class Finding(msgspec.Struct, frozen=True):
     says: str
 
 
-class Findings(msgspec.Struct, frozen=True):
+class Findings(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer check`."""
 
-    schema: str
-    model: str
-    batch: int
-    precision: str
-    execution: str
-    layout: str
     holds: bool
     findings: tuple[Finding, ...]
 
@@ -185,11 +179,7 @@ def check(rules: Sequence[Rule], run: Callable[[str], Estimate]) -> Findings:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
     findings = tuple(_finding(rule, run) for rule in rules)
     first = run(rules[0].devices[0] if rules[0].devices else "")
-    asked = first.scenario
-    return Findings(
-        SCHEMA, first.workload.name, asked.batch, asked.precision, asked.execution, asked.layout,
-        all(finding.holds for finding in findings), findings,
-    )  # fmt: skip
+    return Findings(**about(first), holds=all(finding.holds for finding in findings), findings=findings)
 
 
 def _finding(rule: Rule, run: Callable[[str], Estimate]) -> Finding:

@@ -130,7 +130,7 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
     return EdpReport(
         result.edp_js,
         result.energy_j,
-        result.energy_j / result.scenario.batch,
+        result.energy_j_per_inference,
         result.latency_s,
         len(result.partition.id),
         result.workload.n_operators,
@@ -264,7 +264,7 @@ def _execution(result: Estimate) -> Execution:
         result.execution,
         result.edp_js,
         result.energy_j,
-        float(result.component_energy_j[COMPONENTS.index("memory")].sum()),
+        result.component_j["memory"],
         result.latency_s,
         asked.n_kernels,
         int(_written(result).sum()),

@@ -10,33 +10,32 @@ engine computes each kernel, and the sums run over the same values in the same o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.run.estimate import mostly_convolution
+from analysis.run.estimate import mostly_convolution, precision_run
 from analysis.run.kernels import Structure, demand, structure
 from analysis.run.memory import memory
+from analysis.run.totals import Places, Totals, totals
 from analysis.run.workspace import applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ_WEIGHT, Demand
 from hardware.device import Device
-from hardware.execute import BOUNDS, execute
+from hardware.execute import execute
 from hardware.plan import Plan
 
 Indices = NDArray[np.int64]
 
 
-class Bundle(msgspec.Struct, frozen=True):
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """Several workloads under one execution mode, with their distinct kernels.
 
     Per workload, `ops` and `transfers` are the rows of its demand that belong to a kernel seen here first (the
-    operators kernel by kernel), and `renumber` (k_w,) gives its kernels their numbers among the distinct. For all
-    workloads end to end, `kernel_of` and `op_of` say which distinct kernel and operator each one is; `kernel_ptr`
-    and `op_ptr` (w + 1,) are where each workload begins.
+    operators kernel by kernel), and `renumber` (k_w,) gives its kernels their numbers among the distinct. `places`
+    says which distinct kernels and operators each workload consists of.
     """
 
     workloads: tuple[Workload, ...]
@@ -45,10 +44,7 @@ class Bundle(msgspec.Struct, frozen=True):
     transfers: tuple[Indices, ...]
     renumber: tuple[Indices, ...]
     n_kernels: int
-    kernel_of: Indices
-    op_of: Indices
-    kernel_ptr: Indices
-    op_ptr: Indices
+    places: Places
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -59,17 +55,6 @@ class Asked(msgspec.Struct, frozen=True):
     batch: int
     demand: Demand
     convolution: tuple[bool | None, ...]
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """One device, one scenario: per workload (w,), for the whole batch, SI units; `bound` and `precision_run`
-    in words."""
-
-    latency_s: Floats
-    energy_j: Floats
-    utilization: Floats
-    bound: tuple[str, ...]
-    precision_run: tuple[str, ...]
 
 
 def bundle(workloads: Sequence[Workload], execution: str, architecture: str = "") -> Bundle:
@@ -103,16 +88,18 @@ def bundle(workloads: Sequence[Workload], execution: str, architecture: str = ""
         kernel_of.append(kernels)
         op_of.append(operators)
     return Bundle(
-        tuple(workloads),
-        execution,
-        tuple(ops),
-        tuple(transfers),
-        tuple(renumber),
-        n_kernels,
-        _joined(kernel_of),
-        _joined(op_of),
-        _pointers(kernel_of),
-        _pointers(op_of),
+        workloads=tuple(workloads),
+        execution=execution,
+        ops=tuple(ops),
+        transfers=tuple(transfers),
+        renumber=tuple(renumber),
+        n_kernels=n_kernels,
+        places=Places(
+            kernel_of=_joined(kernel_of),
+            op_of=_joined(op_of),
+            kernel_ptr=_pointers(kernel_of),
+            op_ptr=_pointers(op_of),
+        ),
     )
 
 
@@ -240,29 +227,8 @@ def _links(many: Bundle, alone: list[Demand]) -> Floats | None:
     return np.concatenate([link[mine] for link, mine in zip(each, many.ops, strict=True)])
 
 
-def evaluate(asked: Asked, device: Device, plan: Plan, layout: str) -> Figures:
-    """All workloads of a bundle on one device: the figures `estimate` gives for each, to the last bit."""
-    many = asked.bundle
-    run = execute(asked.demand, device, plan, many.execution, layout)
-    kernel_s = run.kernel_s[many.kernel_of]
-    latency = _sums(kernel_s, many.kernel_ptr)
-    energy = _sums(run.energy_j[many.op_of], many.op_ptr)
-    busy = _sums((run.utilization * run.kernel_s)[many.kernel_of], many.kernel_ptr)
-    count = len(many.workloads)
-    owner = np.repeat(np.arange(count), np.diff(many.kernel_ptr))
-    bound = run.bound[many.kernel_of] + len(BOUNDS) * owner
-    bound_s = np.bincount(bound, kernel_s, minlength=len(BOUNDS) * count).reshape(count, len(BOUNDS))
-    formats = {None: plan.stored, True: plan.convolution[1], False: plan.contraction[1]}
-    return Figures(
-        latency,
-        energy,
-        np.where(latency > 0, busy / np.where(latency > 0, latency, 1.0), 0.0),
-        tuple(BOUNDS[b] for b in bound_s.argmax(axis=1)),
-        tuple(formats[mostly] for mostly in asked.convolution),
-    )
-
-
-def _sums(values: Floats, pointers: Indices) -> Floats:
-    """Sum of each segment, in the order a segment alone is summed in (reduceat pairs terms differently)."""
-    ends = pointers.tolist()
-    return np.array([values[a:b].sum() for a, b in pairwise(ends)])
+def evaluate(asked: Asked, device: Device, plan: Plan, layout: str) -> tuple[Totals, tuple[str, ...]]:
+    """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
+    most multiply-accumulates of each run in."""
+    run = execute(asked.demand, device, plan, asked.bundle.execution, layout)
+    return totals(run, asked.bundle.places), tuple(precision_run(plan, mostly) for mostly in asked.convolution)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 import numpy as np
 
@@ -9,22 +11,24 @@ from analysis.run.kernels import demand
 from analysis.run.memory import Memory, memory
 from analysis.run.partition import Partition, partition
 from analysis.run.scenario import Scenario
+from analysis.run.totals import Rates, rates, totals
 from analysis.run.workspace import applies as workspace_applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
 from hardware.events import EVENTS, Event
-from hardware.execute import BOUNDS, Execution, execute, repeated
+from hardware.execute import Execution, execute, repeated
 from hardware.plan import Plan, plan
 
 COMPONENTS = ("compute", "memory", "static")
 
 
-class Estimate(msgspec.Struct, frozen=True, dict=True):
+class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """Figures are for the whole batch, in SI units. Arrays per operator (n,) and kernel are in `run`.
 
     `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the
-    latency. `marks` say what deviates from the request; `bound` is what bounds the most time.
+    latency. `marks` say what deviates from the request; `bound` is what bounds the most time, `bound_s` the time
+    by what bounds it, in the order of hardware.execute.BOUNDS.
     """
 
     workload: Workload
@@ -40,24 +44,34 @@ class Estimate(msgspec.Struct, frozen=True, dict=True):
     energy_j: float
     latency_band_s: tuple[float, float]
     energy_band_j: tuple[float, float]
+    rates: Rates
     utilization: float
     bound: str
+    bound_s: tuple[float, ...]
     precision_run: str
     marks: tuple[str, ...]
     coverage: float
 
     @property
+    def energy_j_per_inference(self) -> float:
+        return self.rates.energy_j_per_inference
+
+    @property
     def edp_js(self) -> float:
         """Energy per inference times latency of the batch, J s."""
-        return self.energy_j / self.scenario.batch * self.latency_s
+        return self.rates.edp_js
 
     @property
     def average_power_w(self) -> float:
-        return self.energy_j / self.latency_s if self.latency_s else 0.0
+        return self.rates.average_power_w
 
     @property
     def throughput_per_s(self) -> float:
-        return self.scenario.batch / self.latency_s if self.latency_s else 0.0
+        return self.rates.throughput_per_s
+
+    @property
+    def peak_memory_bytes(self) -> float:
+        return self.memory.peak_bytes
 
     @property
     def fits(self) -> bool:
@@ -81,12 +95,31 @@ class Estimate(msgspec.Struct, frozen=True, dict=True):
         """Energy of each event and operator, shape (e, n). Made when asked for: it is the largest array of all."""
         return self.run.counts * self.run.prices.value[:, None]
 
-    @property
+    @cached_property
     def component_energy_j(self) -> Floats:
         """Compute, memory and static energy of each operator, shape (3, n)."""
         which = np.array([COMPONENTS.index(event.component) for event in self.events])
         prices, counts = self.run.prices.value, self.run.counts
         return np.stack([prices[which == c] @ counts[which == c] for c in range(3)])
+
+    @cached_property
+    def event_counts(self) -> Floats:
+        """How often each event happens in the whole model, shape (e,)."""
+        counts: Floats = self.run.counts.sum(axis=1)
+        return counts
+
+    @cached_property
+    def component_j(self) -> dict[str, float]:
+        """Energy of the whole model by component."""
+        energy = dict.fromkeys(COMPONENTS, 0.0)
+        for event, joules in zip(self.events, (self.event_counts * self.run.prices.value).tolist(), strict=True):
+            energy[event.component] += joules
+        return energy
+
+    @property
+    def static_fraction(self) -> float:
+        """The part of the energy that is drawn whatever the device computes."""
+        return self.component_j["static"] / (self.energy_j or 1.0)
 
 
 def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
@@ -98,8 +131,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     run = execute(asked, device, runs, execution, scenario.layout)
     if workload.repeats is not None:
         run, asked = repeated(run, asked, workload.repeats @ workload.at(batch=scenario.batch))
-    latency = float(run.kernel_s.sum())
-    energy = float(run.energy_j.sum())
+    whole = totals(run)
+    latency, energy = float(whole.latency_s[0]), float(whole.energy_j[0])
     with_workspace = workspace_applies(device.architecture, execution)
     held = memory(workload, scenario.batch, runs.element_bytes, execution, with_workspace)
     marks = _relevant_marks(runs, asked)
@@ -115,27 +148,28 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
             *marks,
             f"one of {workload.parallel.degree} devices; links of {speed:g} GB/s, their energy not counted",
         )
-    rules = workload.operators.has_rule
-    bound_s = np.bincount(run.bound, run.kernel_s, minlength=len(BOUNDS))
+    has_rule = workload.operators.has_rule
     return Estimate(
-        workload,
-        device,
-        scenario,
-        runs,
-        execution,
-        partition(workload),
-        asked,
-        run,
-        held,
-        latency,
-        energy,
-        (float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())),
-        _energy_band(run, latency, energy),
-        float((run.utilization * run.kernel_s).sum()) / latency if latency else 0.0,
-        BOUNDS[int(bound_s.argmax())],
-        _precision_run(runs, asked),
-        marks,
-        float(rules.mean()) if len(rules) else 1.0,
+        workload=workload,
+        device=device,
+        scenario=scenario,
+        plan=runs,
+        execution=execution,
+        partition=partition(workload),
+        demand=asked,
+        run=run,
+        memory=held,
+        latency_s=latency,
+        energy_j=energy,
+        latency_band_s=(float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())),
+        energy_band_j=_energy_band(run, latency, energy),
+        rates=rates(scenario.batch, latency, energy),
+        utilization=float(whole.utilization[0]),
+        bound=whole.bound[0],
+        bound_s=tuple(whole.bound_s[0].tolist()),
+        precision_run=precision_run(runs, mostly_convolution(asked)),
+        marks=marks,
+        coverage=float(has_rule.mean()) if len(has_rule) else 1.0,
     )
 
 
@@ -143,12 +177,11 @@ def _is_convolution(asked: Demand) -> np.ndarray[tuple[int], np.dtype[np.bool_]]
     return np.isin(asked.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
 
 
-def _precision_run(runs: Plan, asked: Demand) -> str:
-    """The format that most multiply-accumulates run in."""
-    mostly = mostly_convolution(asked)
-    if mostly is None:
+def precision_run(runs: Plan, mostly_convolution: bool | None) -> str:
+    """The format that most multiply-accumulates run in; that of the tensors where there are none."""
+    if mostly_convolution is None:
         return runs.stored
-    return runs.convolution[1] if mostly else runs.contraction[1]
+    return runs.convolution[1] if mostly_convolution else runs.contraction[1]
 
 
 def mostly_convolution(asked: Demand) -> bool | None:

@@ -208,7 +208,7 @@ def node(result: Estimate, with_reasons: bool = True) -> Node:
 
     figures = tree(result)
     children = tuple(subgraph_node(figures, s, with_reasons) for s in range(len(result.partition.id)))
-    compute, memory, static = (float(row.sum()) for row in result.component_energy_j)
+    compute, memory, static = result.component_j.values()
     level = figures.operators
     return Node(
         "", result.workload.name, "model", result.workload.family,

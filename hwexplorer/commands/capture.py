@@ -143,7 +143,7 @@ def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str])
 
 
 def _report(workload: Workload, seconds: float) -> dict[str, Any]:
-    from hwexplorer.documents import SCHEMA
+    from hwexplorer.schema import SCHEMA
 
     known = workload.operators.has_rule
     at = workload.at(**dict.fromkeys(workload.dims, 1))

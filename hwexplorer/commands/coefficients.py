@@ -14,7 +14,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from analysis.decide.compare import SCHEMA
     from hwexplorer import engine
     from hwexplorer.export.render import encode, plain
     from hwexplorer.state import State
@@ -25,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     def make(form: str) -> str:
         if form == "json":
             found = {"device": engine.device(state.on).key, "precision": state.precision}
-            return encode({"schema": SCHEMA, **found, "coefficients": prices(state).rows})
+            return encode({**found, "coefficients": prices(state).rows})
         return plain(table(state), form, common.width())
 
     common.emit(arguments, make)

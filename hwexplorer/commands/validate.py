@@ -36,7 +36,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _kernels(arguments: argparse.Namespace) -> None:
-    from analysis.decide.compare import SCHEMA
     from analysis.trust.validate_kernels import validate_kernels
     from hwexplorer.export.render import encode, plain
     from hwexplorer.views.validate import kernels
@@ -45,14 +44,13 @@ def _kernels(arguments: argparse.Namespace) -> None:
 
     def make(form: str) -> str:
         if form == "json":
-            return encode({"schema": SCHEMA, "kernels": found})
+            return encode({"kernels": found})
         return plain(kernels(found), form, common.width())
 
     common.emit(arguments, make)
 
 
 def _models(arguments: argparse.Namespace) -> None:
-    from analysis.decide.compare import SCHEMA
     from analysis.trust.calibrate import recorded
     from analysis.trust.measurement import read, shipped
     from analysis.trust.validate import validate
@@ -75,7 +73,7 @@ def _models(arguments: argparse.Namespace) -> None:
         if form == "json":
             import msgspec
 
-            return encode({"schema": SCHEMA, **msgspec.to_builtins(found), "cross_validation": held})
+            return encode({**msgspec.to_builtins(found), "cross_validation": held})
         return plain(validation(found, held), form, common.width())
 
     common.emit(arguments, make)

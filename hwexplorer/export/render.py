@@ -12,6 +12,7 @@ from hwexplorer import documents
 from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.text import render as as_text
+from hwexplorer.schema import stamped
 from hwexplorer.state import State
 from hwexplorer.views import decisions, devices, heat, models, paired, plot, ranked, reports, verdict
 from hwexplorer.views.plain import Report, View
@@ -54,5 +55,5 @@ def plain(built: View | Report, form: str, width: int = 0) -> str:
 
 
 def encode(document: object) -> str:
-    """Indented JSON with a final newline, nothing in it that steers a terminal."""
-    return visible_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()) + "\n"
+    """Indented JSON with a final newline, under the name of the contract, nothing in it that steers a terminal."""
+    return visible_json(msgspec.json.format(msgspec.json.encode(stamped(document)), indent=2).decode()) + "\n"

@@ -142,7 +142,7 @@ def _cells(result: Estimate, reference: Estimate, level: str, against: float) ->
     detailed: tuple[str | float, ...] = ()
     if level == "detailed":
         detailed = (
-            *(float(part.sum()) for part in result.component_energy_j),
+            *result.component_j.values(),
             result.memory.weight_bytes,
             result.memory.activation_peak_bytes,
             result.device.power_limit_w,

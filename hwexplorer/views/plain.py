@@ -10,28 +10,9 @@ from typing import Literal
 
 import msgspec
 
+from hardware.quantity import Unit
+
 Cell = str | float | int | bool | None
-Unit = Literal[
-    "",
-    "s",
-    "J",
-    "Js",
-    "byte",
-    "SI",
-    "W",
-    "1/s",
-    "FLOP",
-    "MAC",
-    "FLOP/s",
-    "byte/s",
-    "FLOP/byte",
-    "FLOP/J",
-    "%",
-    "x",
-    "count",
-]
-"""'%' cells are fractions (0-1), 'x' cells are ratios, 'count' plain integers, 'SI' a
-count with a prefix (1.2 G), '' text."""
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -6,8 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from analysis.decide.sweep import BATCHES, Point, metric, point
+from analysis.decide.sweep import BATCHES
 from analysis.run.estimate import estimate
+from analysis.run.figures import Figures, figures
+from analysis.run.metrics import METRICS
 from analysis.run.scenario import Scenario
 from analysis.run.tree import tree as tree_figures
 from hardware.errors import RequestError
@@ -16,17 +18,12 @@ from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import plot as roofline
 from hwexplorer.views.compare import label, words
-from hwexplorer.views.plain import Plot, Series, Unit
+from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.plot_energy import energy_roofs
 from hwexplorer.views.tree import _shares
 
 ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 PARTS = (0.5, 0.8, 0.9, 0.95, 0.99)
-_METRICS: dict[str, tuple[str, Unit]] = {
-    "edp": ("EDP", "Js"),
-    "energy": ("Energy per inference", "J"),
-    "latency": ("Latency of the batch", "s"),
-}
 
 
 def roofs(state: State) -> Plot:
@@ -60,7 +57,7 @@ def cumulative(state: State) -> Plot:
     keys = tuple(ids[i] for i in order.tolist())
     places = tuple(float(n) for n in range(1, len(keys) + 1))
     counts = [int(np.searchsorted(running, part - 1e-12)) + 1 for part in PARTS]
-    title = _METRICS[state.metric][0].partition(" ")[0]
+    title = METRICS[state.metric].title.partition(" ")[0]
     most = dict(zip(PARTS, (min(count, len(keys)) for count in counts), strict=True))
     rest = ", ".join(f"{count} make {part * 100:.0f} %" for part, count in most.items() if part != 0.8)
     ends = (1.0, float(max(len(keys), 2)))
@@ -104,46 +101,47 @@ def memory(state: State) -> Plot:
 
 
 @lru_cache(maxsize=4096)
-def _point(model: str, image_size: int | None, asked: Scenario, device: str) -> Point | None:
+def _point(model: str, image_size: int | None, asked: Scenario, device: str) -> Figures | None:
     state = State(model, image_size, asked.sequence, asked.kv, asked.batch)
     try:
-        found = point(estimate(engine.workload(state), engine.device(device), asked))
+        found = figures(estimate(engine.workload(state), engine.device(device), asked))
     except RequestError:  # a model of one batch has no others
         return None
     return found if found.fits else None
 
 
-def _line(state: State, device: str) -> list[Point]:
+def _line(state: State, device: str) -> list[Figures]:
     """The model on a device over all batches, without those that do not fit in its memory."""
     asked = [engine.scenario(replace(state, batch=batch)) for batch in ALL_BATCHES]
     found = [_point(state.model, state.image_size, each, device) for each in asked]
     return [p for p in found if p is not None]
 
 
-def _keys(device: str, line: list[Point]) -> tuple[str, ...]:
+def _keys(device: str, line: list[Figures]) -> tuple[str, ...]:
     return tuple(f"{device}@b{p.batch}" for p in line)
 
 
 def batch(state: State) -> Plot:
     """The metric of the state over the batch on each device, the best batch marked."""
-    title, unit = _METRICS[state.metric]
+    metric = METRICS[state.metric]
+    title = metric.title
     lines, points, best = [], [], []
     for device in state.devices:
         line = _line(state, device)
-        x, y = tuple(float(p.batch) for p in line), tuple(metric(p, state.metric) for p in line)
+        x, y = tuple(float(p.batch) for p in line), tuple(metric.of(p) for p in line)
         lines.append(Series(device, x, y, line=True))
         points.append(Series(device, x, y, _keys(device, line), _keys(device, line)))
         if line:
-            best.append((device, min(line, key=lambda p: metric(p, state.metric))))
+            best.append((device, min(line, key=lambda p: metric.of(p))))
     keys = tuple(f"{device}@b{p.batch}" for device, p in best)
     mark = Series(
-        "best", tuple(float(p.batch) for _, p in best), tuple(metric(p, state.metric) for _, p in best), keys, keys,
+        "best", tuple(float(p.batch) for _, p in best), tuple(metric.of(p) for _, p in best), keys, keys,
         mark=True,
     )  # fmt: skip
     told = ", ".join(f"{device} {p.batch}" for device, p in best)
     return Plot(
         "batch", f"{title} of {engine.workload(state).name} by batch, {state.precision}, {state.execution}", "Batch",
-        title, "count", unit, (*points, *lines, mark), notes=(f"best batch: {told}",),
+        title, "count", metric.unit, (*points, *lines, mark), notes=(f"best batch: {told}",),
     )  # fmt: skip
 
 
@@ -162,7 +160,7 @@ def pareto(state: State) -> Plot:
                 _keys(device, line),
             )
         )
-    front: list[tuple[str, Point]] = []
+    front: list[tuple[str, Figures]] = []
     for device, p in sorted(points, key=lambda each: (each[1].latency_s, each[1].energy_j_per_inference)):
         if not front or p.energy_j_per_inference < front[-1][1].energy_j_per_inference:
             front.append((device, p))
@@ -176,7 +174,7 @@ def pareto(state: State) -> Plot:
     )  # fmt: skip
 
 
-def _iso(points: list[tuple[str, Point]]) -> list[Series]:
+def _iso(points: list[tuple[str, Figures]]) -> list[Series]:
     """Lines of equal EDP, a decade apart, through the field of the points."""
     if not points:
         return []

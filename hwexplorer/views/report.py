@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 
 from analysis.decide.claims import Claim, claims
-from analysis.decide.compare import SCHEMA, insights, next_steps
+from analysis.decide.compare import insights, next_steps
 from analysis.reports.checks import checks
+from analysis.run.figures import about
 from analysis.run.reason import model_reason
 from hardware.quantity import quantity
 from hwexplorer import documents, engine
+from hwexplorer.schema import stamped
 from hwexplorer.state import State, replace
 from hwexplorer.views import advise, cost, events, plot, plots, reports, tree
 from hwexplorer.views.compare import band, title
@@ -67,12 +69,10 @@ def plain(report: Report) -> Report:
 
 def _summary(state: State) -> Text:
     result = engine.result(state)
-    batch = state.batch
-    static = float(result.component_energy_j[2].sum()) / (result.energy_j or 1.0)
     figures = (
         f"latency {quantity(result.latency_s, 's')} ({band(result.latency_band_s, result.latency_s)})",
-        f"energy {quantity(result.energy_j / batch, 'J')} per inference "
-        f"({band(result.energy_band_j, result.energy_j)}), {static:.0%} of it static",
+        f"energy {quantity(result.energy_j_per_inference, 'J')} per inference "
+        f"({band(result.energy_band_j, result.energy_j)}), {result.static_fraction:.0%} of it static",
         f"EDP {quantity(result.edp_js, 'Js')}, {quantity(result.throughput_per_s, '1/s')}, "
         f"{quantity(result.average_power_w, 'W')} of {quantity(result.device.power_limit_w, 'W')}",
         f"utilisation {result.utilization:.1%} of the {result.precision_run} peak; "
@@ -109,19 +109,13 @@ def document(state: State) -> dict[str, Any]:
     result = engine.result(state)
     on_one = replace(state, devices=(state.on,), at="", pin="")
     return {
-        "schema": SCHEMA,
-        "model": result.workload.name,
-        "device": result.device.key,
-        "batch": state.batch,
-        "precision": state.precision,
-        "execution": state.execution,
-        "layout": state.layout,
+        **about(result, on_device=True),
         "checks": [msgspec.to_builtins(c) for c in checks(result)],
         "claims": [msgspec.to_builtins(c) for c in _found(state)],
-        "compare": msgspec.to_builtins(documents.compare(replace(on_one, baseline=state.on))),
+        "compare": stamped(documents.compare(replace(on_one, baseline=state.on))),
         "tree": documents.tree(on_one),
         "events": documents.events(on_one),
         **{name: reports.document(name, on_one) for name in SECTIONS},
-        "advise": msgspec.to_builtins(advise.found(state)),
-        "cost": msgspec.to_builtins(cost.found(on_one)),
+        "advise": stamped(advise.found(state)),
+        "cost": stamped(cost.found(on_one)),
     }

@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from analysis.decide.compare import SCHEMA
+from analysis.run.figures import about
 from hwexplorer import engine
+from hwexplorer.schema import stamped
 from hwexplorer.state import State
 from hwexplorer.views.plain import Report
 
@@ -58,20 +59,7 @@ def document(name: str, state: State, **options: Any) -> dict[str, Any]:
 
 def envelope(state: State, body: msgspec.Struct, on_device: bool = True) -> dict[str, Any]:
     """A report as a document: what was asked, then its figures."""
-    asked: dict[str, Any] = {
-        "schema": SCHEMA,
-        "model": engine.workload(state).name,
-        "batch": state.batch,
-        "precision": state.precision,
-        "image_size": engine.workload(state).image_size,
-        **engine.workload(state).defaults,
-    }
-    if on_device:
-        result = engine.result(state)
-        asked |= {
-            "device": result.device.key,
-            "execution": state.execution,
-            "execution_run": result.execution,
-            "layout": state.layout,
-        }
-    return {**asked, **msgspec.to_builtins(body)}
+    head = about(engine.result(state), on_device)
+    if not on_device:
+        del head["execution"], head["layout"]
+    return stamped(head | msgspec.to_builtins(body))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.decide.sweep import BATCHES, Crossover, Point, Sweep
+from analysis.decide.sweep import BATCHES, Crossover, Sweep
 from analysis.decide.sweep import sweep as run_sweep
+from analysis.run.figures import Figures
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State
@@ -86,7 +87,7 @@ def view(found: Sweep) -> Report:
     )
 
 
-def _row(p: Point) -> Row:
+def _row(p: Figures) -> Row:
     key = f"{p.device}/{p.image_size or ''}/{p.batch}/{p.precision}"
     cells = (
         p.device, p.image_size, p.batch, p.precision, p.precision_run, p.latency_s, p.energy_j_per_inference,

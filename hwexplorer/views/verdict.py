@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.run.estimate import Estimate
+from analysis.run.metrics import METRICS
 from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.format import delta
@@ -30,7 +31,7 @@ def verdict(state: State) -> str:
     if other is None:
         return ""
     here, there = engine.result(state), engine.result(other)
-    change = value(here, state.metric) / (value(there, state.metric) or 1.0) - 1
+    change = METRICS[state.metric].of(here) / (METRICS[state.metric].of(there) or 1.0) - 1
     head = f"{_name(here, there)} vs {_name(there, here)}: {_TITLES[state.metric]} {delta(change)}"
     if here.workload.name != there.workload.name or here.partition.id != there.partition.id:
         return f"{head} ({there.workload.name})"
@@ -73,12 +74,6 @@ def _name(result: Estimate, other: Estimate) -> str:
     return f"{result.device.key} b{asked.batch}" + (f" {asked.precision}" if asked.precision != precision else "")
 
 
-def value(result: Estimate, metric: str) -> float:
-    """EDP, energy per inference or latency: what batches can be compared by."""
-    energy = result.energy_j / result.scenario.batch
-    return {"edp": energy * result.latency_s, "energy": energy, "latency": result.latency_s}[metric]
-
-
 def parts(here: Estimate, there: Estimate, metric: str) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
     """The difference of a metric by place and cause, (places, causes): adds up to it; and their names."""
     from analysis.decide.explain import TIMES
@@ -92,7 +87,7 @@ def parts(here: Estimate, there: Estimate, metric: str) -> tuple[Floats, tuple[s
     time = _time(here) - _time(there)
     if metric == "edp":
         mean_time = (here.latency_s + there.latency_s) / 2
-        mean_energy = sum(r.energy_j / r.scenario.batch for r in (here, there)) / 2
+        mean_energy = (here.energy_j_per_inference + there.energy_j_per_inference) / 2
         energy, time = energy * mean_time, time * mean_energy
     elif metric == "energy":
         time = time * 0.0
@@ -175,6 +170,6 @@ def _part(fraction: float) -> str:
 def waterfall(here: Estimate, there: Estimate, metric: str) -> list[tuple[str, float]]:
     """The difference by cause as fractions of the pinned value, the largest first; they add up to the change."""
     found, _, causes = parts(here, there, metric)
-    base = value(there, metric) or 1.0
+    base = METRICS[metric].of(there) or 1.0
     each = zip(causes, (found.sum(axis=0) / base).tolist(), strict=True)
     return sorted(((cause, part) for cause, part in each if abs(part) > 5e-4), key=lambda pair: -abs(pair[1]))

@@ -107,7 +107,7 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
 def _energy(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
     result = figures.estimate
     if kind == "model":
-        compute, memory, static = (float(part.sum()) for part in result.component_energy_j)
+        compute, memory, static = result.component_j.values()
         energy, time = result.energy_j, result.latency_s
     else:
         level = figures.subgraphs if kind == "subgraph" else figures.operators

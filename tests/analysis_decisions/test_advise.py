@@ -8,7 +8,7 @@ import shlex
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run, workload
 
-from analysis.decide.advise import AIMS, NOTICEABLE, advise, effect, gain
+from analysis.decide.advise import AIMS, NOTICEABLE, advise, gain
 from analysis.run.estimate import estimate
 from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
@@ -50,7 +50,7 @@ def test_the_larger_batch_is_the_best_of_those_tried() -> None:
     found = advise(run("resnet18", "h100_sxm"), OTHERS)
     batch = next(s for s in found.suggestions if s.kind == "batch")
     each = [
-        effect(estimate(workload("resnet18"), device("h100_sxm"), Scenario(b))).energy_j_per_inference
+        estimate(workload("resnet18"), device("h100_sxm"), Scenario(b)).energy_j_per_inference
         for b in (2, 4, 8, 16, 32, 64, 128, 256)
     ]
     assert batch.after.energy_j_per_inference == min(each)

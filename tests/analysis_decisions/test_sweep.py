@@ -13,9 +13,10 @@ from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
 from analysis.decide import catalogue_sweep
 from analysis.decide.catalogue_sweep import COLUMNS, Chunk, chunks, join, local, run_chunk, scheduled
-from analysis.decide.sweep import METRICS, metric, sweep
+from analysis.decide.sweep import sweep
 from analysis.run.bundle import ask, bundle, evaluate, peaks
 from analysis.run.estimate import estimate
+from analysis.run.metrics import ADDITIVE, METRICS
 from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
 from hardware.plan import plan
@@ -33,25 +34,25 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     many = bundle(loaded, execution)
     asked = ask(many, batch, runs.element_bytes)
     held = peaks(many, batch, runs.element_bytes, device(on).architecture)
-    found = evaluate(asked, device(on), runs, "nchw")
+    found, formats = evaluate(asked, device(on), runs, "nchw")
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
         assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
         assert (found.utilization[i], found.bound[i]) == (alone.utilization, alone.bound)
-        assert (found.precision_run[i], held[i]) == (alone.precision_run, alone.memory.peak_bytes)
+        assert (formats[i], held[i]) == (alone.precision_run, alone.memory.peak_bytes)
 
 
 def test_equal_kernels_are_evaluated_once() -> None:
     one, twice = bundle([workload("resnet50")], "eager"), bundle([workload("resnet50")] * 2, "eager")
-    assert one.n_kernels == twice.n_kernels < len(one.kernel_of)
-    assert len(twice.kernel_of) == 2 * len(one.kernel_of)
+    assert one.n_kernels == twice.n_kernels < len(one.places.kernel_of)
+    assert len(twice.places.kernel_of) == 2 * len(one.places.kernel_of)
 
 
 def test_the_order_of_models_does_not_matter() -> None:
     runs = plan(device("h100_sxm"), "fp16")
     loaded = [workload(name) for name in SOME]
     there, back = (
-        evaluate(ask(bundle(order, "eager"), 3, runs.element_bytes), device("h100_sxm"), runs, "nchw")
+        evaluate(ask(bundle(order, "eager"), 3, runs.element_bytes), device("h100_sxm"), runs, "nchw")[0]
         for order in (loaded, loaded[::-1])
     )
     assert np.array_equal(there.latency_s, back.latency_s[::-1])
@@ -163,7 +164,7 @@ def test_the_best_batch_is_the_best_of_those_swept(name: str) -> None:
         assert abs(best.value) == abs(min(values))
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", ADDITIVE)
 def test_the_crossover_is_where_the_winner_changes(name: str) -> None:
     found = sweep([workload("resnet18")], [device(d) for d in DEFAULTS], (1, 128), ("fp32",), Scenario())
     pairs = [c for c in found.crossovers if c.metric == name]
@@ -171,7 +172,7 @@ def test_the_crossover_is_where_the_winner_changes(name: str) -> None:
     for cross in pairs:
         batches = (1, 128) if cross.batch is None else (cross.batch - 1, cross.batch)
         ahead = [
-            metric(run("resnet18", cross.before, b), name) <= metric(run("resnet18", cross.after, b), name)
+            METRICS[name].of(run("resnet18", cross.before, b)) <= METRICS[name].of(run("resnet18", cross.after, b))
             for b in batches
         ]
         assert ahead == ([True, True] if cross.batch is None else [True, False])

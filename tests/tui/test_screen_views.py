@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.run.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.provider import Engine
@@ -33,10 +34,10 @@ def test_the_verdict_adds_up(text: str, metric: str) -> None:
     here, other = engine.result(state), engine.result(there)
     found, places, causes = verdict.parts(here, other, metric)
     assert found.shape == (len(places), len(causes))
-    difference = verdict.value(here, metric) - verdict.value(other, metric)
+    difference = METRICS[metric].of(here) - METRICS[metric].of(other)
     assert found.sum() == pytest.approx(difference, rel=1e-6)
     bars = verdict.waterfall(here, other, metric)
-    assert sum(part for _, part in bars) == pytest.approx(difference / verdict.value(other, metric), abs=0.02)
+    assert sum(part for _, part in bars) == pytest.approx(difference / METRICS[metric].of(other), abs=0.02)
     told = verdict.verdict(state)
     assert "\n" not in told
     assert " vs " in told

@@ -1,0 +1,124 @@
+"""One record for what a run costs, and one head for what a document is about: comparisons, sweeps, searches, advice
+and explanations all hold these, so a key means the same wherever it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from analysis.run.estimate import Estimate
+from analysis.run.totals import rates
+from hardware.execute import BOUNDS
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
+    otherwise; SI units. `bound_time` is the share of the time by what bounds it."""
+
+    model: str
+    device: str
+    name: str
+    architecture: str
+    image_size: int | None
+    batch: int
+    precision: str
+    precision_run: str
+    execution_run: str
+    latency_s: float
+    latency_band_s: tuple[float, float]
+    latency_s_per_inference: float
+    energy_j: float
+    energy_band_j: tuple[float, float]
+    energy_j_per_inference: float
+    edp_js: float
+    throughput_per_s: float
+    compute_j: float
+    memory_j: float
+    static_j: float
+    average_power_w: float
+    power_limit_w: float
+    tdp_w: float
+    utilization: float
+    bound: str
+    bound_time: dict[str, float]
+    peak_memory_bytes: float
+    weight_bytes: float
+    activation_bytes: float
+    workspace_bytes: float
+    fits: bool
+    marks: tuple[str, ...]
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What a document is about. `device` and `execution_run` where it is about one device; `sequence`, `kv` and
+    `output` of a model that has these lengths."""
+
+    model: str
+    batch: int
+    precision: str
+    execution: str
+    layout: str
+    image_size: int | None
+    device: str | msgspec.UnsetType = msgspec.UNSET
+    execution_run: str | msgspec.UnsetType = msgspec.UNSET
+    sequence: int | msgspec.UnsetType = msgspec.UNSET
+    kv: int | msgspec.UnsetType = msgspec.UNSET
+    output: int | msgspec.UnsetType = msgspec.UNSET
+
+
+def figures(result: Estimate) -> Figures:
+    """The record of an estimate."""
+    device, memory = result.device, result.memory
+    compute, moved, static = result.component_j.values()
+    return Figures(
+        **msgspec.structs.asdict(result.rates),
+        model=result.workload.name,
+        device=device.key,
+        name=device.name,
+        architecture=device.architecture,
+        image_size=result.workload.image_size,
+        batch=result.scenario.batch,
+        precision=result.scenario.precision,
+        precision_run=result.precision_run,
+        execution_run=result.execution,
+        latency_s=result.latency_s,
+        latency_band_s=result.latency_band_s,
+        energy_j=result.energy_j,
+        energy_band_j=result.energy_band_j,
+        compute_j=compute,
+        memory_j=moved,
+        static_j=static,
+        power_limit_w=device.power_limit_w,
+        tdp_w=device.tdp_w,
+        utilization=result.utilization,
+        bound=result.bound,
+        bound_time={name: s / (result.latency_s or 1.0) for name, s in zip(BOUNDS, result.bound_s, strict=True)},
+        peak_memory_bytes=memory.peak_bytes,
+        weight_bytes=memory.weight_bytes,
+        activation_bytes=memory.activation_peak_bytes,
+        workspace_bytes=memory.workspace_peak_bytes,
+        fits=result.fits,
+        marks=result.marks,
+    )
+
+
+def with_cost(of: Figures, latency_s: float, energy_j: float, **others: Any) -> Figures:
+    """The record at another latency and energy of the batch; everything that follows from them follows."""
+    follows = msgspec.structs.asdict(rates(of.batch, latency_s, energy_j))
+    return msgspec.structs.replace(of, latency_s=latency_s, energy_j=energy_j, **follows, **others)
+
+
+def about(result: Estimate, on_device: bool = False) -> dict[str, Any]:
+    """The fields of a Head; `on_device` names the device and what `auto` means on it."""
+    asked, workload = result.scenario, result.workload
+    head = {
+        "model": workload.name,
+        "batch": asked.batch,
+        "precision": asked.precision,
+        "execution": asked.execution,
+        "layout": asked.layout,
+        "image_size": workload.image_size,
+        **workload.defaults,
+    }
+    return head | ({"device": result.device.key, "execution_run": result.execution} if on_device else {})
