@@ -150,8 +150,8 @@ def test_cancel_kills_the_subprocess_at_once(cache: Path) -> None:
     job.start()
     while job.progress[0] == "start" and not job.done:
         time.sleep(0.01)
-    assert job._process is not None
-    group = job._process.pid
+    assert job._child is not None
+    group = job._child.process.pid
     assert alive(group)
     start = time.perf_counter()
     job.cancel()
@@ -169,7 +169,7 @@ def test_cancel_before_start_never_starts() -> None:
     job.cancel()
     job.start()
     assert job.done
-    assert job._process is None
+    assert job._child is None
     with pytest.raises(CaptureCancelledError):
         job.result()
 
@@ -192,7 +192,7 @@ def test_the_subprocess_ends_with_its_parent() -> None:
     code = (
         "import os, time; from analysis.workload import store;"
         "job = store.capture_job('regnet_y_16gf', 320); job.start();"
-        "print(job._process.pid, flush=True); time.sleep(0.5); os._exit(0)"
+        "print(job._child.process.pid, flush=True); time.sleep(0.5); os._exit(0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     group = int(done.stdout)

@@ -1,0 +1,272 @@
+"""A capture's subprocess that does what it likes: its parent neither hangs nor fills, and nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis.workload import job as job_module
+from analysis.workload import store, warden
+from analysis.workload.errors import CaptureError
+from analysis.workload.job import Limits
+
+MEBIBYTE = 1 << 20
+SOON = Limits(seconds=60.0, memory_bytes=128 * MEBIBYTE)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Iterator[Path]:
+    """A file for the numbers of processes, none of which may be there when the test ends."""
+    path = tmp_path / "pids"
+    path.touch()
+    yield path
+    there = gone(path)
+    for pid in there:
+        os.kill(pid, signal.SIGKILL)
+    assert not there
+
+
+def gone(path: Path, within_s: float = 5.0) -> list[int]:
+    """Those of the processes that are still there after this time."""
+    until = time.monotonic() + within_s
+    while there := [pid for pid in map(int, path.read_text().split()) if runs(pid)]:
+        if time.monotonic() > until:
+            return there
+        time.sleep(0.02)
+    return []
+
+
+def runs(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, code: str, limits: Limits = SOON) -> tuple[str, float]:
+    """What a capture says whose subprocess runs this code, and after how many seconds."""
+    monkeypatch.setattr(job_module.CaptureJob, "_command", lambda self: [sys.executable, "-c", code])
+    start = time.monotonic()
+    with pytest.raises(CaptureError) as caught:
+        store.load("resnet18", 64, limits=limits)
+    assert "\n" not in str(caught.value)
+    return str(caught.value), time.monotonic() - start
+
+
+# --- what it says -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: print('x' * 1000, end='')",
+        'while True: print(\'{"phase": "a", "fraction": 0.5}\')',
+        "print('[' * 60_000)",
+        "print('{\"a\":' * 10_000)",
+        "print('5'); import time; time.sleep(100)",
+        "print('{\"bytes\": 1e400}')",
+        "print('{\"bytes\": -1}')",
+        "print('{\"bytes\": 1000000000000}'); import time; time.sleep(100)",
+        'print(\'{"phase": 5, "fraction": []}\'); import time; time.sleep(100)',
+        "import os; os.write(1, b'\\xff\\xfe\\n'); import time; time.sleep(100)",
+    ],
+)
+def test_any_content_is_read_and_refused(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    said, seconds = refused(monkeypatch, code)
+    assert "sent something unreadable" in said
+    assert seconds < 15
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
+
+
+def test_progress_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = r'{"phase": "\u001b]0;owned\u0007\u009b2J\u202ebuild\n", "fraction": 1e9}'
+    code = f"print({line!r}, flush=True); import time; time.sleep(0.5); raise SystemExit(3)"
+    monkeypatch.setattr(job_module.CaptureJob, "_command", lambda self: [sys.executable, "-c", code])
+    seen = []
+    with pytest.raises(CaptureError, match="code 3") as caught:
+        store.load("resnet18", 64, progress=lambda *now: seen.append(now))
+    assert ("\u241b]0;owned\u2407\ufffd2J\ufffdbuild", 1.0) in seen
+    assert str(caught.value).isprintable()
+
+
+def test_a_reason_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = r'{"error": "no\u001b[2J \u009b such \n thing"}'
+    said, _ = refused(monkeypatch, f"print({line!r})")
+    assert said.endswith(": no\u241b[2J \ufffd such thing")
+
+
+def test_shown_output_steers_no_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import sys; sys.stderr.write('\\x1b]0;owned\\x07epoch 1\\r\\x9b2J epoch 2\\n'); sys.exit(3)"
+    refused(monkeypatch, code, Limits(seconds=60.0, show_output=True))
+    assert capsys.readouterr().err == "\u241b]0;owned\u2407epoch 1\n\ufffd2J epoch 2\n"
+
+
+def test_output_without_end_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys\nfor _ in range(20_000): print('y' * 999, file=sys.stderr)\nsys.exit(3)"
+    said, _ = refused(monkeypatch, code)
+    assert "ended with code 3" in said
+
+
+# --- what it starts ---------------------------------------------------------------------------------------
+
+LOOSE = """
+import os, sys, time
+def note():
+    with open({path!r}, "a") as file: print(os.getpid(), file=file)
+def loose(work):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            note()
+            work()
+        os._exit(0)
+note()
+"""
+
+
+def loose(path: Path, code: str) -> str:
+    return LOOSE.format(path=str(path)) + code
+
+
+@pytest.mark.parametrize("then", ["os._exit(3)", "print('nonsense', flush=True); time.sleep(100)", "time.sleep(100)"])
+def test_what_cut_itself_loose_ends_with_it(monkeypatch: pytest.MonkeyPatch, left: Path, then: str) -> None:
+    code = loose(left, f"for _ in range(3): loose(lambda: time.sleep(100))\ntime.sleep(0.3)\n{then}")
+    _, seconds = refused(monkeypatch, code, Limits(seconds=3.0))
+    assert seconds < 18
+    assert len(left.read_text().split()) == 4
+
+
+def test_many_that_start_more_end_with_it(monkeypatch: pytest.MonkeyPatch, left: Path) -> None:
+    """Each starts another before it ends, for as long as one lives."""
+    code = """
+def again():
+    while True:
+        if os.fork(): os._exit(0)
+        note()
+        time.sleep(0.001)
+for _ in range(8): loose(again)
+time.sleep(100)
+"""
+    said, _ = refused(monkeypatch, loose(left, code), Limits(seconds=2.0))
+    assert "longer than 2 s" in said or "2 s of processor time" in said
+
+
+def test_too_many_processes_are_stopped(monkeypatch: pytest.MonkeyPatch, left: Path) -> None:
+    code = loose(
+        left, "for _ in range(300):\n    if os.fork() == 0: note(); time.sleep(100); os._exit(0)\ntime.sleep(100)"
+    )
+    said, _ = refused(monkeypatch, code)
+    assert "too many processes" in said
+
+
+def test_ending_it_needs_no_cooperation(monkeypatch: pytest.MonkeyPatch, left: Path) -> None:
+    """Signals ignored, its warden stopped or killed by itself: time is up all the same."""
+    stop = """
+import signal
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)
+"""
+    for attack in ("time.sleep(100)", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(100)"):
+        said, seconds = refused(monkeypatch, loose(left, stop + attack), Limits(seconds=1.0))
+        assert "longer than 1 s" in said
+        assert seconds < 15
+    said, seconds = refused(monkeypatch, loose(left, stop + "os.kill(os.getppid(), signal.SIGKILL); time.sleep(100)"))
+    assert "signal 9" in said
+    assert seconds < 15
+
+
+# --- what it takes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import mmap; held = mmap.mmap(-1, 1 << 28); [held.write(bytes(1 << 20)) for _ in range(256)]",
+        "for _ in range(4):\n    loose(lambda: (held := bytearray(b'x') * (50 << 20), time.sleep(100)))",
+    ],
+    ids=["shared memory", "several processes"],
+)
+def test_memory_is_that_of_all_its_processes(monkeypatch: pytest.MonkeyPatch, left: Path, code: str) -> None:
+    said, seconds = refused(monkeypatch, loose(left, f"{code}\ntime.sleep(100)"))
+    assert "took more than 0.125 GiB of memory in all its processes together" in said
+    assert seconds < 30
+
+
+def test_one_process_may_take_as_much_as_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, _ = refused(monkeypatch, "try: bytearray(1 << 28)\nexcept MemoryError: raise SystemExit(5)")
+    assert "code 5" in said
+
+
+def test_what_processes_share_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+import os, time
+held = bytearray(b"x") * (80 << 20)
+for _ in range(3):
+    if os.fork() == 0: time.sleep(1.0); os._exit(0)
+for _ in range(3): os.wait()
+raise SystemExit(5)
+"""
+    said, _ = refused(monkeypatch, code)
+    assert "code 5" in said
+
+
+def test_no_file_is_larger_than_its_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code = f"try: open({str(tmp_path / 'file')!r}, 'wb').truncate(1 << 28)\nexcept OSError: raise SystemExit(5)"
+    said, _ = refused(monkeypatch, code)
+    assert "code 5" in said
+
+
+def test_processor_time_is_that_of_all_its_processes(monkeypatch: pytest.MonkeyPatch, left: Path) -> None:
+    code = "def burn():\n    while True: pass\nfor _ in range(3): loose(burn)\nburn()"
+    said, _ = refused(monkeypatch, loose(left, code), Limits(seconds=3.0))
+    assert "3 s of processor time in all its processes" in said or "longer than 3 s" in said
+
+
+# --- when its parent goes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("work", ["sum(range(10 ** 13))", "time.sleep(100)"], ids=["holds the GIL", "sleeps"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_its_parent(left: Path, work: str, number: int) -> None:
+    code = loose(left, f"loose(lambda: time.sleep(100))\n{work}")
+    parent = (
+        "import sys, time; from analysis.workload import job\n"
+        f"job.CaptureJob._command = lambda self: [sys.executable, '-c', {code!r}]\n"
+        "one = job.CaptureJob('resnet18', 64); one.start(); print('runs', flush=True); time.sleep(100)"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"runs\n"
+        until = time.monotonic() + 30
+        while len(left.read_text().split()) < 2 and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(number)
+    assert len(left.read_text().split()) == 2
+
+
+# --- where there is no /proc ------------------------------------------------------------------------------
+
+
+def test_ps_tells_the_same_processes() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 100 & sleep 100 & wait"], start_new_session=True) as shell:
+        time.sleep(0.3)
+        by_proc = {each.pid: each for each in warden._by_proc(os.getpid())}
+        by_ps = {each.pid: each for each in warden._by_ps(os.getpid())}
+        os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.pid in by_ps
+    assert {pid for pid in by_proc if pid >= shell.pid} <= set(by_ps)
+    assert warden._seconds("1-02:03:04") == 93784
+    assert warden._seconds("2:03.50") == 123.5
