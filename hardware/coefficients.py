@@ -21,6 +21,7 @@ from hardware.device import Device, Fact
 from hardware.errors import unknown
 from hardware.events import EVENTS, Event
 from hardware.plan import Plan
+from hardware.remember import remembered
 
 PATH = Path(__file__).parent / "coefficients.toml"
 
@@ -248,16 +249,14 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     )
 
 
+@remembered()
 def coefficients(device: Device, plan: Plan) -> Coefficients:
     """Prices of all events of the device under this plan, computed once per device and plan."""
-    cache: dict[Plan, Coefficients] = device.__dict__.setdefault("_coefficients", {})
-    if plan not in cache:
-        rows = tuple(price(device, plan, event) for event in EVENTS[device.architecture])
-        cache[plan] = Coefficients(
-            rows,
-            np.array([row.value_j for row in rows]),
-            np.array([row.low_j for row in rows]),
-            np.array([row.high_j for row in rows]),
-            np.unique([row.group for row in rows], return_inverse=True)[1],
-        )
-    return cache[plan]
+    rows = tuple(price(device, plan, event) for event in EVENTS[device.architecture])
+    return Coefficients(
+        rows,
+        np.array([row.value_j for row in rows]),
+        np.array([row.low_j for row in rows]),
+        np.array([row.high_j for row in rows]),
+        np.unique([row.group for row in rows], return_inverse=True)[1],
+    )

@@ -84,14 +84,14 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     def __getattr__(self, name: str) -> float:
         """The value of a fact by its name, in its SI unit: `device.tdp_w`."""
         try:
-            return self.__dict__["_values"][name]  # type: ignore[no-any-return]
+            return self.values[name]
         except KeyError:
-            pass
-        values = {key: fact.value for key, fact in self.facts.items()}
-        self.__dict__["_values"] = values
-        if name in values:
-            return values[name]
-        raise AttributeError(name)
+            raise AttributeError(name) from None
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """The value of each fact, in its SI unit."""
+        return {name: fact.value for name, fact in self.facts.items()}
 
     @property
     def key(self) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from hardware.device import Device
 from hardware.errors import unknown
 from hardware.precision import PRECISIONS, STORED_BYTES, WIDER
+from hardware.remember import remembered
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -89,12 +90,7 @@ def plan(device: Device, precision: str, execution: str = "eager") -> Plan:
     some cards run faster."""
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
-    fused = execution == "fused"
-    cache: dict[tuple[str, bool], Plan] = device.__dict__.setdefault("_plans", {})
-    if (precision, fused) not in cache:
-        found = _plan(device, precision)
-        cache[precision, fused] = _accumulated_narrow(device, found) if fused else found
-    return cache[precision, fused]
+    return _plan(device, precision, execution == "fused")
 
 
 def _accumulated_narrow(device: Device, found: Plan) -> Plan:
@@ -106,7 +102,8 @@ def _accumulated_narrow(device: Device, found: Plan) -> Plan:
     return msgspec.structs.replace(found, matrix_rate=fact.value, marks=(*found.marks, mark))
 
 
-def _plan(device: Device, precision: str) -> Plan:
+@remembered()
+def _plan(device: Device, precision: str, fused: bool) -> Plan:
     convolution = _resolve(device, precision, "convolution")
     contraction = _resolve(device, precision, "contraction")
     stored = _stored(device, precision, contraction[1])
@@ -115,4 +112,5 @@ def _plan(device: Device, precision: str) -> Plan:
     vector_mac = next((f for unit, f in (contraction, convolution) if unit == "vector"), vector)
     why = device.file.runs.get(precision, {}).get("why", "")
     marks = _marks(precision, stored, convolution[1], contraction[1], why)
-    return Plan(precision, stored, STORED_BYTES[stored], convolution, contraction, matrix, vector_mac, vector, marks)
+    found = Plan(precision, stored, STORED_BYTES[stored], convolution, contraction, matrix, vector_mac, vector, marks)
+    return _accumulated_narrow(device, found) if fused else found

@@ -13,6 +13,7 @@ from analysis.workload.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.quantity import quantity
+from hardware.remember import remembered
 
 LOW_UTILIZATION = 0.3  # below this, a reader wants to know what would fill the device
 CURES = (4, 16, 64, 256)  # times the batch
@@ -158,18 +159,12 @@ def _about(result: Estimate) -> list[str]:
     return lines
 
 
+@remembered()
 def cure(result: Estimate) -> Estimate | None:
     """Where little of the peak is used, the run at the batch that helps: the smallest of 4 to 256 times as many
     inputs that gains half of the utilisation that any of them does. Found by running them; None where none helps."""
     if result.utilization >= LOW_UTILIZATION:
         return None
-    if "_cure" not in result.__dict__:
-        result.__dict__["_cure"] = _cure(result)
-    found: Estimate | None = result.__dict__["_cure"]
-    return found
-
-
-def _cure(result: Estimate) -> Estimate | None:
     larger = []
     for factor in CURES:
         batch = result.scenario.batch * factor

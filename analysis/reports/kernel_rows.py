@@ -9,6 +9,7 @@ from analysis.run.estimate import Estimate
 from analysis.run.tree import operators_of
 from analysis.workload.workload import Floats, Ints
 from hardware.demand import OpClass
+from hardware.remember import remembered
 
 
 class Kernels(msgspec.Struct, frozen=True):
@@ -25,16 +26,9 @@ class Kernels(msgspec.Struct, frozen=True):
     static_j: Floats
 
 
+@remembered()
 def kernels(result: Estimate) -> Kernels:
     """The kernels of an estimate, computed once."""
-    cached: Kernels | None = result.__dict__.get("_kernels")
-    if cached is None:
-        cached = _kernels(result)
-        result.__dict__["_kernels"] = cached
-    return cached
-
-
-def _kernels(result: Estimate) -> Kernels:
     asked, run = result.demand, result.run
     flow = run.mapping.traffic
     head = np.zeros(asked.n_kernels, dtype=np.int32)

@@ -11,6 +11,7 @@ import numpy as np
 
 from analysis.run.partition import Partition, partition
 from analysis.workload.workload import Floats, Ints, Workload
+from hardware.remember import remembered
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -22,22 +23,16 @@ class Graph(msgspec.Struct, frozen=True):
     tensors: tuple[tuple[int, ...], ...]
 
 
+@remembered(shared=True)
 def operator_graph(workload: Workload) -> Graph:
     """Operators joined by the activations they exchange, computed once."""
-    return _cached(workload, "_operator_graph", None)
+    return _graph(workload, None)
 
 
+@remembered(shared=True)
 def subgraph_graph(workload: Workload) -> Graph:
     """Subgraphs joined by the activations they exchange, computed once."""
-    return _cached(workload, "_subgraph_graph", partition(workload))
-
-
-def _cached(workload: Workload, key: str, parts: Partition | None) -> Graph:
-    found: Graph | None = workload.__dict__.get(key)
-    if found is None:
-        found = _graph(workload, parts)
-        workload.__dict__[key] = found
-    return found
+    return _graph(workload, partition(workload))
 
 
 def _graph(workload: Workload, parts: Partition | None) -> Graph:

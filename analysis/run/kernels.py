@@ -15,6 +15,7 @@ from analysis.run.partition import op_classes, partition
 from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
+from hardware.remember import remembered
 
 _KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
 
@@ -45,16 +46,6 @@ class Structure(msgspec.Struct, frozen=True):
     op_class: Ints
     elements: Floats
     winograd_tiles_per_row: Floats
-
-
-def structure(workload: Workload, execution: str) -> Structure:
-    """Kernels and transfers of a workload under 'eager' or 'fused', computed once each."""
-    key = f"_structure_{execution}"
-    cached: Structure | None = workload.__dict__.get(key)
-    if cached is None:
-        cached = _build(workload, execution)
-        workload.__dict__[key] = cached
-    return cached
 
 
 def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]]:
@@ -118,7 +109,9 @@ class _Transfers:
         self.wraps.append(wraps)
 
 
-def _build(workload: Workload, execution: str) -> Structure:
+@remembered(shared=True)
+def structure(workload: Workload, execution: str) -> Structure:
+    """Kernels and transfers of a workload under 'eager' or 'fused', computed once each."""
     ops, tensors = workload.operators, workload.tensors
     kernel, head = _grouping(workload, execution)
     n_kernels = max(kernel, default=-1) + 1
@@ -218,21 +211,12 @@ def _winograd_tiles_per_row(workload: Workload) -> Floats:
     return found
 
 
+@remembered(keep=_KEEP)
 def demand(workload: Workload, batch: int, element_bytes: float, execution: str) -> Demand:
     """What the workload asks of a device at one batch and element width, under 'eager' or 'fused'.
 
     The last few are remembered with the workload."""
-    cache: dict[tuple[int, float, str], Demand] = workload.__dict__.setdefault("_demands", {})
-    key = (batch, element_bytes, execution)
-    if key not in cache:
-        if len(cache) >= _KEEP:
-            cache.pop(next(iter(cache)))
-        cache[key] = _demand(workload, batch, element_bytes, structure(workload, execution))
-    return cache[key]
-
-
-def _demand(workload: Workload, batch: int, element_bytes: float, s: Structure) -> Demand:
-    ops = workload.operators
+    ops, s = workload.operators, structure(workload, execution)
     point = workload.at(batch=batch)
     n = workload.n_operators
 

@@ -8,6 +8,7 @@ import numpy as np
 from analysis.run.kernels import structure
 from analysis.run.workspace import workspace
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.remember import remembered
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -89,17 +90,9 @@ def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
     return held
 
 
+@remembered(shared=True)
 def lifetimes(workload: Workload, execution: str) -> Lifetimes:
     """When each allocation lives, computed once per workload and execution mode."""
-    key = f"_lifetimes_{execution}"
-    cached: Lifetimes | None = workload.__dict__.get(key)
-    if cached is None:
-        cached = _lifetimes(workload, execution)
-        workload.__dict__[key] = cached
-    return cached
-
-
-def _lifetimes(workload: Workload, execution: str) -> Lifetimes:
     tensors, asked = workload.tensors, structure(workload, execution)
     last_touch: dict[int, int] = {}  # of each value that leaves its kernel
     for t, k in zip(asked.tensor.tolist(), asked.own_kernel.tolist(), strict=True):

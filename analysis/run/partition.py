@@ -14,6 +14,7 @@ import numpy as np
 from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import Ints, Workload
 from hardware.demand import OpClass
+from hardware.remember import remembered
 
 # Normalisations that need statistics over a row before the first result.
 _ROW_WISE = ("softmax", "layer_norm", "group_norm", "norm")
@@ -35,13 +36,10 @@ class Partition(msgspec.Struct, frozen=True):
     kind: tuple[str, ...]
 
 
+@remembered(shared=True)
 def partition(workload: Workload) -> Partition:
     """The fusion subgraphs of a workload, computed once."""
-    cached: Partition | None = workload.__dict__.get("_partition")
-    if cached is None:
-        cached = _number(workload, _group(workload))
-        workload.__dict__["_partition"] = cached
-    return cached
+    return _number(workload, _group(workload))
 
 
 def _group(workload: Workload) -> list[list[int]]:

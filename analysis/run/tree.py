@@ -24,6 +24,7 @@ from analysis.workload.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
 from hardware.errors import unknown
 from hardware.execute import BOUNDS
+from hardware.remember import remembered
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -91,16 +92,9 @@ class Node(msgspec.Struct, frozen=True):
     children: tuple[Node, ...] = ()
 
 
+@remembered()
 def tree(result: Estimate) -> Tree:
     """The tree's figures, computed once per estimate; evaluates the other execution for the fusion benefit."""
-    cached: Tree | None = result.__dict__.get("_tree")
-    if cached is None:
-        cached = _tree(result)
-        result.__dict__["_tree"] = cached
-    return cached
-
-
-def _tree(result: Estimate) -> Tree:
     workload, parts, run, asked = result.workload, result.partition, result.run, result.demand
     point = workload.at(batch=result.scenario.batch)
     flops, macs = workload.operators.flops @ point, asked.macs

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from analysis.workload.workload import INPUT, WEIGHT, Floats, Workload
+from hardware.remember import remembered
 
 SOURCE = (
     "oneDNN reorders into blocks of 16 channels: max(input unless it is an image of up to 3 channels, plus weights; "
@@ -49,15 +50,8 @@ def workspace(workload: Workload, batch: int, element_bytes: float) -> Floats:
     return scratch
 
 
+@remembered(shared=True)
 def _sizes(workload: Workload) -> _Sizes:
-    cached: _Sizes | None = workload.__dict__.get("_workspace")
-    if cached is None:
-        cached = _collect(workload)
-        workload.__dict__["_workspace"] = cached
-    return cached
-
-
-def _collect(workload: Workload) -> _Sizes:
     ops, tensors = workload.operators, workload.tensors
     once = workload.at(**dict.fromkeys(workload.dims, 1))
     reordered, weights, output, positions = (np.zeros((workload.n_operators, len(workload.monomials))) for _ in "iwop")

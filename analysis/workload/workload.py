@@ -16,6 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from hardware.remember import remembered, share
+
 from .lengths import Routing, derived
 
 Floats = NDArray[np.float64]
@@ -25,7 +27,6 @@ Bools = NDArray[np.bool_]
 SCHEMA = "hwexplorer-workload/1"
 
 _KEEP_BOUND = 16
-_OF_THE_GRAPH = ("_partition", "_structure_", "_lifetimes_")
 
 # Tensor roles.
 ACTIVATION, INPUT, WEIGHT, BUFFER = range(4)
@@ -154,16 +155,14 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         wanted = self.defaults | asked
         if wanted == self.defaults:
             return self
-        remembered: dict[tuple[int, ...], Workload] = self.__dict__.setdefault("_bound", {})
-        key = tuple(wanted.values())
-        if key not in remembered:
-            if len(remembered) >= _KEEP_BOUND:
-                remembered.pop(next(iter(remembered)))
-            other = msgspec.structs.replace(self, defaults=wanted)
-            # What analyses found out about the graph itself holds at every point.
-            other.__dict__.update({k: v for k, v in self.__dict__.items() if k.startswith(_OF_THE_GRAPH)})
-            remembered[key] = other
-        return remembered[key]
+        return _bound(self, tuple(wanted.items()))
+
+
+@remembered(keep=_KEEP_BOUND)
+def _bound(workload: Workload, defaults: tuple[tuple[str, int], ...]) -> Workload:
+    other = msgspec.structs.replace(workload, defaults=dict(defaults))
+    share(workload, other)  # what analyses find out about the graph itself holds at every point
+    return other
 
 
 def _enc_hook(obj: Any) -> Any:

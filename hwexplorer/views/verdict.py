@@ -14,6 +14,7 @@ import numpy as np
 from analysis.run.estimate import Estimate
 from analysis.run.metrics import METRICS
 from analysis.workload.workload import Floats
+from hardware.remember import remembered
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.state import State, pinned
@@ -100,15 +101,9 @@ def parts(here: Estimate, there: Estimate, metric: str) -> tuple[Floats, tuple[s
     return found, places, causes
 
 
+@remembered()
 def _energy(result: Estimate) -> Floats:
     """Joules per inference by subgraph and family, computed once per estimate: the pinned side stays."""
-    cached: Floats | None = result.__dict__.get("_family_energy")
-    if cached is None:
-        cached = result.__dict__["_family_energy"] = _by_family(result)
-    return cached
-
-
-def _by_family(result: Estimate) -> Floats:
     from analysis.run.families import FAMILIES, family_of
 
     price = np.zeros((len(FAMILIES), len(result.events)))  # of each event, in the row of its family

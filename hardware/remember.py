@@ -1,0 +1,52 @@
+"""Results kept with the record they follow from: one decorator for every cache of this kind.
+
+A record is a frozen struct declared with `dict=True`; what is remembered of it lives and dies with it. Records that
+differ only in what some results do not depend on (a model at other lengths) have those results in common: `shared`
+says which, `share` lets a record take part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+Record = TypeVar("Record")
+Result = TypeVar("Result")
+Function = Callable[Concatenate[Record, P], Result]
+
+_STORES = {False: "_remembered", True: "_shared"}
+
+
+def remembered(
+    *, keep: int | None = None, shared: bool = False
+) -> Callable[[Function[Record, P, Result]], Function[Record, P, Result]]:
+    """Remember what a function of a record finds, by its further arguments, which are positional and hashable. `keep`
+    is how many results a record holds at most, the oldest given up first."""
+
+    def decorate(function: Function[Record, P, Result]) -> Function[Record, P, Result]:
+        @wraps(function)
+        def call(record: Record, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+            if kwargs:
+                raise TypeError(f"{function.__name__} is remembered by positional arguments")
+            results: dict[Any, Result] = _store(record, shared).setdefault(function, {})
+            if args not in results:
+                if keep is not None and len(results) >= keep:
+                    results.pop(next(iter(results)))
+                results[args] = function(record, *args, **kwargs)
+            return results[args]
+
+        return call
+
+    return decorate
+
+
+def share(record: object, other: object) -> None:
+    """Give `other` the shared results of `record`: those there are, and those that either finds later."""
+    vars(other)[_STORES[True]] = _store(record, True)
+
+
+def _store(record: object, shared: bool) -> dict[Any, dict[Any, Any]]:
+    store: dict[Any, dict[Any, Any]] = vars(record).setdefault(_STORES[shared], {})
+    return store

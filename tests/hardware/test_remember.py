@@ -1,0 +1,65 @@
+"""Results remembered with the record they follow from."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from analysis.run.graph import operator_graph, subgraph_graph
+from analysis.run.kernels import demand, structure
+from analysis.run.memory import lifetimes
+from analysis.run.partition import partition
+from analysis.run.workspace import _sizes
+from analysis.workload import store
+from hardware.remember import remembered, share
+
+
+class Record(msgspec.Struct, frozen=True, dict=True):
+    number: int
+
+
+CALLS: list[tuple[int, ...]] = []
+
+
+@remembered(keep=2)
+def plus(record: Record, more: int) -> int:
+    CALLS.append((record.number, more))
+    return record.number + more
+
+
+@remembered(shared=True)
+def kind(record: Record) -> str:
+    return "even" if record.number % 2 == 0 else "odd"
+
+
+def test_found_once_and_no_more_than_so_many_kept() -> None:
+    CALLS.clear()
+    record = Record(1)
+    assert [plus(record, more) for more in (1, 1, 2, 1, 3, 1)] == [2, 2, 3, 2, 4, 2]
+    assert CALLS == [(1, 1), (1, 2), (1, 3), (1, 1)]  # the third gave up the first
+    assert plus(Record(1), 1) == 2
+    assert len(CALLS) == 5  # another record remembers for itself
+
+
+def test_by_positional_arguments() -> None:
+    with pytest.raises(TypeError, match="positional"):
+        plus(Record(1), more=1)
+
+
+def test_shared_whoever_finds_it() -> None:
+    one, other = Record(2), Record(3)
+    share(one, other)
+    assert kind(other) == kind(one) == "odd"
+
+
+def test_a_model_at_other_lengths_shares_what_follows_from_its_graph() -> None:
+    """Five kinds of results, graphs and workspace among them: prefixes of names used to forget those."""
+    model = store.load("llama3_8b:decode,layers=1")
+    other = model.bound(kv=77)
+    assert other is not model
+    assert other is model.bound(kv=77)
+    for of_graph in (partition, operator_graph, subgraph_graph, _sizes):
+        assert of_graph(other) is of_graph(model), of_graph
+    for by_mode in (structure, lifetimes):
+        assert by_mode(other, "eager") is by_mode(model, "eager"), by_mode
+    assert demand(other, 1, 2.0, "eager") is not demand(model, 1, 2.0, "eager")
