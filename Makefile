@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check bench fuzz screenshots captures clean golden
+.PHONY: run test check test-versions bench fuzz screenshots captures lock clean golden
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
@@ -18,6 +18,10 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The lowest and the newest versions that pyproject.toml allows, on each Python from 3.11 to 3.13 that is here.
+test-versions: build/resolve/.uv
+	build/resolve/bin/python -m tests.versions $(ARGS)
 
 bench: $(VENV)/.test
 	$(BIN)/python tests/bench_core.py
@@ -46,13 +50,31 @@ $(VENV)/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit("hwexplorer needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	"$(PYTHON)" -m venv $(VENV)
 
-$(VENV)/.run: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[torch]'
+# Every file that is installed has its hash in a lock, and none is built here; torch, see constraints.txt, its version.
+$(VENV)/.run $(VENV)/.test: $(VENV)/.%: $(VENV)/bin/python pyproject.toml constraints.txt locks/%.txt
+	$(PIP) --require-hashes --only-binary :all: -r locks/$*.txt
+	$(PIP) -c constraints.txt torch torchvision
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) -c constraints.txt -e '.[torch,dev]'
-	@touch $@ $(VENV)/.run
+# The newest versions that pyproject.toml and constraints.txt allow, with the hashes of their files for every platform.
+lock: build/resolve/.uv
+	$(call lock,run,--group build --extra torch)
+	$(call lock,test,--group build --extra torch --extra dev)
+	build/resolve/bin/uv pip compile $(LOCKED) --group resolve --output-file locks/uv.txt
+
+LOCKED := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+  --custom-compile-command 'make lock'
+define lock
+build/resolve/bin/uv pip compile $(LOCKED) --constraint constraints.txt $(2) --output-file build/lock.txt pyproject.toml
+awk '/^[a-z]/ {kept = !/^(torch|torchvision|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==/} kept || /^#/' \
+  build/lock.txt > locks/$(1).txt
+endef
+
+build/resolve/.uv: locks/uv.txt
+	"$(PYTHON)" -m venv build/resolve
+	build/resolve/bin/python -m pip install --quiet --require-hashes --only-binary :all: -r locks/uv.txt
+	@touch $@
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

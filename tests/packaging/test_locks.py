@@ -1,0 +1,62 @@
+"""The locks are full, agree with what pyproject.toml asks for, and name no place to get things from."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+WITHOUT_HASHES = {"torch", "torchvision"}  # see constraints.txt
+LOCKS = {"run": ("torch",), "test": ("torch", "dev")}
+
+
+def locked(name: str) -> dict[str, list[tuple[str, int]]]:
+    """Version and number of hashes by distribution; several versions where Pythons differ."""
+    text = (ROOT / "locks" / f"{name}.txt").read_text().replace("\\\n", " ")
+    found: dict[str, list[tuple[str, int]]] = {}
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            match = re.fullmatch(r"([a-z0-9-]+)==(\S+) (?:; [^#]*?)?((?: *--hash=sha256:[0-9a-f]{64})+)", line)
+            assert match, line
+            found.setdefault(match[1], []).append((match[2], match[3].count("--hash")))
+    return found
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_what_the_project_asks_for_is_locked_within_its_bounds(name: str) -> None:
+    lines = [*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["build"]]
+    lines += [line for extra in LOCKS[name] for line in PROJECT["project"]["optional-dependencies"][extra]]
+    held = locked(name)
+    for wanted in map(Requirement, lines):
+        if wanted.name not in WITHOUT_HASHES:
+            versions = [version for version, _ in held[wanted.name]]
+            assert all(wanted.specifier.contains(version) for version in versions), (wanted, versions)
+
+
+def test_every_distribution_has_a_hash_and_both_locks_agree() -> None:
+    run, test = locked("run"), locked("test")
+    assert run.items() <= test.items()
+    assert all(hashes > 0 for versions in test.values() for _, hashes in versions)
+    assert not {name for name in test if re.match("torch|nvidia|cuda|triton", name)}
+
+
+def test_torch_is_pinned_by_its_constraints() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert {line for line in lines if not line.startswith("#")} == {"torch==2.13.0", "torchvision==0.28.0"}
+
+
+def test_no_file_of_pins_names_a_host() -> None:
+    for path in (*(ROOT / "locks").iterdir(), ROOT / "constraints.txt", ROOT / "Makefile", ROOT / "pyproject.toml"):
+        assert not re.search(r"https?://|--(extra-)?index-url|--find-links", path.read_text()), path.name
+
+
+def test_the_next_major_version_is_not_taken_unseen() -> None:
+    for wanted in map(Requirement, PROJECT["project"]["dependencies"]):
+        assert not wanted.specifier.contains(Version("99")), wanted
+        assert not wanted.specifier.contains(Version("0.0.1")), wanted
