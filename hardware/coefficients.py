@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware import files
+from hardware.architectures.data import Price
 from hardware.device import Device, Fact
 from hardware.errors import unknown
-from hardware.events import EVENTS, Event
+from hardware.events import Event
 from hardware.plan import Plan
 from hardware.remember import remembered
 
@@ -110,18 +111,10 @@ def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
 
 def _macro_bytes(device: Device, name: str) -> float:
     """Capacity of the macro an access touches: a bank or slice, not the sum over the die."""
-    rules = {
-        "l1_bytes_per_unit": lambda: device.l1_bytes_per_unit,
-        "l2_bytes_each": lambda: device.l2_bytes / device.file.facts["units"].value,
-        "shared_bank": lambda: device.l1_bytes_per_unit / 32,
-        "last_level": lambda: device.last_level_bytes / 32,
-        "fifo": lambda: device.array_rows * device.array_columns * 4,
-        "accumulator": lambda: device.array_columns * 4096 * 4,
-        "vector_memory": lambda: device.vector_memory_bytes_per_unit / 16,
-        "tile_memory": lambda: device.tile_memory_bytes,
-        "memory_tile": lambda: device.scratchpad_bytes / device.file.facts["units"].value,
-    }
-    return rules[name]()
+    macro = device.arch.data.macros[name]
+    facts: list[float] = [getattr(device, fact) for fact in macro.of]
+    capacity = math.prod(facts) * macro.value
+    return capacity / device.file.facts["units"].value if macro.per_unit else capacity
 
 
 def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
@@ -171,35 +164,34 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
 
 
 def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
-    entry = table()["logic"][event.argument]
-    triple = (entry["value"], entry["low"], entry["high"])
-    return _scale(triple, logic_scale(device.process_nm)), entry["source"], entry["quality"]
+    own = device.arch.data.logic.get(event.argument)
+    entry = own or msgspec.convert(table()["logic"][event.argument], Price)
+    triple = (entry.value, entry.low, entry.high)
+    return _scale(triple, logic_scale(device.process_nm)), entry.source, entry.quality
 
 
 def _clock(device: Device, _event: Event) -> tuple[Triple, str, str]:
-    fact, static = device.facts["active_w"], _at_rest(device)
+    at_rest = _at_rest(device)
+    fact, (active, low, high) = device.facts["active_w"], device.ends("active_w")
     # Clocks alone never exhaust the limit of a mode: work has to fit below it too.
-    watts = min(fact.value, table()["clock_share"]["value"] * (device.power_limit_w - static.value))
+    watts = min(active, table()["clock_share"]["value"] * (device.power_limit_w - device.facts[at_rest].value))
     # Energy per cycle belongs to the device, not to the clock or the units of a power mode.
     stated = device.file.facts
     per_cycle = watts / (stated["units"].value * stated["clock_hz"].value)
-    low = (fact.low or fact.value * 0.6) / fact.value
-    high = (fact.high or fact.value * 1.5) / fact.value
     source = f"active_w {watts:g} W over units x clock; {fact.source}"
-    return (per_cycle, per_cycle * low, per_cycle * high), source, fact.quality
+    return (per_cycle, per_cycle * (low / active), per_cycle * (high / active)), source, fact.quality
 
 
-def _at_rest(device: Device) -> Fact:
+def _at_rest(device: Device) -> str:
     """What a device that runs a program draws at least: its clocked idle power, or a higher bare idle."""
-    return max((device.facts[name] for name in ("idle_w", "clocked_idle_w")), key=lambda fact: fact.value)
+    return max(("idle_w", "clocked_idle_w"), key=lambda name: device.facts[name].value)
 
 
 def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
-    fact = _at_rest(device)
-    memory = table()["static_memory_share"]["value"]
+    name = _at_rest(device)
+    fact, memory = device.facts[name], table()["static_memory_share"]["value"]
     share = memory if event.argument == "memory" else 1 - memory
-    low, high = fact.low or fact.value * 0.75, fact.high or fact.value * 1.35
-    return _scale((fact.value, low, high), share), f"clocked idle {fact.value:g} W; {fact.source}", fact.quality
+    return _scale(device.ends(name), share), f"clocked idle {fact.value:g} W; {fact.source}", fact.quality
 
 
 def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tuple[Triple, str]:
@@ -252,7 +244,7 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
 @remembered()
 def coefficients(device: Device, plan: Plan) -> Coefficients:
     """Prices of all events of the device under this plan, computed once per device and plan."""
-    rows = tuple(price(device, plan, event) for event in EVENTS[device.architecture])
+    rows = tuple(price(device, plan, event) for event in device.arch.events)
     return Coefficients(
         rows,
         np.array([row.value_j for row in rows]),

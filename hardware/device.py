@@ -10,16 +10,17 @@ from typing import Any
 import msgspec
 
 from hardware import files as storage
+from hardware.architectures import registry
+from hardware.architectures.architecture import Architecture
+from hardware.architectures.data import Field, Software
 from hardware.errors import RequestError, unknown
-from hardware.events import EVENTS
-from hardware.fields import ARCHITECTURES, FIELDS, LEAST, MOST, Field
 from hardware.precision import PRECISIONS
 
 CATALOG = Path(__file__).parent / "catalog"
+# What a figure of a device file is within, whatever its SI unit, unless it is 0: a chip's rates end at 1e19 and the
+# energy of one event at 1e-16 J. Products of several figures stay far from what a float holds.
+LEAST, MOST = 1e-24, 1e24
 QUALITIES = ("data sheet", "published", "fitted", "assumed", "derived", "design target")
-
-# The default device of each architecture class, usable wherever a device id is.
-CLASSES = {"cpu": "xeon_8490h", "gpu": "h100_sxm", "tpu": "tpu_v4", "kpu": "kpu_t256"}
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +53,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     facts: dict[str, Fact]
     fma_per_clock: dict[str, dict[str, Fact]]
     year: int = 0
-    unit_name: str = "unit"
+    unit_name: str = ""
     aliases: tuple[str, ...] = ()
     is_silicon: bool = True
     notes: tuple[str, ...] = ()
@@ -98,10 +99,32 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         """The id as a user writes it: with the power mode where it is not the default."""
         return f"{self.id}:{self.power_mode}" if self.power_mode else self.id
 
+    @cached_property
+    def arch(self) -> Architecture:
+        """The architecture itself; `architecture` is its id."""
+        return registry.get(self.architecture)
+
     @property
+    def unit_name(self) -> str:
+        """What its maker calls one of its units."""
+        return self.file.unit_name or self.arch.unit
+
+    @cached_property
     def software_class(self) -> str:
         """Whose fitted efficiencies apply: the architecture's, or those of GPUs that share the host's LPDDR."""
-        return _software_class(self.architecture, self.memory_technology)
+        return self.arch.data.software_for(self.memory_technology)
+
+    @property
+    def software(self) -> Software:
+        """The rates that its customary software reaches."""
+        return self.arch.data.software[self.software_class]
+
+    def ends(self, name: str) -> tuple[float, float, float]:
+        """A fact with its low and high: the file's, else those that facts of this name have."""
+        fact, relative = self.facts[name], self.arch.data.facts[name].ends
+        low = fact.low if fact.low is not None else fact.value * (relative.low if relative else 1.0)
+        high = fact.high if fact.high is not None else fact.value * (relative.high if relative else 1.0)
+        return fact.value, low, high
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:
@@ -116,12 +139,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @property
     def last_level_bytes(self) -> float:
         """Capacity of the last on-chip level that tensors can stay in between kernels."""
-        return {
-            "cpu": lambda: self.l3_bytes,
-            "gpu": lambda: self.l2_bytes,
-            "tpu": lambda: self.scratchpad_bytes,
-            "kpu": lambda: self.scratchpad_bytes,
-        }[self.architecture]()
+        return self.facts[self.arch.last_level].value
 
 
 def _fail(path: Path, message: str) -> RequestError:
@@ -141,13 +159,12 @@ def _check_fact(path: Path, where: str, fact: Fact, unit: str) -> None:
         raise _fail(path, f"{where}: value {fact.value} is outside low-high {low}-{high}")
 
 
-def _check_facts(path: Path, where: str, architecture: str, facts: dict[str, Fact]) -> None:
-    known = [name for name, field in FIELDS.items() if architecture in field.architectures]
+def _check_facts(path: Path, where: str, known: dict[str, Field], facts: dict[str, Fact]) -> None:
     for name, fact in facts.items():
         if name not in known:
             raise _fail(path, f"{where}: {unknown('field', name, known)}")
-        _check_fact(path, f"{where}.{name}", fact, FIELDS[name].unit)
-        if fact.value <= 0.0 and FIELDS[name].required and not FIELDS[name].base:
+        _check_fact(path, f"{where}.{name}", fact, known[name].unit)
+        if fact.value <= 0.0 and known[name].is_required and not known[name].of:
             raise _fail(path, f"{where}.{name}: must be greater than 0, is {fact.value}")
 
 
@@ -192,7 +209,7 @@ def _check_runs(path: Path, spec: DeviceFile) -> None:
 
 def _check_coefficients(path: Path, spec: DeviceFile) -> None:
     """`"tile.mac"`, or for one format `"tile.mac:bf16"`: an event of the architecture."""
-    events = {f"{event.category}.{event.name}": event for event in EVENTS[spec.architecture]}
+    events = {event.label: event for event in registry.get(spec.architecture).events}
     for name, fact in spec.coefficients.items():
         event, colon, precision = name.partition(":")
         if event not in events:
@@ -212,14 +229,15 @@ def read(path: Path) -> DeviceFile:
         spec = msgspec.convert(data, DeviceFile)
     except msgspec.ValidationError as error:
         raise _fail(path, _located(data, error)) from None
-    if spec.architecture not in ARCHITECTURES:
-        raise _fail(path, f"architecture: {unknown('architecture', spec.architecture, ARCHITECTURES)}")
-    _check_facts(path, "facts", spec.architecture, spec.facts)
+    if spec.architecture not in registry.names():
+        raise _fail(path, f"architecture: {unknown('architecture', spec.architecture, registry.names())}")
+    known = registry.get(spec.architecture).data.facts
+    _check_facts(path, "facts", known, spec.facts)
     _check_tables(path, spec)
     _check_runs(path, spec)
     _check_coefficients(path, spec)
     for mode, point in spec.power_modes.items():
-        _check_facts(path, f"power_modes.{mode}.facts", spec.architecture, point.facts)
+        _check_facts(path, f"power_modes.{mode}.facts", known, point.facts)
     complete = _complete(path, spec, spec.facts)
     _check_physics(path, complete)
     return spec
@@ -247,39 +265,30 @@ def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
     return message
 
 
-def _software_class(architecture: str, memory_technology: str) -> str:
-    shared = architecture == "gpu" and memory_technology.startswith("LPDDR")
-    return "gpu_integrated" if shared else architecture
-
-
-def _derived(field: Field, facts: dict[str, Fact], spec: DeviceFile) -> Fact:
-    if isinstance(field.factor, float):
-        factor = field.factor
-    else:
-        kind = _software_class(spec.architecture, spec.memory_technology)
-        factor = field.factor.get(kind, field.factor[spec.architecture])
-    if not field.base:
+def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
+    """The fact that a rule gives: a factor times another, or a value."""
+    if not field.of:
         return Fact(factor, field.unit, f"rule: {field.why}", "assumed")
-    if field.base == "sustained_w":  # or the limit of a mode below it
+    if field.of == "sustained_w":  # or the limit of a mode below it
         base = min((facts[name] for name in ("sustained_w", "power_limit_w")), key=lambda fact: fact.value)
     else:
-        base = facts[field.base]
+        base = facts[field.of]
     note = "" if factor == 1.0 else f"{factor:g} x "
-    return Fact(base.value * factor, field.unit, f"rule: {note}{field.base}: {field.why}", "derived")
+    return Fact(base.value * factor, field.unit, f"rule: {note}{field.of}: {field.why}", "derived")
 
 
 def _complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
-    """Stated facts plus those derived by rule, in the order of FIELDS."""
+    """Stated facts plus those derived by rule, in the order of the architecture's fields."""
+    data = registry.get(spec.architecture).data
+    software = data.software_for(spec.memory_technology)
     facts: dict[str, Fact] = {}
-    for name, field in FIELDS.items():
-        if spec.architecture not in field.architectures:
-            continue
+    for name, field in data.facts.items():
         if name in stated:
             facts[name] = stated[name]
-        elif field.required:
-            if not field.why:
-                raise _fail(path, f"facts.{name} is missing ({field.unit})")
-            facts[name] = _derived(field, facts, spec)
+        elif field.value is not None:
+            facts[name] = _derived(field, field.software.get(software, field.value), facts)
+        elif field.must:
+            raise _fail(path, f"facts.{name} is missing ({field.unit})")
     return facts
 
 
@@ -339,14 +348,14 @@ def duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
 
 def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
     """The device a user means by `id`, `id:power_mode`, an alias or a class. Raises RequestError."""
-    available = files(folders)
+    available, classes = files(folders), registry.classes()
     mode = ""
     path = _by_alias(name.strip(), available)  # an alias may contain a colon
     if path is None:
         base, _, mode = name.strip().partition(":")
-        path = available.get(CLASSES.get(base.lower(), base)) or _by_alias(base, available)
+        path = available.get(classes.get(base.lower(), base)) or _by_alias(base, available)
     if path is None:
-        raise unknown("device", base, [*available, *CLASSES], listing="`hwexplorer devices` lists them")
+        raise unknown("device", base, [*available, *classes], listing="`hwexplorer devices` lists them")
     if folders and path.stem in (twice := duplicates(folders)):
         raise twice[path.stem]
     return in_mode(path, _read(path), mode)
@@ -357,7 +366,7 @@ def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
     for device_id, path in available.items():
         if folded == device_id.casefold():
             return path
-    if folded in CLASSES or (":" in folded and folded.partition(":")[0] in available):
+    if folded in registry.classes() or (":" in folded and folded.partition(":")[0] in available):
         return None
     for path in available.values():
         try:
@@ -408,7 +417,7 @@ def sheet(device: Device) -> dict[str, Any]:
         "memory_technology": device.memory_technology,
         "power_mode": device.power_mode or "default",
         "power_modes": list(device.file.power_modes),
-        "unit_name": device.file.unit_name,
+        "unit_name": device.unit_name,
         "facts": device.facts,
         "fma_per_clock": device.file.fma_per_clock,
         "peak_flops": {f"{unit}.{precision}": peak for (unit, precision), peak in device.peaks.items()},

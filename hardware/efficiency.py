@@ -1,7 +1,10 @@
-"""Fitted efficiencies: one per operator class and architecture, with their spread."""
+"""Fitted efficiencies: shares of peak rates by operator class, with their spread.
+
+Each architecture's data file holds those of its software; hardware/efficiency.toml says how they were fitted."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ from hardware.demand import Floats, OpClass
 
 PATH = Path(__file__).parent / "efficiency.toml"
 ENDS = [0, 2, 1]  # of [nominal, low, high]: nominal, fast, slow
+
+Ends = tuple[float, float, float]
 
 
 class Efficiency(msgspec.Struct, frozen=True):
@@ -29,41 +34,24 @@ class Efficiency(msgspec.Struct, frozen=True):
     vector_convolution: Floats
 
 
+def rates(
+    compute: Mapping[str, Ends], bandwidth: Mapping[str, Ends], nchw: Ends, vector_convolution: Ends
+) -> Efficiency:
+    """Tables of [nominal, low, high] by the name of the operator class, 'other' for those without a row."""
+
+    def columns(section: Mapping[str, Ends]) -> Floats:
+        return np.array([section.get(name, section["other"]) for name in OpClass.__members__]).T[ENDS]
+
+    return Efficiency(columns(compute), columns(bandwidth), np.array(nchw)[ENDS], np.array(vector_convolution)[ENDS])
+
+
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
+    """How the efficiencies were fitted and validated."""
     return files.table(PATH)
 
 
-@lru_cache(maxsize=8)
-def efficiency(architecture: str) -> Efficiency:
-    """The efficiencies of an architecture."""
-
-    def columns(section: dict[str, list[float]]) -> Floats:
-        return np.array([section.get(name, section["other"]) for name in OpClass.__members__]).T[ENDS]
-
-    data = table()[architecture]
-    return Efficiency(
-        columns(data["compute"]),
-        columns(data["bandwidth"]),
-        np.array(table()["layout"]["nchw"])[ENDS],
-        np.array(data.get("vector_convolution", [1.0, 1.0, 1.0]))[ENDS],
-    )
-
-
 @lru_cache(maxsize=2)
-def usable_cache(kind: str) -> float:
-    """Share of the last on-chip level that a model's tensors can hold: 'cached' by hardware or 'managed' by a
-    compiler."""
-    return float(table()["usable_cache"][kind]["value"])
-
-
-@lru_cache(maxsize=8)
-def overlap(architecture: str) -> float:
-    """Exponent with which compute and memory time combine: high is perfect overlap, 1 is none."""
-    return float(table()[architecture]["overlap"]["value"])
-
-
-@lru_cache(maxsize=1)
-def reorder_passes() -> float:
-    """How many more times data that a CPU library rearranges into its own layout crosses the memory interface."""
-    return float(table()["cpu"]["reorder_passes"]["value"])
+def usable_cache(is_managed: bool) -> float:
+    """Share of the last on-chip level that a model's tensors can hold: managed by a compiler, or cached by hardware."""
+    return float(table()["usable_cache"]["managed" if is_managed else "cached"]["value"])

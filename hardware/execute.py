@@ -17,18 +17,9 @@ import numpy as np
 from hardware.coefficients import Coefficients, coefficients
 from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
-from hardware.efficiency import Efficiency, efficiency, overlap
-from hardware.events import EVENTS, INDEX
-from hardware.mapping import cpu, gpu, kpu, tpu
-from hardware.mapping.common import Mapping, Traffic, assumed, assumptions
+from hardware.efficiency import Efficiency
+from hardware.mapping.common import Mapping, Traffic
 from hardware.plan import Plan
-
-MAPPINGS = {
-    "cpu": cpu.map_operators,
-    "gpu": gpu.map_operators,
-    "tpu": tpu.map_operators,
-    "kpu": kpu.map_operators,
-}
 
 # What bounds a kernel, in the order of `Execution.bound`.
 BOUNDS = ("compute", "memory", "launch", "power")
@@ -66,7 +57,7 @@ def map_demand(demand: Demand, device: Device, plan: Plan, execution: str, layou
     """What the device does with each operator, at each setting of the efficiencies."""
     if execution != "eager":  # compilers choose the layout of convolutions themselves
         layout = "channels_last" if execution == "compiled" else "blocked"
-    mapping = MAPPINGS[device.architecture](demand, device, plan, layout, rates)
+    mapping = device.arch.map_operators(demand, device, plan, layout, rates)
     if demand.link_s is not None:  # data from another device arrives no faster than its link delivers
         mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
     return mapping
@@ -78,7 +69,7 @@ def kernel_seconds(
     """Seconds of each kernel before any power limit at each setting of the efficiencies, shape (s, k)."""
     mapping = map_demand(demand, device, plan, execution, layout, rates)
     overhead, floor = _overhead(device, execution)
-    busy = _overlapped(_per_resource(demand, mapping), overlap(device.software_class))
+    busy = _overlapped(_per_resource(demand, mapping), device.software.overlap.value)
     seconds: Floats = np.maximum(busy + overhead[0], floor[0])
     return seconds
 
@@ -86,28 +77,27 @@ def kernel_seconds(
 def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: str) -> Execution:
     """Run the demand on the device. `execution` is 'eager' or 'compiled' (the host
     dispatches every kernel) or 'fused' (one program)."""
-    mapping = map_demand(demand, device, plan, execution, layout, efficiency(device.software_class))
+    mapping = map_demand(demand, device, plan, execution, layout, device.software.efficiency)
     prices = coefficients(device, plan)
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
-    busy_ends = _overlapped(resources, overlap(device.software_class))
+    busy_ends = _overlapped(resources, device.software.overlap.value)
     overhead, floor = _overhead(device, execution)
     ends = np.maximum(busy_ends + overhead, floor)
     busy, unthrottled = busy_ends[0], ends[0]
     resource = resources[0].argmax(axis=0)
 
-    # Threads of a CPU spin while they fork and join; the units of an accelerator are clocked for a part of a launch.
-    clocked = 1.0 if device.architecture == "cpu" else assumed("common", "launch_clocked")
-    counts = _timed_counts(demand, device, mapping, execution, busy + clocked * device.launch_s, resource)
+    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.launch_s
+    counts = _timed_counts(demand, device, mapping, execution, clocked_s, resource)
     dynamic_j = _priced(prices.value, counts)
     dynamic = demand.per_kernel(dynamic_j)
-    static_w = float(prices.value[_static(device)].sum())
+    static_w = float(prices.value[device.arch.static_rows].sum())
     kernel_s = np.maximum(unthrottled, dynamic / (device.power_limit_w - static_w))
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
     share = _share(demand, mapping, resource)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
-    counts[_static(device)] = latency
+    counts[device.arch.static_rows] = latency
     ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
     compute_s = resources[0, :2].max(axis=0)
     memory_s = resources[0, 2:].max(axis=0)
@@ -213,45 +203,34 @@ def _overlapped(resources: Floats, exponent: float) -> Floats:
 def _overhead(device: Device, execution: str) -> tuple[Floats, Floats]:
     """Seconds added to each kernel, and the least a kernel can take: (3, 1) nominal, fast end, slow end.
 
-    An accelerator overlaps execution with the host's dispatch of the next kernel, so dispatch is a floor; a CPU
-    dispatches on the cores that compute, so it adds.
+    An accelerator overlaps execution with the host's dispatch of the next kernel, so dispatch is a floor; a device
+    that is its own host dispatches on the cores that compute, so it adds.
     """
     launch, dispatch = _ends(device, "launch_s"), _ends(device, "dispatch_s")
     if execution == "compiled":
-        dispatch = dispatch * assumed("common", "compiled_dispatch")
+        dispatch = dispatch * device.arch.data.assumed("compiled_dispatch")
     if execution == "fused":
         return launch, np.zeros((3, 1))
-    if device.architecture == "cpu":
+    if device.arch.is_host:
         return launch + dispatch, np.zeros((3, 1))
     return launch, dispatch
 
 
 def _ends(device: Device, name: str) -> Floats:
-    """A fact with its ends; where no spread is stated, that of host overheads between machines is assumed."""
-    fact = device.facts[name]
-    spread = assumptions()["common"]["overhead_spread"]
-    low = fact.value * spread["low"] if fact.low is None else fact.low
-    high = fact.value * spread["high"] if fact.high is None else fact.high
-    return np.array([[fact.value], [low], [high]])
-
-
-def _static(device: Device) -> slice:
-    """Rows of the static events: the last two of every taxonomy, counted in seconds."""
-    return slice(len(EVENTS[device.architecture]) - 2, None)
+    """A fact with its ends, (3, 1): nominal, low, high."""
+    return np.array(device.ends(name))[:, None]
 
 
 def _timed_counts(
     demand: Demand, device: Device, mapping: Mapping, execution: str, active_s: Floats, resource: Ints
 ) -> Floats:
     """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
-    counts, row = mapping.counts, INDEX[device.architecture]
+    counts, arch = mapping.counts, device.arch
     # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
     cycles = active_s * device.clock_hz * device.units
-    counts[row["clock.unit_cycles"]] = _share(demand, mapping, resource) * cycles[demand.kernel]
-    if execution != "fused":
-        label = {"gpu": "launch.host_dispatch", "cpu": "pipeline.operator_dispatch"}.get(device.architecture)
-        if label:
-            counts[row[label]] = demand.head
+    counts[arch.clock_rows] = _share(demand, mapping, resource) * cycles[demand.kernel]
+    if execution != "fused" and arch.dispatch_event:
+        counts[arch.row[arch.dispatch_event]] = demand.head
     return counts
 
 

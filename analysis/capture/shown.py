@@ -8,7 +8,6 @@ import numpy as np
 
 from analysis.workload.workload import Workload
 
-DEVICES = ("cpu", "gpu", "tpu", "kpu")  # the default device of each class
 _ROWS = 12
 
 
@@ -75,11 +74,12 @@ def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
     from analysis.run.scenario import Scenario
     from analysis.run.tree import tree
     from analysis.workload.targets import fixed_batch
+    from hardware.architectures import registry
     from hardware.device import load
     from hardware.quantity import quantity
 
     asked = Scenario(batch=fixed_batch(model) or 1)
-    devices = [load(name) for name in DEVICES]
+    devices = [load(name) for name in registry.classes()]
     trees = [tree(estimate(model, device, asked)) for device in devices]
     parts = trees[0].estimate.partition
     weight = np.max([each.subgraphs.share for each in trees], axis=0)

@@ -184,7 +184,7 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
     order = [mode for mode in EXECUTIONS if mode != "auto"]
     for mode in order[order.index(result.execution) + 1 :]:
         yield _run(result, "fusion", f"execution {mode}", device, change(asked, execution=mode))[0]
-    if asked.layout == "nchw" and device.architecture in ("cpu", "gpu"):
+    if asked.layout == "nchw" and device.arch.has_layouts:
         yield _run(result, "layout", "layout channels_last", device, change(asked, layout="channels_last"))[0]
     for other in _other_modes(device):
         yield _run(result, "power mode", f"power mode {other.power_mode or 'default'}", other, asked)[0]

@@ -104,8 +104,8 @@ def join(form: str, parts: Iterator[str]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4)
-def _bundle(models: tuple[str, ...], execution: str, architecture: str) -> Bundle:
-    return bundle([_ready(name) for name in models], execution, architecture)
+def _bundle(models: tuple[str, ...], execution: str, is_managed: bool) -> Bundle:
+    return bundle([_ready(name) for name in models], execution, is_managed)
 
 
 @lru_cache(maxsize=2 * GROUP)
@@ -124,26 +124,26 @@ def _device(key: str, folders: tuple[str, ...]) -> Device:
 def run_chunk(chunk: Chunk) -> str:
     """The rows of a chunk as text. Pure: the same chunk gives the same text in every process."""
     write = _csv if chunk.form == "csv" else _json
-    cache: dict[tuple[int, float, str, str], Asked] = {}
-    held: dict[tuple[int, float, str, str, bool], Floats] = {}
+    cache: dict[tuple[int, float, str, bool], Asked] = {}
+    held: dict[tuple[int, float, str, bool, bool], Floats] = {}
     lines: list[str] = []
     for key in chunk.devices:
         device = _device(key, chunk.folders)
-        execution = Scenario(execution=chunk.execution).execution_on(device.architecture)
-        # One bundle for CPUs and GPUs alike, one for devices with a scratchpad.
-        kind = "gpu" if device.architecture in ("cpu", "gpu") else "tpu"
-        many = _bundle(chunk.models, execution, kind)
+        execution = Scenario(execution=chunk.execution).execution_on(device)
+        # One bundle for devices with caches, one for those with a scratchpad.
+        is_managed = device.arch.is_managed
+        many = _bundle(chunk.models, execution, is_managed)
         for batch in chunk.batches:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
-                asked_key = (batch, runs.element_bytes, execution, kind)
+                asked_key = (batch, runs.element_bytes, execution, is_managed)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batch, runs.element_bytes)
                 asked = cache[asked_key]
-                held_key = (*asked_key, device.architecture == "cpu")
+                held_key = (*asked_key, device.arch.is_host)
                 if held_key not in held:
-                    held[held_key] = peaks(many, batch, runs.element_bytes, device.architecture)
+                    held[held_key] = peaks(many, batch, runs.element_bytes, device)
                 ran = _what_runs(runs)
                 if ran not in same:
                     same[ran] = evaluate(asked, device, runs, chunk.layout)

@@ -6,13 +6,14 @@ product as the model. What this engine finds, and why it differs, is said with f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import numpy as np
 
 from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
 from analysis.run.tree import tree
-from analysis.workload.workload import Workload
+from hardware.architectures import registry
 from hardware.device import Device
 from hardware.quantity import quantity
 
@@ -30,9 +31,11 @@ class Claim(msgspec.Struct, frozen=True):
     found: str
 
 
-def claims(result: Estimate, cpu: Device, gpu: Device) -> tuple[Claim, ...]:
-    """Static share and concentration on the result's device; the GPU against the CPU, and what a batch does to it."""
-    return (_static(result), _concentrated(result), _gpu_and_cpu(result.workload, cpu, gpu, result.scenario))
+def claims(result: Estimate, load: Callable[[str], Device]) -> tuple[Claim, ...]:
+    """Static share and concentration on the result's device; what is said of one architecture against another."""
+    rivals = [(one, *said) for one in registry.every() for said in one.story.claims]
+    against = (_worse(claim, result, load(rival), load(one.id)) for one, claim, rival in rivals)
+    return (_static(result), _concentrated(result), *against)
 
 
 def _static(result: Estimate) -> Claim:
@@ -56,14 +59,15 @@ def _concentrated(result: Estimate) -> Claim:
     return Claim("the top 3 subgraphs make half of the EDP", top >= TOP_CLAIM, found)
 
 
-def _gpu_and_cpu(workload: Workload, cpu: Device, gpu: Device, asked: Scenario) -> Claim:
-    one = msgspec.structs.replace(asked, batch=1)
-    a, b = estimate(workload, cpu, one), estimate(workload, gpu, one)
-    many = estimate(workload, gpu, msgspec.structs.replace(asked, batch=LARGER))
+def _worse(claim: str, result: Estimate, rival: Device, device: Device) -> Claim:
+    """Whether a device takes more energy than a rival at batch 1, and what a batch does to it."""
+    workload, one = result.workload, msgspec.structs.replace(result.scenario, batch=1)
+    a, b = estimate(workload, rival, one), estimate(workload, device, one)
+    many = estimate(workload, device, msgspec.structs.replace(one, batch=LARGER))
     per_inference = many.energy_j / LARGER
     found = (
-        f"at batch 1 {gpu.name} takes {quantity(b.energy_j, 'J')} against {quantity(a.energy_j, 'J')} on {cpu.name}, "
-        f"{b.utilization:.1%} of its peak used; batch {LARGER} makes it {quantity(per_inference, 'J')} per inference "
-        f"({b.energy_j / (per_inference or 1.0):.1f}x less)"
+        f"at batch 1 {device.name} takes {quantity(b.energy_j, 'J')} against {quantity(a.energy_j, 'J')} on "
+        f"{rival.name}, {b.utilization:.1%} of its peak used; batch {LARGER} makes it "
+        f"{quantity(per_inference, 'J')} per inference ({b.energy_j / (per_inference or 1.0):.1f}x less)"
     )
-    return Claim("a GPU is worse than a CPU at batch 1", b.energy_j > a.energy_j, found)
+    return Claim(claim, b.energy_j > a.energy_j, found)

@@ -67,8 +67,8 @@ def _name(side: Estimate, other: Estimate) -> str:
 def _instructions(more: Estimate, less: Estimate) -> str:
     def told(side: Estimate) -> str:
         count, macs = instructions(side), float(side.demand.macs.sum())
-        kind = {"cpu": "instructions", "gpu": "warp instructions", "tpu": "bundles"}.get(side.device.architecture)
-        if kind is None:
+        kind = side.device.arch.story.instructions
+        if not kind:
             return f"{side.device.name} fetches none, its schedule lies in space"
         each = f", one per {macs / count:.3g} MACs" if count and macs else ""
         return f"{side.device.name} issues {quantity(count, 'SI')} {kind}{each}"
@@ -84,15 +84,9 @@ def _arithmetic(more: Estimate, less: Estimate) -> str:
 
 
 def _delivery(more: Estimate, less: Estimate) -> str:
-    how = {
-        "cpu": "reads and writes vector registers for every instruction",
-        "gpu": "reads operands of every thread from the register file",
-        "tpu": "passes operands from cell to cell of the array",
-        "kpu": "streams operands from tile to tile",
-    }
     return (
-        f"operand delivery: {more.device.name} {how[more.device.architecture]}; "
-        f"{less.device.name} {how[less.device.architecture]}"
+        f"operand delivery: {more.device.name} {more.device.arch.story.delivers}; "
+        f"{less.device.name} {less.device.arch.story.delivers}"
     )
 
 

@@ -14,16 +14,8 @@ import msgspec
 from analysis.run.estimate import Estimate
 from analysis.run.families import FAMILIES, MEANING, family_energy, instructions
 from analysis.run.figures import Head, about
-from hardware.events import EVENTS
+from hardware.architectures import registry
 from hardware.quantity import quantity
-
-ORDER = ("cpu", "gpu", "tpu", "kpu")
-TITLES = {
-    "cpu": "CPU: an instruction per operation",
-    "gpu": "GPU: an instruction per warp, and the machinery to keep threads coherent",
-    "tpu": "TPU: a fixed schedule through a systolic array",
-    "kpu": "KPU: a programmable schedule laid out in space",
-}
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +49,7 @@ class Progression(Head, frozen=True, kw_only=True):
 
 def progression(results: Sequence[Estimate]) -> Progression:
     """The architectures of the results, in order."""
-    ordered = sorted(results, key=lambda r: ORDER.index(r.device.architecture))
+    ordered = sorted(results, key=lambda r: registry.order(r.device.architecture))
     return Progression(**about(ordered[0]), families=MEANING, steps=tuple(step(result) for result in ordered))
 
 
@@ -94,19 +86,12 @@ def step(result: Estimate) -> Step:
 
 def _says(result: Estimate, energy: dict[str, float], macs: float, issued: float, overhead: float) -> tuple[str, ...]:
     """What this architecture pays for, in sentences."""
-    architecture = result.device.architecture
     control = quantity(energy["instructions and control"], "J")
     each = f"{macs / issued:.3g}" if issued else ""
     count = quantity(issued, "SI")
-    first = {
-        "cpu": f"{count} instructions are fetched, decoded, renamed and retired, one for {each} MACs: {control}",
-        "gpu": f"{count} warp instructions of 32 threads each, one for {each} MACs: {control} with divergence, "
-        f"coalescing, coherence and addresses",
-        "tpu": f"{count} bundles and descriptors drive the array, one for {each} MACs: {control}",
-        "kpu": f"no instruction is fetched; tracking domains and wavefronts takes {control}",
-    }[architecture]
+    first = result.device.arch.story.pays.format(count=count, each=each, control=control)
     per_mac = f", {quantity(overhead / macs, 'J')} for each MAC" if macs else ""
     second = f"control, launch and operand delivery together: {quantity(overhead, 'J')} per inference{per_mac}"
-    events = [e for e in EVENTS[architecture] if e.is_overhead]
-    third = f"{len(events)} of its {len(EVENTS[architecture])} events are overhead, {result.demand.n_kernels} kernels"
+    overheads = sum(event.is_overhead for event in result.events)
+    third = f"{overheads} of its {len(result.events)} events are overhead, {result.demand.n_kernels} kernels"
     return first, second, third

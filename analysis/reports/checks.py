@@ -82,7 +82,7 @@ def _utilization(result: Estimate) -> Check:
 
 def _parallelism(result: Estimate) -> Check:
     """A kernel cannot use more of the peak than the part of the units it runs on."""
-    from hardware.occupancy import units_in_all
+    from hardware.mapping.common import units_in_all
 
     run, asked = result.run, result.demand
     active = run.mapping.units / units_in_all(result.device, run.mapping.on_matrix)

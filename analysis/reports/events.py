@@ -7,7 +7,7 @@ import numpy as np
 
 from analysis.run.estimate import Estimate
 from analysis.run.tree import operators_of
-from hardware.occupancy import occupancy, units_in_all
+from hardware.mapping.common import units_in_all
 
 
 class EventRow(msgspec.Struct, frozen=True):
@@ -70,8 +70,7 @@ def report(result: Estimate, path: str = "") -> EventReport:
 
 
 def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> dict[str, float]:
-    """Hit rate of the last on-chip level, share of units busy, dynamic share; of a CPU its prediction rate, of a GPU
-    its occupancy (hardware/occupancy.py)."""
+    """Hit rate of the last on-chip level, share of units busy, dynamic share, and those of the architecture."""
     flow, run = result.run.mapping.traffic, result.run
     chip = float((flow.chip_read + flow.chip_write)[members].sum())
     dram = float((flow.dram_read + flow.dram_write)[members].sum())
@@ -85,18 +84,11 @@ def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]])
         "units_busy": float((busy * weight).sum() / weight.sum()),
         "dynamic_fraction": 1.0 - static / energy if energy else 0.0,
     }
-    if result.device.architecture == "cpu":
-        values["branch_prediction_rate"] = _prediction_rate(result, members)
-    if result.device.architecture == "gpu":
-        resident = occupancy(result.demand, result.device, run)[members]
+    arch = result.device.arch
+    for name, (missed, every) in arch.misses.items():
+        misses, total = (float(run.counts[arch.row[label], members].sum()) for label in (missed, every))
+        values[name] = 1.0 - misses / total if total else 1.0
+    if arch.occupancy is not None:
+        resident = arch.occupancy(result.demand, result.device, run.mapping)[members]
         values["occupancy"] = float((resident * weight).sum() / weight.sum())
     return values
-
-
-def _prediction_rate(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> float:
-    from hardware.events import INDEX
-
-    row = INDEX["cpu"]
-    predicted = float(result.run.counts[row["branch.predicted"], members].sum())
-    missed = float(result.run.counts[row["branch.mispredicted"], members].sum())
-    return 1.0 - missed / predicted if predicted else 1.0

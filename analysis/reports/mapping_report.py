@@ -9,10 +9,8 @@ from analysis.reports.buckets import Bucket, buckets
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of
 from analysis.run.estimate import Estimate
 from analysis.workload.workload import Floats, Ints
-from hardware import occupancy
 from hardware.execute import BOUNDS, RESOURCES
-from hardware.mapping.common import assumed, total_units
-from hardware.sentence import mapping_sentence
+from hardware.mapping.common import total_units, units_in_all
 
 UTILIZATION = (0.10, 0.25, 0.50)
 UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
@@ -80,7 +78,7 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
     time, used = run.kernel_s[chosen], run.utilization[chosen]
     whole = float(time.sum())
     heads, total = found.head[chosen], total_units(result.device)
-    active = _weighted((run.mapping.units / occupancy.units_in_all(result.device, run.mapping.on_matrix))[heads], time)
+    active = _weighted((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
     resident = _occupancy(result, heads)
     return MappingReport(
         path,
@@ -90,7 +88,7 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
         float(used.mean()) if len(used) else 0.0,
         buckets(used, UTILIZATION, UTILIZATION_LABELS, time),
         _bounds(result, chosen),
-        "array" if result.device.architecture == "tpu" else result.device.file.unit_name,
+        result.device.arch.array or result.device.unit_name,
         active * total,
         total,
         active,
@@ -108,10 +106,8 @@ def _weighted(values: Floats, time: Floats) -> float:
 
 
 def _occupancy(result: Estimate, heads: Ints) -> Floats | None:
-    if result.device.architecture != "gpu":
-        return None
-    found: Floats = occupancy.occupancy(result.demand, result.device, result.run)[heads]
-    return found
+    rate = result.device.arch.occupancy
+    return None if rate is None else rate(result.demand, result.device, result.run.mapping)[heads]
 
 
 def _bounds(result: Estimate, chosen: Ints) -> tuple[Bound, ...]:
@@ -129,7 +125,7 @@ def _row(result: Estimate, k: int, resident: float | None) -> KernelRow:
     run, asked, found = result.run, result.demand, kernels(result)
     i, time = int(found.head[k]), float(run.kernel_s[k]) or 1.0
     tiling, on_matrix = run.mapping.tiling, bool(run.mapping.on_matrix[i])
-    total = float(occupancy.units_in_all(result.device, run.mapping.on_matrix)[i])
+    total = float(units_in_all(result.device, run.mapping.on_matrix)[i])
     blocks, waves = _grid(result, i, total)
     is_product = bool(asked.macs[i] > 0)
     form = result.plan.matrix if on_matrix else (result.plan.vector_mac if is_product else result.plan.vector)
@@ -155,7 +151,7 @@ def _row(result: Estimate, k: int, resident: float | None) -> KernelRow:
         total,
         float(run.mapping.units[i]) / total,
         resident,
-        mapping_sentence(asked, result.device, result.plan, run, i),
+        result.device.arch.sentence(asked, result.device, result.plan, run.mapping, i),
     )
 
 
@@ -164,5 +160,5 @@ def _grid(result: Estimate, i: int, total: float) -> tuple[float, float]:
     tiling, asked = result.run.mapping.tiling, result.demand
     if asked.macs[i] > 0:
         return float(tiling.blocks[i]), float(tiling.waves[i])
-    blocks = max(float(np.ceil(asked.elements[i] / assumed("common", "elements_per_block"))), 1.0)
+    blocks = max(float(np.ceil(asked.elements[i] / result.device.arch.data.assumed("elements_per_block"))), 1.0)
     return blocks, float(np.ceil(blocks / total))

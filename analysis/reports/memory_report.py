@@ -96,7 +96,7 @@ def memory_report(result: Estimate) -> MemoryReport:
     at = int(result.demand.kernel[held.peak_at]) if result.demand.n_kernels else 0
     whole = float(size.sum())
     most = float(held.timeline.max(initial=0.0))
-    ruled = workspace.applies(result.device.architecture, result.execution)
+    ruled = workspace.applies(result.device, result.execution)
     return MemoryReport(
         held.peak_bytes,
         held.weight_bytes,
@@ -152,23 +152,7 @@ def _live(result: Estimate, at: int) -> tuple[Live, ...]:
 
 def capacities(device: Device) -> tuple[tuple[str, float], ...]:
     """The levels of a device's memory from the units outward, with the bytes of all units together."""
-    unit, count = device.file.unit_name, device.units
-    if device.architecture in ("cpu", "gpu"):
-        near = "L1" if device.architecture == "cpu" else "L1 / shared memory"
-        found = [(f"{near} of {count:.0f} {unit}s", device.l1_bytes_per_unit * count), ("L2", device.l2_bytes)]
-        if "l3_bytes" in device.file.facts:
-            found.append(("L3", device.l3_bytes))
-    elif device.architecture == "tpu":
-        found = [
-            (f"vector memory of {count:.0f} {unit}s", device.vector_memory_bytes_per_unit * count),
-            ("scratchpad", device.scratchpad_bytes),
-        ]
-    else:
-        found = [
-            (f"tile memory of {count:.0f} {unit}s", device.tile_memory_bytes * count),
-            ("shared memory", device.scratchpad_bytes),
-        ]
-    return (*found, ("device memory", device.memory_bytes))
+    return (*device.arch.levels(device), ("device memory", device.memory_bytes))
 
 
 def _levels(result: Estimate) -> tuple[Level, ...]:

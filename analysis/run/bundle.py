@@ -57,11 +57,10 @@ class Asked(msgspec.Struct, frozen=True):
     convolution: tuple[bool | None, ...]
 
 
-def bundle(workloads: Sequence[Workload], execution: str, architecture: str = "") -> Bundle:
+def bundle(workloads: Sequence[Workload], execution: str, is_managed: bool = True) -> Bundle:
     """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..).
 
-    With an `architecture`, kernels are told apart only by what matters to devices of it."""
-    pins = architecture not in ("cpu", "gpu")
+    Kernels of unlike models count as unlike where software manages the on-chip memory of the devices to come."""
     seen: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
     ops, transfers, renumber, kernel_of, op_of = [], [], [], [], []
     n_kernels = n_ops = 0
@@ -71,7 +70,7 @@ def bundle(workloads: Sequence[Workload], execution: str, architecture: str = ""
         is_first = np.zeros(s.n_kernels, dtype=np.bool_)
         kernels = np.zeros(s.n_kernels, dtype=np.int64)
         first_op = np.zeros(s.n_kernels, dtype=np.int64)
-        for k, signature in enumerate(_signatures(workload, s, pins)):
+        for k, signature in enumerate(_signatures(workload, s, is_managed)):
             found = seen.get(signature)
             if found is None:
                 found = seen[signature] = (n_kernels, n_ops)
@@ -175,9 +174,9 @@ def ask(many: Bundle, batch: int, element_bytes: float) -> Asked:
     return Asked(many, batch, _join(many, alone), tuple(mostly_convolution(one) for one in alone))
 
 
-def peaks(many: Bundle, batch: int, element_bytes: float, architecture: str) -> Floats:
+def peaks(many: Bundle, batch: int, element_bytes: float, device: Device) -> Floats:
     """Peak memory of each workload in bytes, (w,)."""
-    scratch = applies(architecture, many.execution)
+    scratch = applies(device, many.execution)
     found = [memory(workload, batch, element_bytes, many.execution, scratch).peak_bytes for workload in many.workloads]
     return np.array(found)
 

@@ -16,7 +16,7 @@ from analysis.run.workspace import applies as workspace_applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
-from hardware.events import EVENTS, Event
+from hardware.events import Event
 from hardware.execute import Execution, execute, repeated
 from hardware.plan import Plan, plan
 
@@ -88,7 +88,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def events(self) -> tuple[Event, ...]:
-        return EVENTS[self.device.architecture]
+        return self.device.arch.events
 
     @property
     def event_energy_j(self) -> Floats:
@@ -125,7 +125,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
     """Evaluate a workload on a device. Pure; under a millisecond for a model of a few hundred operators."""
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
-    execution = scenario.execution_on(device.architecture)
+    execution = scenario.execution_on(device)
     runs = plan(device, scenario.precision, execution)
     asked = demand(workload, scenario.batch, runs.element_bytes, execution)
     run = execute(asked, device, runs, execution, scenario.layout)
@@ -133,7 +133,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         run, asked = repeated(run, asked, workload.repeats @ workload.at(batch=scenario.batch))
     whole = totals(run)
     latency, energy = float(whole.latency_s[0]), float(whole.energy_j[0])
-    with_workspace = workspace_applies(device.architecture, execution)
+    with_workspace = workspace_applies(device, execution)
     held = memory(workload, scenario.batch, runs.element_bytes, execution, with_workspace)
     marks = _relevant_marks(runs, asked)
     if run.mapping.winograd.any():

@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.run.estimate import Estimate
 from analysis.workload.workload import Floats, Ints
-from hardware.events import EVENTS, Event
+from hardware.events import Event
 
 FAMILIES = (
     "arithmetic",
@@ -59,23 +59,18 @@ def family_of(event: Event) -> str:
 
 
 @cache
-def _index(architecture: str) -> tuple[int, ...]:
-    return tuple(FAMILIES.index(family_of(event)) for event in EVENTS[architecture])
+def _index(events: tuple[Event, ...]) -> tuple[int, ...]:
+    return tuple(FAMILIES.index(family_of(event)) for event in events)
 
 
 def family_energy(result: Estimate, members: Ints | None = None) -> Floats:
     """Energy of each family in J, shape (8,), of the model or of some operators."""
     counts = result.run.counts if members is None else result.run.counts[:, members]
-    index = np.array(_index(result.device.architecture))
+    index = np.array(_index(result.events))
     return np.bincount(index, counts.sum(axis=1) * result.run.prices.value, minlength=len(FAMILIES)).astype(np.float64)
 
 
 def instructions(result: Estimate) -> float:
-    """Instructions the device fetches and decodes for the model: scalar and vector instructions on a CPU, warp
-    instructions on a GPU, bundles on a TPU. A KPU has none: its schedule lies in space."""
-    label = {"cpu": "pipeline.decode", "gpu": "pipeline.warp_decode", "tpu": "control.bundle_issue"}
-    wanted = label.get(result.device.architecture)
-    for row, event in enumerate(result.events):
-        if f"{event.category}.{event.name}" == wanted:
-            return float(result.run.counts[row].sum())
-    return 0.0
+    """Instructions the device fetches and decodes for the model; none where its schedule lies in space."""
+    arch = result.device.arch
+    return float(result.run.counts[arch.row[arch.instruction_event]].sum()) if arch.instruction_event else 0.0

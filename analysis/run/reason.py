@@ -11,7 +11,6 @@ from analysis.run.scenario import MAX_BATCH
 from hardware.demand import READ_WEIGHT
 from hardware.execute import COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.quantity import quantity
-from hardware.sentence import mapping_sentence
 
 if TYPE_CHECKING:
     from analysis.run.tree import Tree
@@ -28,7 +27,7 @@ def kernel_reason(result: Estimate, k: int) -> str:
         return f"power bound: {quantity(run.unthrottled_s[k], 's')} would draw more than {limit}, throttled to {total}"
     if bound == LAUNCH:
         busy = quantity(run.busy_s[k], "s")
-        if result.execution == "eager" and result.device.architecture != "cpu":
+        if result.execution == "eager" and not result.device.arch.is_host:
             floor = quantity(result.device.dispatch_s, "s")
             return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
         return f"launch bound: {busy} of work behind {overhead} of launch and dispatch"
@@ -78,7 +77,7 @@ def operator_reason(figures: Tree, i: int) -> str:
     result = figures.estimate
     asked, run = result.demand, result.run
     k = int(asked.kernel[i])
-    sentence = mapping_sentence(asked, result.device, result.plan, run, i)
+    sentence = result.device.arch.sentence(asked, result.device, result.plan, run.mapping, i)
     if not result.workload.operators.has_rule[i]:
         sentence = f"no cost rule for {result.workload.operators.target[i]}: bytes only"
     if not figures.fused[i]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hardware.device import Device
 from hardware.errors import RequestError, unknown
 from hardware.precision import PRECISIONS
 
@@ -18,7 +19,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     `execution`: eager (a framework dispatches operators), compiled (chains of element-wise operators become one
     kernel, contractions call libraries: torch.compile), fused (a subgraph is one kernel: TensorRT, XLA); auto is
-    eager on CPU and GPU, fused on TPU and KPU. `layout` matters for GPU convolutions. `sequence` (new tokens) and
+    what is customary on the device's architecture. `layout` matters for GPU convolutions. `sequence` (new tokens) and
     `kv` (tokens in the cache) are for models that have these dimensions; None is the model's own.
     """
 
@@ -43,8 +44,6 @@ class Scenario(msgspec.Struct, frozen=True):
             if value not in allowed:
                 raise unknown(what, value, allowed)
 
-    def execution_on(self, architecture: str) -> str:
-        """'eager', 'compiled' or 'fused': what `auto` means on an architecture."""
-        if self.execution != "auto":
-            return self.execution
-        return "eager" if architecture in ("cpu", "gpu") else "fused"
+    def execution_on(self, device: Device) -> str:
+        """'eager', 'compiled' or 'fused': what `auto` means on a device."""
+        return device.arch.execution if self.execution == "auto" else self.execution

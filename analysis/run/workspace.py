@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from analysis.workload.workload import INPUT, WEIGHT, Floats, Workload
+from hardware.device import Device
 from hardware.remember import remembered
 
 SOURCE = (
@@ -36,9 +37,9 @@ class _Sizes(msgspec.Struct, frozen=True):
     positions: Floats
 
 
-def applies(architecture: str, execution: str) -> bool:
+def applies(device: Device, execution: str) -> bool:
     """Whether the rule holds: eager execution on a CPU."""
-    return architecture == "cpu" and execution == "eager"
+    return device.arch.is_host and execution == "eager"
 
 
 def workspace(workload: Workload, batch: int, element_bytes: float) -> Floats:

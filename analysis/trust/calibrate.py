@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,19 +21,14 @@ import numpy as np
 from analysis.trust import validate
 from analysis.trust.measurement import Measurement, Unpredictable, interpret, shipped
 from analysis.workload.workload import Floats
+from hardware.architectures import registry
+from hardware.architectures.data import Software
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
-from hardware.efficiency import Efficiency, efficiency, table
+from hardware.efficiency import Efficiency, table
 from hardware.execute import kernel_seconds
 from hardware.plan import Plan
 
-CLASSES = ("gpu", "gpu_integrated", "cpu")
-# Not from these measurements: single kernels tell more about them, or the models measured hardly contain them.
-NOT_FITTED = {
-    "gpu": ("SOFTMAX", "ROW_NORM", "REDUCTION", "GATHER"),
-    "gpu_integrated": ("SOFTMAX", "ROW_NORM", "REDUCTION", "GATHER", "GEMM", "ATTENTION"),
-    "cpu": ("ATTENTION",),
-}
 STEP = 0.05  # of the logarithm, for derivatives
 ROUNDS = 8
 SMALL_ERROR = 0.05  # about the noise between repeated measurements: below it, errors count as squares
@@ -81,27 +76,33 @@ class HeldOut(msgspec.Struct, frozen=True):
     family_out: float
 
 
+def fitted() -> dict[str, Software]:
+    """The classes of software whose efficiencies are fitted, by name."""
+    every = {name: one for arch in registry.every() for name, one in arch.data.software.items()}
+    return {name: one for name, one in every.items() if one.not_fitted is not None}
+
+
 def knobs(software: str) -> tuple[Knob, ...]:
     """The fitted efficiencies of a class of software, as efficiency.toml names them."""
-    data = table()[software]
+    shipped = fitted()[software]
     found = [
-        Knob(part, name, tuple(_classes(data[part], name)), *data[part][name][1:])
-        for part in ("compute", "bandwidth")
-        for name in data[part]
-        if name not in NOT_FITTED[software]
+        Knob(part, name, tuple(_classes(rates, name)), *ends[1:])
+        for part, rates in (("compute", shipped.compute), ("bandwidth", shipped.bandwidth))
+        for name, ends in rates.items()
+        if name not in (shipped.not_fitted or ())
     ]
-    if software == "gpu":
-        found.append(Knob("nchw", "nchw", (), *table()["layout"]["nchw"][1:]))
+    if shipped.fits_nchw:
+        found.append(Knob("nchw", "nchw", (), *shipped.nchw[1:]))
     return tuple(found)
 
 
-def _classes(section: dict[str, object], name: str) -> Iterable[int]:
+def _classes(section: Mapping[str, object], name: str) -> Iterable[int]:
     return [i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)]
 
 
 def settings(software: str, chosen: Sequence[Knob], values: Floats) -> Efficiency:
     """Efficiencies with the knobs at `values` (s, knobs); everything else as shipped."""
-    shipped = efficiency(software)
+    shipped = fitted()[software].efficiency
     count = len(values)
     tables = {name: np.repeat(getattr(shipped, name)[:1], count, axis=0) for name in Efficiency.__struct_fields__}
     for j, knob in enumerate(chosen):
@@ -122,9 +123,10 @@ def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ())
         except Unpredictable:
             continue
     found: dict[tuple[object, ...], Row] = {}
+    classes = fitted()
     for one, keep in zip(measured, validate.agreeing(measured), strict=True):
         key = (one.device.key, one.model, one.scenario, one.latency_s)
-        if not keep or one.latency_s is None or one.device.software_class not in CLASSES or key in found:
+        if not keep or one.latency_s is None or one.device.software_class not in classes or key in found:
             continue
         try:
             found[key] = _row(one, one.latency_s)
@@ -132,7 +134,7 @@ def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ())
             continue
     sizes = Counter(row.group for row in found.values())
     large = [row for row in found.values() if sizes[row.group] >= validate.LARGE]
-    return {name: [row for row in large if row.device.software_class == name] for name in CLASSES}
+    return {name: [row for row in large if row.device.software_class == name] for name in classes}
 
 
 def _row(one: Measurement, latency_s: float) -> Row:
@@ -282,7 +284,7 @@ def main() -> None:
     for software, rows in observations(shipped()).items():
         found = fit(software, rows, _say)
         held.append(held_out(software, rows, found, _say))
-        now = efficiency(software)
+        now = fitted()[software].efficiency
         print(f"# {software}: {len(rows)} rows, mean absolute log error {loss(found.error, group_weights(rows)):.3f}")
         for j, knob in enumerate(found.knobs):
             was = now.nchw[0] if knob.table == "nchw" else getattr(now, knob.table)[0, knob.classes[0]]

@@ -118,7 +118,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     size = int(_number(row, "image_size", 1) or 0) or None
     group = tuple(row.get(name) or "" for name in GROUP)
     # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
-    integrated = device.software_class == "gpu_integrated"
+    integrated = device.software.shares_host_memory
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
     # Fischer's rows time whole passes over ImageNet; not every note says so.
     decodes = "incl. input pipeline" in (row.get("note") or "") or row.get("source", "").startswith("Fischer")

@@ -20,20 +20,11 @@ from analysis.workload import store
 from analysis.workload.errors import ModelError
 from analysis.workload.workload import INPUT, Workload
 from hardware import files
-from hardware.mapping.common import assumed, assumptions
+from hardware.architectures import registry
+from hardware.architectures.data import common
 
 REPEATS_DIFFER = 2.0
 LARGE = 10  # rows from which a group counts in the summary
-# Median absolute error that the model is meant to reach.
-TARGETS = {
-    ("latency", "gpu"): 0.08,
-    ("latency", "jetson"): 0.15,
-    ("latency", "cpu"): 0.15,
-    ("energy_given_latency", "gpu"): 0.15,
-    ("energy_given_latency", "cpu"): 0.15,
-    ("energy", "gpu"): 0.20,
-    ("energy", "cpu"): 0.20,
-}
 Ends = tuple[float, float, float]  # nominal, low, high
 
 
@@ -139,19 +130,19 @@ def input_s(row: Measurement, result: Estimate) -> tuple[Ends, Ends]:
     adds: Ends = (copy, copy * 0.7, copy * 1.4)
     if not row.decodes_input:
         return adds, (0.0, 0.0, 0.0)
-    on_cpu = result.device.architecture == "cpu"
-    cores = result.device.units if on_cpu else assumed("common", "image_decode_host_cores")
-    decode = assumptions()["common"]["image_decode_core_s"]
-    nominal, low, high = (decode[end] * row.scenario.batch / cores for end in ("value", "low", "high"))
+    is_host = result.device.arch.is_host
+    cores = result.device.units if is_host else common("image_decode_host_cores").value
+    decode = common("image_decode_core_s")
+    nominal, low, high = (each * row.scenario.batch / cores for each in (decode.value, decode.low, decode.high))
     pipeline: Ends = (nominal, low, high)
-    return (pipeline, (0.0, 0.0, 0.0)) if on_cpu else (adds, pipeline)
+    return (pipeline, (0.0, 0.0, 0.0)) if is_host else (adds, pipeline)
 
 
 def _time_power_w(result: Estimate) -> float:
     """What energy grows by with each second more than predicted: static power, and on a CPU the clocks of its busy
     cores (an accelerator waits for its host, a CPU is its own host)."""
     static = float(result.run.prices.value[-2:].sum())
-    if result.device.architecture != "cpu" or not result.latency_s:
+    if not result.device.arch.is_host or not result.latency_s:
         return static
     clock = [i for i, event in enumerate(result.events) if event.family == "clock"]
     return static + float(result.event_energy_j[clock].sum()) / result.latency_s
@@ -161,8 +152,8 @@ def _copy_s(result: Estimate) -> float:
     """Seconds to copy the fp32 inputs of a batch from pageable host memory."""
     tensors = result.workload.tensors
     numel = (tensors.numel @ result.workload.at(batch=result.scenario.batch))[tensors.role == INPUT].sum()
-    link = "" if result.device.software_class == "gpu_integrated" else "_pcie"
-    return float(numel) * 4.0 / assumed("common", f"pageable_copy_bandwidth{link}")
+    link = "" if result.device.software.shares_host_memory else "_pcie"
+    return float(numel) * 4.0 / common(f"pageable_copy_bandwidth{link}").value
 
 
 def validate(
@@ -281,7 +272,7 @@ def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str
     """Medians over groups of ten rows or more, by quantity and kind of device."""
     summary: dict[str, float | int | None] = {"predicted": predicted, "skipped": skipped}
     for quantity in ("latency", "energy", "energy_given_latency"):
-        for kind in ("gpu", "jetson", "cpu", "tpu"):
+        for kind in _kinds():
             large = [g for g in groups if g.n >= LARGE and g.quantity == quantity and _kind(g) == kind]
             if not large:
                 continue
@@ -299,8 +290,24 @@ def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str
 def _kind(group: Group) -> str:
     found = device_of(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
     if isinstance(found, str):
-        return "gpu"
-    return "jetson" if "jetson" in found.id else found.architecture
+        return registry.BASELINE.id
+    return next((name for name, kind in _kinds().items() if kind.id and kind.id in found.id), found.architecture)
+
+
+class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind of device: how its ids are told, and the errors meant to be reached, None where none is set."""
+
+    name: str
+    id: str = ""
+    latency: float | None = None
+    energy: float | None = None
+    energy_given_latency: float | None = None
+
+
+@lru_cache(maxsize=1)
+def _kinds() -> dict[str, Kind]:
+    rows = msgspec.convert(files.table(SHIPPED / "kinds.toml")["kind"], list[Kind])
+    return {kind.name: kind for kind in rows}
 
 
 @lru_cache(maxsize=1)
@@ -311,7 +318,8 @@ def _reasons() -> list[dict[str, str]]:
 
 def _explained(group: Group) -> Group:
     """The group with the known reason for an error above twice its target."""
-    target = TARGETS.get((group.quantity, _kind(group)))
+    kind = _kinds().get(_kind(group))
+    target: float | None = getattr(kind, group.quantity, None)
     if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:
         return group
     for row in _reasons():

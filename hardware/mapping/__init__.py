@@ -1,1 +1,1 @@
-"""How each architecture runs operators: Demand x Device x Plan -> times, traffic, event counts and the reason."""
+"""What the mappings of all architectures are made of."""

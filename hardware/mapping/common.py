@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from hardware import files
+from hardware.architectures.data import Tiles
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
-from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
-from hardware.events import EVENTS, INDEX
-from hardware.plan import Plan
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+    from hardware.plan import Plan
+
+    CountEvents = Callable[[Demand, Device, Plan, "Traffic", "Tiling", "Bools", Floats], Floats]
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 CONTRACTIONS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
-
-
-@lru_cache(maxsize=1)
-def assumptions() -> dict[str, Any]:
-    return files.table(Path(__file__).with_name("assumptions.toml"))
-
-
-@lru_cache(maxsize=64)
-def assumed(section: str, name: str) -> float:
-    """The value of a structural constant of hardware/mapping/assumptions.toml."""
-    return float(assumptions()[section][name]["value"])
 
 
 class Traffic(msgspec.Struct, frozen=True):
@@ -94,12 +84,12 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
     do not fit together reads some again. `reorder` is how many more times a convolution's weights and activations
     pass the last level because software rearranges them around it; memory sees of that what the level cannot hold.
     """
-    managed = device.architecture in ("tpu", "kpu")
-    capacity = device.last_level_bytes * usable_cache("managed" if managed else "cached")
+    managed = device.arch.is_managed
+    capacity = device.last_level_bytes * usable_cache(managed)
     size = demand.transfer_bytes
     room, distance = np.full(demand.n, capacity), demand.transfer_distance
     if managed:
-        room, distance = _pinned(demand, capacity)
+        room, distance = _pinned(demand, capacity * device.arch.data.assumed("pinned_share"), capacity)
     missed = np.maximum(size - np.maximum(room[demand.transfer_op] - distance, 0.0), 0.0)
     reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
     chip_reads, chip_writes = demand.per_op(size, READ) + demand.per_op(size, READ_WEIGHT), demand.per_op(size, WRITE)
@@ -118,10 +108,10 @@ def _rearranged(demand: Demand, reorder: tuple[float, float]) -> Floats:
     return np.where(demand.op_class == OpClass.CONV, weights * reorder[0] + activations * reorder[1], 0.0)
 
 
-def _pinned(demand: Demand, capacity: float) -> tuple[Floats, Floats]:
+def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Floats]:
     """A compiler that manages the scratchpad keeps all weights of a model in it between inferences where they leave
-    a quarter of it for activations. Returns the capacity left (n,) and the distances as they then are."""
-    held = np.where(demand.weight_bytes > capacity * assumed("common", "pinned_share"), 0.0, demand.weight_bytes)
+    room for activations. Returns the capacity left (n,) and the distances as they then are."""
+    held = np.where(demand.weight_bytes > most, 0.0, demand.weight_bytes)
     kept = held[demand.transfer_op]
     pinned = (demand.transfer_role == READ_WEIGHT) & (kept > 0)
     return capacity - held, np.where(pinned, -kept, demand.transfer_distance)
@@ -145,11 +135,17 @@ def reread(demand: Demand, operand_bytes: Floats, capacity: Floats) -> Floats:
     return again
 
 
+def tile_menu(gemm: Floats, menu: Tiles, device: Device, macs_per_s: float, element_bytes: float) -> Tiling:
+    """The fastest of an architecture's tiles for each contraction, over its units."""
+    k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
+    return tile(gemm, menu.shapes, menu.splits, device, macs_per_s, k_step)
+
+
 def tile(
     gemm: Floats,
     tiles: Floats,
     splits: tuple[int, ...],
-    units: float,
+    device: Device,
     macs_per_s: float,
     k_step: float,
     fill_s: float = 0.0,
@@ -160,12 +156,13 @@ def tile(
     tile is paid once to fill and drain a spatial pipeline. All terms are ceilings of the sizes, so the minimum
     over candidates never falls when a size grows.
     """
+    units = device.units
     empty = gemm[0] == 0
     if np.count_nonzero(empty) > 1:  # most operators are no contraction: one of them stands for all
         taken = np.flatnonzero(~empty)
         place = np.full(len(empty), len(taken))
         place[taken] = np.arange(len(taken))
-        found = tile(gemm[:, [*taken, empty.argmax()]], tiles, splits, units, macs_per_s, k_step, fill_s)
+        found = tile(gemm[:, [*taken, empty.argmax()]], tiles, splits, device, macs_per_s, k_step, fill_s)
         return Tiling(*(getattr(found, name)[place] for name in Tiling.__struct_fields__))
     g, m, n, k = gemm
     tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
@@ -173,7 +170,7 @@ def tile(
     blocks = g * np.ceil(m / tm) * np.ceil(n / tn) * split
     waves = np.ceil(blocks / units)
     depth = np.ceil(k / split / k_step) * k_step
-    rate = rate * np.where(split > 1, assumptions()["tiles"]["split_rate"], 1.0)
+    rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
     seconds = waves * tm * tn * depth / (rate * macs_per_s)
     # K is divided among units that would idle: where the result alone fills them all, a split only adds blocks.
     seconds = np.where((split > 1) & (blocks >= split * units), np.inf, seconds)
@@ -197,7 +194,7 @@ def tile(
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
     """Seconds of element-wise work at the vector units' full rate, in rounds of blocks; and units busy."""
-    per_block = assumed("common", "elements_per_block")
+    per_block = device.arch.data.assumed("elements_per_block")
     blocks = np.ceil(np.maximum(demand.elements, 1.0) / per_block)
     rounds = np.ceil(blocks / device.units)
     per_element = flops / np.maximum(demand.elements, 1.0)
@@ -211,18 +208,15 @@ def vector_tiling(demand: Demand, device: Device, plan: Plan, elsewhere: Bools |
     """Contractions on the vector units. Depthwise ones have no reduction worth tiling: a lane per result.
 
     What runs `elsewhere` in any case needs no tiles here and gets none."""
-    architecture = "gpu" if device.architecture == "gpu" else "cpu"
-    tiles, splits = candidates("gpu_vector" if device.architecture == "gpu" else "cpu")
-    unit_rate = fma(device, "vector", plan.vector_mac)
-    step = 8.0 if architecture == "gpu" else 1.0
+    data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
     depthwise = demand.op_class == OpClass.DEPTHWISE
     tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)
-    dense = tile(demand.gemm * tiled, tiles, splits, device.units, unit_rate, step)
+    dense = tile_menu(demand.gemm * tiled, data.tiles["vector"], device, unit_rate, demand.element_bytes)
     if not depthwise.any():
         return dense
     peak = 2.0 * unit_rate * device.units
     seconds, units = vector_seconds(demand, device, 2.0 * demand.macs, peak)
-    blocks = np.ceil(demand.elements / assumed("common", "elements_per_block"))
+    blocks = np.ceil(demand.elements / data.assumed("elements_per_block"))
     lanes = Tiling(
         seconds,
         blocks,
@@ -240,9 +234,9 @@ def choose(take: Bools, a: Tiling, b: Tiling) -> Tiling:
     return Tiling(*(np.where(take, getattr(a, name), getattr(b, name)) for name in Tiling.__struct_fields__))
 
 
-def vector_work(demand: Demand) -> Floats:
+def vector_work(demand: Demand, special_flops: float) -> Floats:
     """Vector-unit FLOP slots per operator: element-wise arithmetic plus the slots of special functions."""
-    return demand.vector_flops + demand.special * (assumed("common", "special_flops") - 1.0)
+    return demand.vector_flops + demand.special * (special_flops - 1.0)
 
 
 def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
@@ -255,15 +249,15 @@ def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Fl
 def memory_seconds_of(device: Device, moved_bytes: Floats, bandwidth: Floats | float) -> Floats:
     """Seconds of so many bytes at the memory interface, at a share of its data-sheet bandwidth."""
     reached = device.memory_bandwidth * bandwidth
-    if device.architecture == "gpu":  # few SMs at low clocks cannot keep a wide memory busy
-        reached = np.minimum(reached, device.units * device.clock_hz * assumed("gpu", "bytes_per_clock_per_unit"))
+    if device.arch.reachable_bandwidth is not None:
+        reached = np.minimum(reached, device.arch.reachable_bandwidth(device))
     seconds: Floats = moved_bytes / reached
     return seconds
 
 
 def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]]:
     """A zero count matrix (e, n) for the device's taxonomy and the row of each event label."""
-    return np.zeros((len(EVENTS[device.architecture]), demand.n)), INDEX[device.architecture]
+    return np.zeros((len(device.arch.events), demand.n)), device.arch.row
 
 
 def fma(device: Device, unit: str, format_: str) -> float:
@@ -272,21 +266,11 @@ def fma(device: Device, unit: str, format_: str) -> float:
     return (peak or device.peaks["vector", "fp32"]) / 2.0 / device.units
 
 
-@lru_cache(maxsize=8)
-def candidates(architecture: str) -> tuple[Floats, tuple[int, ...]]:
-    """Candidate tiles (t, 3) and ways to split K."""
-    data = assumptions()["tiles"]
-    return np.array(data[architecture], dtype=np.float64), tuple(data[f"splits_{architecture}"])
-
-
 def contraction_formats(demand: Demand, plan: Plan) -> np.ndarray[Any, np.dtype[np.str_]]:
     """'matrix' or 'vector' per operator: the unit the plan gives its contraction ('' for none)."""
     conv = (demand.op_class == OpClass.CONV) | (demand.op_class == OpClass.DEPTHWISE)
     unit = np.where(conv, plan.convolution[0], plan.contraction[0])
     return np.where(demand.macs > 0, unit, "")
-
-
-CountEvents = Callable[[Demand, Device, Plan, Traffic, Tiling, Bools, Floats], Floats]
 
 
 def assemble(
@@ -303,10 +287,8 @@ def assemble(
 ) -> Mapping:
     """Join tilings, vector work, traffic and counts into a Mapping."""
     compute_rate, bandwidth = rates.compute[:, demand.op_class], rates.bandwidth[:, demand.op_class]
-    if device.architecture == "gpu":
-        relative = np.where(
-            on_matrix, rates.nchw[:, None] if layout == "nchw" else 1.0, rates.vector_convolution[:, None]
-        )
+    relative = np.where(on_matrix, rates.nchw[:, None] if layout == "nchw" else 1.0, rates.vector_convolution[:, None])
+    if (relative != 1.0).any():
         compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
     matrix_peak = 2.0 * device.units * fma(device, "matrix", plan.matrix) * plan.matrix_rate
     vector_mac_peak = 2.0 * device.units * fma(device, "vector", plan.vector_mac)
@@ -318,7 +300,9 @@ def assemble(
     ideal = 2.0 * demand.macs / np.where(on_matrix, matrix_peak, vector_mac_peak)
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
-    elementwise_s, vector_units = vector_seconds(demand, device, vector_work(demand), vector_peak)
+    elementwise_s, vector_units = vector_seconds(
+        demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), vector_peak
+    )
     other = rates.compute[:, OpClass.ELEMENTWISE][:, None]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
@@ -341,6 +325,12 @@ def assemble(
     )
 
 
+def units_in_all(device: Device, on_matrix: Bools) -> Floats:
+    """Units that each operator could use, shape (n,): arrays for what runs on them, else units."""
+    return np.where(on_matrix, total_units(device), device.units)
+
+
 def total_units(device: Device) -> float:
-    """Units that blocks are dealt to: arrays on a TPU, else cores, SMs or tiles."""
-    return device.units * (device.arrays_per_unit if device.architecture == "tpu" else 1.0)
+    """What blocks are dealt to: the arrays of its units where they have several, else the units."""
+    arrays = device.facts.get("arrays_per_unit")
+    return device.units * (arrays.value if arrays else 1.0)

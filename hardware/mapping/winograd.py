@@ -7,17 +7,19 @@ do it where convolutions run on the vector units: tensor cores multiply faster t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
-from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import candidates, fma, memory_seconds_of, tile
-from hardware.plan import Plan
+from hardware.mapping.common import fma, memory_seconds_of, tile_menu
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+    from hardware.plan import Plan
 
 PRODUCTS = 36.0  # points of a 6 x 6 patch
 INPUT_FLOPS, OUTPUT_FLOPS = 144.0, 100.0  # adds and multiplies of one patch's transform, 6 x 6 in and 4 x 4 out
@@ -51,9 +53,8 @@ def winograd(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> t
 
 def _seconds(gemm: Floats, device: Device, rates: Efficiency) -> Floats:
     """Seconds of products on the vector units, at the rate that software reaches for convolutions."""
-    tiles, splits = candidates("gpu_vector")
     rate = fma(device, "vector", "fp32") * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
-    return tile(gemm, tiles, splits, device.units, rate, 8.0).seconds
+    return tile_menu(gemm, device.arch.data.tiles["vector"], device, rate, 4.0).seconds
 
 
 def _passing(demand: Demand, ops: NDArray[np.int64], spread: Floats) -> dict[str, NDArray[Any]]:

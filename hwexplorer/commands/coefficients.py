@@ -8,18 +8,20 @@ from hwexplorer.commands import common
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--on", default="gpu", metavar="DEV", help="a device id, id:power_mode or class (default gpu)")
+    parser.add_argument("--on", metavar="DEV", help="a device id, id:power_mode or class (default: the GPU)")
     parser.add_argument("--precision", choices=common.PRECISIONS, default="fp32", metavar="P", help="default fp32")
     common.output_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from hardware.architectures import registry
     from hwexplorer import engine
     from hwexplorer.export.render import encode, plain
     from hwexplorer.state import State
     from hwexplorer.views.coefficients import prices, table
 
-    state = State(devices=(arguments.on,), on=arguments.on, precision=arguments.precision)
+    on = arguments.on or registry.BASELINE.id
+    state = State(devices=(on,), on=on, precision=arguments.precision)
 
     def make(form: str) -> str:
         if form == "json":

@@ -72,7 +72,7 @@ def model_options(parser: argparse.ArgumentParser, devices: str, default: str | 
     parser.add_argument("model", help="a model, a building block, or a state string", **optional)
     scenario_options(parser)
     own.options(parser)
-    parser.add_argument("--on", metavar=devices, help="device ids, id:power_mode, or a class: cpu gpu tpu kpu")
+    parser.add_argument("--on", metavar=devices, help="device ids, id:power_mode, or classes (`hwexplorer devices`)")
     parser.set_defaults(several=devices != "DEV", baseline=None, node=None)
 
 
@@ -115,10 +115,11 @@ def state(arguments: argparse.Namespace) -> State:
 
 def _first_gpu(devices: tuple[str, ...]) -> str:
     """The default baseline, by whatever name it goes: the H100, or the first of `gpu`, `l4` ...; '' without one."""
+    from hardware.architectures import registry
     from hwexplorer import engine
 
     candidates = (preferred(devices), *devices) if devices else ()
-    return next((name for name in candidates if engine.device(name).architecture == "gpu"), "")
+    return next((name for name in candidates if engine.device(name).arch is registry.BASELINE), "")
 
 
 def _including(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:

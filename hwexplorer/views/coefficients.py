@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hardware.coefficients import Coefficients, coefficients
 from hardware.demand import Floats, OpClass
-from hardware.efficiency import efficiency
 from hardware.plan import plan
 from hwexplorer import engine
 from hwexplorer.state import State
@@ -36,13 +35,13 @@ def table(state: State) -> Table:
         )
         for row in prices(state).rows
     )
-    rates = efficiency(found.software_class)
+    rates = found.software.efficiency
     footer = tuple(
         f"{name.lower()}: {rates.compute[0, i]:.0%} of peak ({rates.compute[2, i]:.0%}-{rates.compute[1, i]:.0%}), "
         f"{rates.bandwidth[0, i]:.0%} of bandwidth ({rates.bandwidth[2, i]:.0%}-{rates.bandwidth[1, i]:.0%})"
         for i, name in enumerate(OpClass.__members__)
     )
-    if found.architecture == "gpu":
+    if (rates.nchw[0], rates.vector_convolution[0]) != (1.0, 1.0):
         footer += (
             f"convolutions in NCHW: {_ends(rates.nchw)} of the rate in channels last; on vector units: "
             f"{_ends(rates.vector_convolution)} of the rate on matrix units",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hardware import device as catalogue
+from hardware.architectures import registry
 from hardware.device import Device, Fact
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -26,8 +27,7 @@ COLUMNS = (
 def devices() -> Table:
     """Every readable device; files that are not are named in the notes."""
     found, errors = catalogue.load_all(engine.folders())
-    order = {"cpu": 0, "gpu": 1, "tpu": 2, "kpu": 3}
-    found.sort(key=lambda d: (order[d.architecture], d.name.lower()))
+    found.sort(key=lambda d: (registry.order(d.architecture), d.name.lower()))
     return Table("devices", f"Devices ({len(found)})", COLUMNS, tuple(_row(d) for d in found), notes=tuple(errors))
 
 
@@ -41,7 +41,7 @@ def _row(device: Device) -> Row:
     cells = (
         device.id,
         device.name + ("" if device.file.is_silicon else " (design target)"),
-        device.architecture.upper(),
+        device.arch.name,
         widest_peak(device),
         max((value for (_, name), value in device.peaks.items() if name == "int8"), default=None),
         device.memory_bandwidth,
@@ -80,7 +80,7 @@ def device(name: str) -> Text:
     spec = found.file
     identity = (
         f"{found.name} ({found.vendor}{f', {spec.year}' if spec.year else ''})",
-        f"id {found.key}, architecture {found.architecture.upper()}, {found.memory_technology} memory",
+        f"id {found.key}, architecture {found.arch.name}, {found.memory_technology} memory",
         *(("design target: no silicon was ever measured",) if not spec.is_silicon else ()),
         *((f"power modes: {', '.join(spec.power_modes)}",) if spec.power_modes else ()),
         *spec.notes,

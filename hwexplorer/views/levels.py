@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from analysis.decide.levels import Levels, compare_levels
-from analysis.decide.progression import TITLES, Progression
+from analysis.decide.progression import Progression
 from analysis.decide.progression import progression as find_progression
 from analysis.run.families import FAMILIES
+from hardware.architectures import registry
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State
@@ -76,7 +77,9 @@ def progression_view(state: State, found: Progression) -> Report:
         f"{step.movement_fraction:.1%}, static {step.static_fraction:.1%}"
         for step in found.steps
     ]
-    sections = tuple((f"{TITLES[step.architecture]} ({step.name})", step.says) for step in found.steps)
+    sections = tuple(
+        (f"{registry.get(step.architecture).story.title} ({step.name})", step.says) for step in found.steps
+    )
     return Report(
         "progression",
         f"{title(state)}: from stored program to domain flow",

@@ -95,7 +95,7 @@ def _checks(state: State) -> Table:
 
 
 def _found(state: State) -> tuple[Claim, ...]:
-    return claims(engine.result(state), engine.device("cpu"), engine.device("gpu"))
+    return claims(engine.result(state), engine.device)
 
 
 def _claims(state: State) -> Text:

@@ -17,8 +17,8 @@ from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import store
 from analysis.workload.workload import Workload
-from hardware.device import CATALOG, CLASSES, Device, load, load_all
-from hardware.events import EVENTS
+from hardware.architectures import registry
+from hardware.device import CATALOG, Device, load, load_all
 from hardware.plan import Plan, plan
 from hardware.precision import PRECISIONS
 
@@ -34,7 +34,7 @@ MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
     "squeezenet1_1", "convnext_tiny",
 )  # fmt: skip
-DEFAULTS = tuple(CLASSES.values())
+DEFAULTS = tuple(registry.classes().values())
 BATCHES = (1, 8, 64, 512)
 MODES = ("eager", "fused")
 ALL_MODES = ("eager", "compiled", "fused")
@@ -59,7 +59,7 @@ def representatives() -> list[str]:
     """Of each architecture: the default, the one with the least and the one with the most bandwidth per FLOP."""
     devices = catalogue(modes=False)
     chosen = list(DEFAULTS)
-    for architecture in EVENTS:
+    for architecture in registry.names():
         mine = [d for d in devices if d.architecture == architecture]
         mine.sort(key=lambda d: (d.memory_bandwidth / max(d.peaks.values()), d.id))
         chosen += [d.id for d in (mine[0], mine[-1]) if d.id not in chosen]
@@ -93,7 +93,7 @@ def plan_key(p: Plan) -> tuple[Any, ...]:
 
 def event_rows(on: Device, *endings: str) -> list[int]:
     """Rows of the events with one of these names (`dram_read`) or whose count is in that unit (`MAC`)."""
-    return [i for i, e in enumerate(EVENTS[on.architecture]) if e.name in endings or e.count in endings]
+    return [i for i, e in enumerate(on.arch.events) if e.name in endings or e.count in endings]
 
 
 def counted(result: Estimate, *endings: str) -> Floats:

@@ -14,8 +14,6 @@ from analysis.run.kernels import structure
 from analysis.run.partition import op_classes
 from analysis.workload.workload import INPUT, Bools, Workload
 from hardware.demand import READ_WEIGHT, OpClass
-from hardware.efficiency import efficiency
-from hardware.events import INDEX
 
 KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size
     "resnet18": 1.814, "resnet50": 4.089, "mobilenet_v2": 0.301, "vit_b_16": 17.564, "densenet121": 2.834,
@@ -80,7 +78,7 @@ def test_bytes_that_cost_energy_are_those_that_cost_time(name: str) -> None:
                 busy = result.run.busy_s[by_dram]
                 assert (busy >= moved[by_dram] / bandwidth).all()
                 large = moved[by_dram] > 50e6  # enough in flight to fill the interface
-                worst = efficiency(result.device.software_class).bandwidth[0].min() / 2 ** (1 / 3)  # ridge rounded
+                worst = result.device.software.efficiency.bandwidth[0].min() / 2 ** (1 / 3)  # ridge rounded
                 assert (busy <= moved[by_dram] / bandwidth / worst)[large].all(), "more time than bytes explain"
 
 
@@ -168,7 +166,7 @@ def test_counts_do_not_depend_on_prices(name: str, mode: str, tmp_path: Path) ->
             np.testing.assert_array_equal(grid.untimed(original), grid.untimed(other))
             assert not np.allclose(original.run.prices.value, other.run.prices.value)
             # Clock cycles are those of the work, not of the time spent waiting for power.
-            np.testing.assert_array_equal(*(r.run.counts[INDEX[r.device.architecture]["clock.unit_cycles"]]
+            np.testing.assert_array_equal(*(r.run.counts[r.device.arch.row["clock.unit_cycles"]]
                                             for r in (original, other)))  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from analysis.run.reason import operator_reason
 from analysis.run.tree import tree
 from hardware.demand import OpClass
 from hardware.device import Device
-from hardware.efficiency import efficiency
 from hardware.plan import plan
 from hardware.quantity import quantity
 
@@ -34,7 +33,7 @@ def test_large_product_reaches_half_the_peak_or_says_why_not(on: Device) -> None
         if result.bound == "compute":  # the rate that software reaches, and the ridge, where memory is busy too
             compute, memory = (float(s[0]) for s in (result.run.kernel_compute_s, result.run.kernel_memory_s))
             assert f"against {quantity(memory, 's')} of memory" in reason
-            software = efficiency(on.software_class).compute[0, OpClass.GEMM]
+            software = on.software.efficiency.compute[0, OpClass.GEMM]
             assert 2.0 * 8192.0**3 / compute / peak >= 0.9 * software, "tiles and waves of a large product lose little"
             assert software < 0.6 or memory > compute / 2, reason
         if result.bound == "power":

@@ -8,28 +8,28 @@ import pytest
 
 from analysis.run.estimate import Estimate
 from hardware.demand import READ_WEIGHT
-from hardware.efficiency import reorder_passes, usable_cache
-from hardware.mapping.common import assumed
+from hardware.efficiency import usable_cache
 
 # conv2d: x (64, 56, 56) -> conv -> bn -> relu, all of one size; 36,864 weights, 4 x 64 of the normalisation.
 ACTIVATION, FILTER, NORM = 64 * 56 * 56, 64 * 64 * 9, 4 * 64
 
 
 def capacity(result: Estimate) -> float:
-    kind = "managed" if result.device.architecture in ("tpu", "kpu") else "cached"
-    return result.device.last_level_bytes * usable_cache(kind)
+    return result.device.last_level_bytes * usable_cache(result.device.arch.is_managed)
 
 
 def room(result: Estimate, weights: float) -> float:
     """What is left for activations: a compiler that manages the scratchpad keeps small weights in it for good."""
-    most = capacity(result) * assumed("common", "pinned_share")
-    pinned = result.device.architecture in ("tpu", "kpu") and weights <= most
+    most = capacity(result) * result.device.arch.data.assumed("pinned_share")
+    pinned = result.device.arch.is_managed and weights <= most
     return capacity(result) - (weights if pinned else 0.0)
 
 
 def reordered(result: Estimate, read: float, written: float, weights: float) -> float:
     """CPU libraries rearrange operands of a convolution into their own layout: what is read of that again at most."""
-    return reorder_passes() * (read + written + weights) if result.device.architecture == "cpu" else 0.0
+    if result.device.architecture != "cpu":
+        return 0.0
+    return result.device.arch.data.assumed("reorder_passes") * (read + written + weights)
 
 
 def boundary_transfers(result: Estimate) -> int:

@@ -12,13 +12,14 @@ from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import store
 from analysis.workload.workload import Workload
-from hardware.device import CLASSES, Device, load
+from hardware.architectures import registry
+from hardware.device import Device, load
 
 MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
     "squeezenet1_1", "convnext_tiny",
 )  # fmt: skip
-DEFAULTS = tuple(CLASSES.values())
+DEFAULTS = tuple(registry.classes().values())
 
 
 @cache

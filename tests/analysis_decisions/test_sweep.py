@@ -33,7 +33,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     runs = plan(device(on), precision, execution)
     many = bundle(loaded, execution)
     asked = ask(many, batch, runs.element_bytes)
-    held = peaks(many, batch, runs.element_bytes, device(on).architecture)
+    held = peaks(many, batch, runs.element_bytes, device(on))
     found, formats = evaluate(asked, device(on), runs, "nchw")
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))

@@ -8,9 +8,8 @@ import reports_grid as grid
 
 from analysis.reports.events import report as event_report
 from analysis.reports.mapping_report import mapping_report
+from hardware.architectures.gpu import blocks, occupancy, resident_limit
 from hardware.errors import RequestError
-from hardware.mapping.common import assumed
-from hardware.occupancy import blocks, occupancy, resident_limit
 
 
 @pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
@@ -44,7 +43,7 @@ def test_rows_add_up(model: str, device: str, batch: int, execution: str) -> Non
 @pytest.mark.parametrize("batch", [1, 64])
 def test_occupancy_is_between_nothing_and_full(model: str, batch: int) -> None:
     result = grid.run(model, "gpu", batch)
-    found = occupancy(result.demand, result.device, result.run)
+    found = occupancy(result.demand, result.device, result.run.mapping)
     assert (found > 0).all()
     assert (found <= 1).all()
     assert mapping_report(result).occupancy == pytest.approx(event_report(result).rates["occupancy"], rel=0.2)
@@ -55,20 +54,21 @@ def test_occupancy_by_hand() -> None:
     """Limits of one SM, from registers, shared memory, threads and the blocks there are."""
     result = grid.run("resnet18", "gpu", 256)
     device, tiling = result.device, result.run.mapping.tiling
-    threads = assumed("gpu", "block_threads")
-    limit = resident_limit(device, result.run)
+    assumed = device.arch.data.assumed
+    threads = assumed("block_threads")
+    limit = resident_limit(device, result.run.mapping)
     tiled = tiling.tile_m > 0
     assert (limit[~tiled] == device.threads_per_unit // threads).all(), "32 registers fill an SM exactly"
     for i in np.flatnonzero(tiled):
         tile_m, tile_n = tiling.tile_m[i], tiling.tile_n[i]
-        registers = min(tile_m * tile_n / threads + assumed("gpu", "tile_registers"), 255)
+        registers = min(tile_m * tile_n / threads + assumed("tile_registers"), 255)
         by_registers = device.registers_bytes_per_unit // (registers * 4 * threads)
-        shared = (tile_m + tile_n) * assumed("gpu", "tile_step_bytes") * assumed("gpu", "tile_stages")
-        by_shared = device.l1_bytes_per_unit * assumed("gpu", "shared_part") // shared
+        shared = (tile_m + tile_n) * assumed("tile_step_bytes") * assumed("tile_stages")
+        by_shared = device.l1_bytes_per_unit * assumed("shared_part") // shared
         by_threads = device.threads_per_unit // threads
         assert limit[i] == max(min(by_registers, by_shared, by_threads, device.blocks_per_unit), 1)
-    found = occupancy(result.demand, device, result.run)
-    full = blocks(result.demand, result.run) >= limit * device.units
+    found = occupancy(result.demand, device, result.run.mapping)
+    full = blocks(result.demand, device, result.run.mapping) >= limit * device.units
     np.testing.assert_allclose(found[full], np.minimum(limit[full] * threads / device.threads_per_unit, 1))
 
 

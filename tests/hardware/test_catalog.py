@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from hardware.architectures import registry
 from hardware.coefficients import coefficients, table
-from hardware.device import CATALOG, CLASSES, QUALITIES, Device, files, load, load_all, sheet
+from hardware.device import CATALOG, QUALITIES, Device, files, load, load_all, sheet
 from hardware.errors import RequestError
-from hardware.fields import ARCHITECTURES, FIELDS
 from hardware.plan import plan
 from hardware.precision import PRECISIONS
 
@@ -72,11 +72,11 @@ def test_every_file_loads() -> None:
 def test_at_least_sixty_devices_in_four_architectures() -> None:
     by_architecture = Counter(device.architecture for device in DEVICES.values())
     assert sum(by_architecture.values()) >= 60
-    assert set(by_architecture) == set(ARCHITECTURES)
+    assert set(by_architecture) == set(registry.names())
     assert min(by_architecture.values()) >= 5
 
 
-@pytest.mark.parametrize(("name", "device_id"), CLASSES.items())
+@pytest.mark.parametrize(("name", "device_id"), registry.classes().items())
 def test_each_class_has_its_default_device(name: str, device_id: str) -> None:
     assert load(name).id == device_id
     assert DEVICES[device_id].architecture == name
@@ -118,8 +118,7 @@ def test_every_fact_has_unit_source_and_quality(device: Device) -> None:
         assert fact.source in spec.sources or len(fact.source) > 12, fact.source
     used = {fact.source for fact in everything}
     assert set(spec.sources) <= used, "a source that nothing cites"
-    known = {name for name, field in FIELDS.items() if device.architecture in field.architectures}
-    assert set(device.facts) <= known
+    assert set(device.facts) <= set(device.arch.data.facts)
 
 
 @EACH
@@ -212,7 +211,7 @@ def test_names_and_aliases_mean_one_device() -> None:
         assert len({alias.casefold() for alias in device.file.aliases}) == len(device.file.aliases)
         for name in names:
             assert owner.setdefault(name, device.id) == device.id, f"{name!r} names two devices"
-            assert name not in CLASSES
+            assert name not in registry.classes()
             assert ":" not in name or name.startswith("cpu: "), "a colon separates the power mode"
 
 
@@ -277,7 +276,7 @@ def test_sheet_is_plain_and_complete(device: Device) -> None:
     page = sheet(device)
     assert page["id"] == device.id
     assert page["power_modes"] == list(device.file.power_modes)
-    assert set(page["facts"]) >= {n for n, f in FIELDS.items() if f.required and device.architecture in f.architectures}
+    assert set(page["facts"]) >= {name for name, field in device.arch.data.facts.items() if field.is_required}
 
 
 def test_derived_facts_say_so() -> None:

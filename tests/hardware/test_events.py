@@ -10,10 +10,10 @@ import pytest
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import store
+from hardware.architectures import registry
 from hardware.coefficients import coefficients
 from hardware.coefficients import table as constants
-from hardware.device import CLASSES, load, load_all
-from hardware.events import EVENTS, INDEX
+from hardware.device import load, load_all
 from hardware.plan import plan
 from hardware.precision import PRECISIONS
 
@@ -24,13 +24,13 @@ DEVICES = [device.id for device in load_all()[0]]
 
 @pytest.mark.parametrize("architecture", MINIMA)
 def test_taxonomy_is_complete(architecture: str) -> None:
-    table = EVENTS[architecture]
+    table = registry.get(architecture).events
     events, categories = MINIMA[architecture]
     assert len(table) >= events
     assert len({event.category for event in table}) >= categories
     labels = [f"{event.category}.{event.name}" for event in table]
     assert len(set(labels)) == len(labels)
-    assert INDEX[architecture] == {label: i for i, label in enumerate(labels)}
+    assert registry.get(architecture).row == {label: i for i, label in enumerate(labels)}
     assert {event.component for event in table} == {"compute", "memory", "static"}
     assert any(event.is_overhead for event in table)
     names = {event.name for event in table}
@@ -40,7 +40,8 @@ def test_taxonomy_is_complete(architecture: str) -> None:
 
 
 def test_reads_and_writes_are_apart() -> None:
-    for table in EVENTS.values():
+    for one in registry.every():
+        table = one.events
         for event in (event for event in table if event.component == "memory"):
             for one, other in (("read", "write"), ("load", "store")):
                 if event.name.endswith(f"_{one}") or event.name == one:
@@ -49,7 +50,7 @@ def test_reads_and_writes_are_apart() -> None:
 
 
 def cases(architecture: str) -> list[Estimate]:
-    device = load(CLASSES[architecture])
+    device = load(architecture)
     return [
         estimate(store.load(model), device, Scenario(8, precision, mode))
         for model in ("mobilenet_v2", "transformer_block")
@@ -63,7 +64,7 @@ def test_no_event_is_always_zero(architecture: str) -> None:
     counts = np.stack([result.run.counts.sum(axis=1) for result in cases(architecture)])
     assert (counts >= 0).all()
     assert np.isfinite(counts).all()
-    never = [label for label, row in INDEX[architecture].items() if counts[:, row].max() == 0]
+    never = [label for label, row in registry.get(architecture).row.items() if counts[:, row].max() == 0]
     assert not never
 
 
@@ -74,7 +75,7 @@ def test_no_event_is_paid_twice(architecture: str) -> None:
     results = cases(architecture)[::4] + cases(architecture)[1::4]
     counts = np.concatenate([result.run.counts for result in results], axis=1)
     rows = results[0].run.prices.rows
-    table = EVENTS[architecture]
+    table = registry.get(architecture).events
     twins = {("token_injection", "token_extraction")}
     for i in range(len(table) - 2):
         for j in range(i + 1, len(table) - 2):
@@ -89,12 +90,12 @@ def test_every_event_of_every_device_has_a_sourced_price(name: str) -> None:
     device = load(name)
     for precision in PRECISIONS:
         prices = coefficients(device, plan(device, precision))
-        assert len(prices.rows) == len(EVENTS[device.architecture])
+        assert len(prices.rows) == len(device.arch.events)
         assert (prices.low <= prices.value).all(), precision
         assert (prices.value <= prices.high).all(), precision
         assert (prices.low >= 0).all()
         assert (prices.value > 0).all()
-        for row, event in zip(prices.rows, EVENTS[device.architecture], strict=True):
+        for row, event in zip(prices.rows, device.arch.events, strict=True):
             assert row.source, row
             assert row.quality in ("data sheet", "published", "fitted", "assumed", "derived", "design target"), row
             assert row.unit == event.count
@@ -105,7 +106,7 @@ def test_prices_are_ordered_as_physics_orders_them(name: str) -> None:
     """A byte of DRAM costs more than a byte of any on-chip memory; wider products cost more than narrower."""
     device = load(name)
     prices = coefficients(device, plan(device, "fp32"))
-    table = EVENTS[device.architecture]
+    table = device.arch.events
     dram = max(v for v, e in zip(prices.value, table, strict=True) if e.family == "dram")
     for value, event in zip(prices.value, table, strict=True):
         if "sram" in event.family and device.memory_technology != "none":
@@ -125,7 +126,7 @@ def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
     device = load(name)
     prices = coefficients(device, plan(device, "fp32"))
     assert prices.value[-2:].sum() == pytest.approx(max(device.idle_w, device.clocked_idle_w))
-    cycle = INDEX[device.architecture]["clock.unit_cycles"]
+    cycle = device.arch.row["clock.unit_cycles"]
     stated = device.file.facts
     full = prices.value[cycle] * stated["units"].value * stated["clock_hz"].value
     # Clocks alone never exhaust the limit: work has to fit below it in every mode.
@@ -138,7 +139,7 @@ def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
 def test_a_slower_power_mode_never_makes_an_event_dearer(name: str) -> None:
     """Fewer units and lower clocks: an event costs as much as before, or less where the voltage falls too."""
     device = load(name)
-    events = EVENTS[device.architecture]
+    events = device.arch.events
     fixed = [i for i, event in enumerate(events) if event.component != "static"]
     base = coefficients(device, plan(device, "fp16")).value[fixed]
     for mode in device.file.power_modes:
@@ -155,7 +156,7 @@ def test_voltage_follows_the_clock_of_a_power_mode() -> None:
     assert 0.7 < voltage < 0.9
     runs = plan(full, "fp16")
     before, after = coefficients(full, runs).value, coefficients(half, runs).value
-    for event, a, b in zip(EVENTS["gpu"], before, after, strict=True):
+    for event, a, b in zip(full.arch.events, before, after, strict=True):
         if event.family not in ("static", "clock"):  # the clock's share is capped by the limit of the mode as well
             expected = 1.0 if event.family == "dram" else voltage**2
             assert b == pytest.approx(a * expected), event.name

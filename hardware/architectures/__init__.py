@@ -1,0 +1,1 @@
+"""One module per architecture, with all that is particular to it; `registry` lists them."""

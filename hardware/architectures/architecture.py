@@ -1,0 +1,104 @@
+"""What an architecture is: everything that is particular to one way of building a machine, in one value.
+
+One module of this package describes each: its taxonomy, its mapping, its words. Numbers stand in a data file of the
+same name. The rest of the product asks the fields below and never which architecture it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hardware.architectures.data import Data, read
+from hardware.demand import Demand, Floats
+from hardware.events import Event
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+    from hardware.efficiency import Efficiency
+    from hardware.mapping.common import Mapping
+    from hardware.plan import Plan
+
+    MapOperators = Callable[[Demand, Device, Plan, str, Efficiency], Mapping]
+    Sentence = Callable[[Demand, Device, Plan, Mapping, int], str]
+    Levels = Callable[[Device], tuple[tuple[str, float], ...]]
+    Occupancy = Callable[[Demand, Device, Mapping], Floats]
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """What teaching texts say of an architecture.
+
+    `title` names its principle. `pays` says what it pays beside the arithmetic, with `{count}` instructions, one for
+    `{each}` MACs, and the energy of `{control}` filled in. `delivers` completes "this device ..." with how operands
+    reach its arithmetic; `instructions` is what it calls them ('' where it fetches none: its schedule lies in space);
+    `claims`, what is said of its energy at batch 1 against that of another architecture: the claim, the other's id.
+    """
+
+    title: str
+    pays: str
+    delivers: str
+    instructions: str = ""
+    claims: tuple[tuple[str, str], ...] = ()
+
+
+class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One architecture. `id` is what device files and the command line call it; `name` how it is written.
+
+    What it is made of: `events`, its taxonomy; `unit`, what one of its units is called where a device file says no
+    more, and `array`, what matrix work is dealt to where that is not a unit; `last_level`, the fact that holds the
+    capacity of the last on-chip level, and `levels(device)`, all of them outward with the bytes of all units;
+    `is_managed`, whether software decides what that level holds (else it is a cache).
+
+    How it runs: `map_operators`, operators to times, traffic and counts; `sentence`, what that did with one of them;
+    `execution`, what 'auto' means; `is_host`, whether the cores that compute also dispatch and prepare the input, so
+    that both add up; `dispatch_event` and `instruction_event`, the labels of the events that count these ('' without);
+    `has_layouts`, whether the layout of tensors is the framework's choice; `reachable_bandwidth(device)`, a limit
+    below that of the memory; `misses`, rates shown beside events: name to (events missed, events in all);
+    `occupancy`, the share of resident threads, where there is such a thing.
+    """
+
+    id: str
+    name: str
+    default_device: str
+    data_file: Path
+    story: Story
+    events: tuple[Event, ...]
+    unit: str
+    array: str = ""
+    last_level: str
+    levels: Levels
+    is_managed: bool
+    map_operators: MapOperators
+    sentence: Sentence
+    execution: str
+    is_host: bool = False
+    dispatch_event: str = ""
+    instruction_event: str = ""
+    has_layouts: bool = False
+    reachable_bandwidth: Callable[[Device], float] | None = None
+    misses: dict[str, tuple[str, str]] = {}
+    occupancy: Occupancy | None = None
+
+    @cached_property
+    def data(self) -> Data:
+        """What its data file says, read when first asked for."""
+        return read(self.data_file)
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        """The row of each event by its label."""
+        return {event.label: i for i, event in enumerate(self.events)}
+
+    @cached_property
+    def clock_rows(self) -> list[int]:
+        """Rows counted in cycles of busy units."""
+        return [i for i, event in enumerate(self.events) if event.family == "clock"]
+
+    @cached_property
+    def static_rows(self) -> list[int]:
+        """Rows counted in seconds."""
+        return [i for i, event in enumerate(self.events) if event.component == "static"]

@@ -1,0 +1,181 @@
+"""CPU, stored program: scalar, vector and matrix units of each core, cores in parallel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hardware.architectures.architecture import Architecture, Story
+from hardware.demand import Demand, Floats, OpClass
+from hardware.efficiency import Efficiency
+from hardware.events import dram, taxonomy
+from hardware.mapping.common import (
+    Bools,
+    Mapping,
+    Tiling,
+    Traffic,
+    assemble,
+    contraction_formats,
+    empty_counts,
+    fma,
+    tile_menu,
+    traffic,
+    vector_tiling,
+)
+from hardware.sentence import elements, format_run, product, split, waves, whole
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+    from hardware.plan import Plan
+
+
+EVENTS = taxonomy(
+    ("pipeline", "instruction_fetch", "instruction", "compute", "logic", "fetch"),
+    ("pipeline", "decode", "instruction", "compute", "logic", "decode"),
+    ("pipeline", "rename_dispatch", "instruction", "compute", "logic", "dispatch"),
+    ("pipeline", "retire", "instruction", "compute", "logic", "retire"),
+    ("pipeline", "operator_dispatch", "operator", "compute", "logic", "operator_dispatch"),
+    ("pipeline", "thread_fork_join", "thread", "compute", "logic", "fork_join"),
+    ("register", "scalar_read", "byte", "compute", "logic", "register_read"),
+    ("register", "scalar_write", "byte", "compute", "logic", "register_write"),
+    ("register", "vector_read", "byte", "compute", "logic", "register_read"),
+    ("register", "vector_write", "byte", "compute", "logic", "register_write"),
+    ("register", "bypass", "byte", "compute", "logic", "bypass"),
+    ("memory", "l1_load", "byte", "memory", "sram_read", "l1_bytes_per_unit"),
+    ("memory", "l1_store", "byte", "memory", "sram_write", "l1_bytes_per_unit"),
+    ("memory", "l2_load", "byte", "memory", "sram_read", "l2_bytes_each"),
+    ("memory", "l2_store", "byte", "memory", "sram_write", "l2_bytes_each"),
+    ("memory", "l3_load", "byte", "memory", "far_sram_read", "last_level"),
+    ("memory", "l3_store", "byte", "memory", "far_sram_write", "last_level"),
+    *dram(),
+    ("memory", "tlb_lookup", "lookup", "memory", "logic", "tlb"),
+    ("alu", "scalar_operation", "operation", "compute", "flop", "integer"),
+    ("alu", "vector_mac", "MAC", "compute", "mac", "vector"),
+    ("alu", "vector_flop", "FLOP", "compute", "flop", "vector"),
+    ("alu", "matrix_mac", "MAC", "compute", "mac", "matrix"),
+    ("alu", "special_function", "evaluation", "compute", "special", ""),
+    ("branch", "predicted", "branch", "compute", "logic", "branch"),
+    ("branch", "mispredicted", "branch", "compute", "logic", "branch_miss"),
+)
+
+
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+    """Each contraction on the faster of matrix and vector unit, tiled over cores; the rest on vector lanes."""
+    vector = vector_tiling(demand, device, plan)
+    wants_matrix = contraction_formats(demand, plan) == "matrix"
+    if wants_matrix.any():
+        menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix)
+        matrix = tile_menu(demand.gemm, menu, device, rate, plan.element_bytes)
+    else:
+        matrix = vector
+    on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & (matrix.seconds < vector.seconds)
+    # oneDNN computes in blocked layouts: frameworks rearrange weights on every call, plain NCHW activations as well;
+    # a runtime that owns the whole graph packs them once.
+    passes = device.arch.data.assumed("reorder_passes") if layout != "blocked" else 0.0
+    flow = traffic(demand, device, (passes, passes if layout == "nchw" else 0.0))
+    return assemble(demand, device, plan, layout, rates, flow, matrix, vector, on_matrix, _counts)
+
+
+def _counts(
+    demand: Demand,
+    device: Device,
+    plan: Plan,
+    flow: Traffic,
+    tiling: Tiling,
+    on_matrix: Bools,
+    units: Floats,
+) -> Floats:
+    """Events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
+    (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
+    register = assumed("vector_bytes")
+    lanes = fma(device, "vector", plan.vector_mac) / device.vector_clock_hz / assumed("fma_ports")
+    matrix_macs = demand.macs * on_matrix
+    vector_macs = demand.macs - matrix_macs
+    per_matrix = fma(device, "matrix", plan.matrix) / device.clock_hz * assumed("cycles_per_matrix_instruction")
+    moved = flow.chip_read + flow.chip_write  # what a fused kernel keeps stays in registers
+    kept = demand.local_bytes / 2.0  # each value kept is written once and read once
+    matrix_instructions = matrix_macs / max(per_matrix, 1.0)
+    mac_instructions = vector_macs / lanes
+    loads = mac_instructions * assumed("loads_per_vector_mac")
+    vector_instructions = mac_instructions + loads + demand.vector_flops / lanes + moved / register
+    scalar = (vector_instructions + matrix_instructions) * assumed("scalar_per_vector")
+    instructions = vector_instructions + matrix_instructions + scalar
+    branches = instructions / assumed("instructions_per_branch")
+    operand_loads = loads * register + matrix_instructions * assumed("matrix_tile_bytes")
+    panels = tiling.blocks * (tiling.tile_m + tiling.tile_n) * demand.gemm[3] * plan.element_bytes
+    panels = np.where(demand.macs > 0, panels / np.maximum(tiling.split, 1.0), 0.0)
+
+    for stage in ("instruction_fetch", "decode", "rename_dispatch", "retire"):
+        counts[row[f"pipeline.{stage}"]] = instructions
+    counts[row["pipeline.thread_fork_join"]] = np.where(demand.head, units, 0.0)
+    counts[row["register.scalar_read"]] = scalar * assumed("scalar_read_bytes")
+    counts[row["register.scalar_write"]] = scalar * assumed("scalar_write_bytes")
+    counts[row["register.vector_read"]] = (
+        vector_instructions * assumed("vector_reads") + mac_instructions
+    ) * register + kept
+    counts[row["register.vector_write"]] = vector_instructions * register + kept
+    counts[row["register.bypass"]] = (mac_instructions + demand.vector_flops / lanes) * register
+    counts[row["memory.l1_load"]] = operand_loads + flow.chip_read
+    counts[row["memory.l1_store"]] = flow.chip_write
+    counts[row["memory.l2_load"]] = panels + flow.chip_read
+    counts[row["memory.l2_store"]] = flow.chip_write
+    counts[row["memory.l3_load"]] = flow.chip_read
+    counts[row["memory.l3_store"]] = flow.chip_write
+    counts[row["memory.dram_read"]] = flow.dram_read
+    counts[row["memory.dram_write"]] = flow.dram_write
+    counts[row["memory.tlb_lookup"]] = (operand_loads + moved) / register
+    counts[row["alu.scalar_operation"]] = scalar
+    counts[row["alu.vector_mac"]] = vector_macs
+    counts[row["alu.vector_flop"]] = demand.vector_flops
+    counts[row["alu.matrix_mac"]] = matrix_macs
+    counts[row["alu.special_function"]] = demand.special
+    counts[row["branch.predicted"]] = branches
+    counts[row["branch.mispredicted"]] = branches * assumed("mispredicted")
+    return counts
+
+
+def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+    units = f"{whole(mapping.units[i])}/{whole(device.units)} cores"
+    tiling = mapping.tiling
+    if demand.macs[i] > 0 and tiling.tile_m[i] > 0:
+        unit = "matrix unit" if mapping.on_matrix[i] else "vector lanes"
+        return (
+            f"{product(demand, i)} on {unit} ({format_run(mapping, plan, i)}): {whole(tiling.blocks[i])} blocks of "
+            f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, {waves(mapping, i)}"
+        )
+    return f"{elements(demand, i, 'elements')} on vector lanes ({plan.vector}), {units}"
+
+
+def _levels(device: Device) -> tuple[tuple[str, float], ...]:
+    third = (("L3", device.l3_bytes),) if "l3_bytes" in device.file.facts else ()
+    near = f"L1 of {device.units:.0f} {device.unit_name}s"
+    return (near, device.l1_bytes_per_unit * device.units), ("L2", device.l2_bytes), *third
+
+
+CPU = Architecture(
+    id="cpu",
+    name="CPU",
+    default_device="xeon_8490h",
+    data_file=Path(__file__).with_suffix(".toml"),
+    events=EVENTS,
+    unit="core",
+    last_level="l3_bytes",
+    levels=_levels,
+    is_managed=False,
+    map_operators=map_operators,
+    sentence=_sentence,
+    execution="eager",
+    is_host=True,
+    dispatch_event="pipeline.operator_dispatch",
+    instruction_event="pipeline.decode",
+    has_layouts=True,
+    misses={"branch_prediction_rate": ("branch.mispredicted", "branch.predicted")},
+    story=Story(
+        title="CPU: an instruction per operation",
+        pays="{count} instructions are fetched, decoded, renamed and retired, one for {each} MACs: {control}",
+        delivers="reads and writes vector registers for every instruction",
+        instructions="instructions",
+    ),
+)

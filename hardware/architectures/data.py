@@ -1,0 +1,166 @@
+"""The data file of an architecture, joined with what all share: facts, structural constants, macros, tiles, rates."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hardware import files
+from hardware.demand import Floats
+from hardware.efficiency import Efficiency, rates
+
+COMMON = Path(__file__).with_name("common.toml")
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """J per event at 7 nm."""
+
+    value: float
+    low: float
+    high: float
+    source: str
+    quality: str
+
+
+class Constant(Price, frozen=True, kw_only=True):
+    """A sourced number in a unit."""
+
+    unit: str
+
+
+class Ends(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Low and high relative to a value."""
+
+    low: float
+    high: float
+    source: str
+    quality: str
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fact of device files. `must`: every file states it. Else `value` times the fact `of` (or 1) stands in for it,
+    `software` for one class of software; without a value it may be missing. `why` justifies the rule, `source` the
+    value. `ends` are its low and high where a file gives none."""
+
+    unit: str
+    must: bool = False
+    of: str = ""
+    why: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    source: str = ""
+    quality: str = ""
+    software: dict[str, float] = {}
+    ends: Ends | None = None
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a device always has it, stated or by rule."""
+        return self.must or self.value is not None
+
+
+class Macro(Constant, frozen=True, kw_only=True):
+    """Bytes of the memory macro that one access touches: `value` times facts, over the units where `per_unit`."""
+
+    of: tuple[str, ...]
+    per_unit: bool = False
+
+
+class Tiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """Tiles to choose from: `sizes` rows, columns, relative rate; or `stretches` of an array's sides. `splits` ways
+    to divide K, which is padded to `k_step`, or to `k_step_bytes` of operands."""
+
+    source: str
+    quality: str
+    splits: tuple[int, ...]
+    sizes: tuple[tuple[float, float, float], ...] = ()
+    stretches: tuple[float, ...] = ()
+    k_step: float = 1.0
+    k_step_bytes: float = 0.0
+
+    @cached_property
+    def shapes(self) -> Floats:
+        """Sizes as an array (t, 3): rows, columns, relative rate."""
+        return np.array(self.sizes, dtype=np.float64)
+
+
+class Overlap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    value: float
+    low: float
+    high: float
+    source: str
+
+
+class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """The rates that a class of software reaches, each [nominal, low, high], by operator class.
+
+    `memory` begins the name of the memory of devices it is for ('' any). `overlap`: the exponent with which compute
+    and memory time combine. `not_fitted`: classes of operators that measurements of whole models say too little of,
+    None where nothing is fitted; `fits_nchw`: whether the rate of NCHW is."""
+
+    compute: dict[str, tuple[float, float, float]]
+    bandwidth: dict[str, tuple[float, float, float]]
+    overlap: Overlap
+    memory: str = ""
+    nchw: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    vector_convolution: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    not_fitted: tuple[str, ...] | None = None
+    fits_nchw: bool = False
+    shares_host_memory: bool = False
+
+    @cached_property
+    def efficiency(self) -> Efficiency:
+        """The rates as arrays by operator class."""
+        return rates(self.compute, self.bandwidth, self.nchw, self.vector_convolution)
+
+
+class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """What the data file of an architecture says, with what all share.
+
+    `facts`: what its device files must and may state; `assumptions`: structural constants of its mapping; `macros`
+    and `tiles` by name; `logic`: prices of its own events, J at 7 nm; `software`: rates by class of software."""
+
+    facts: dict[str, Field]
+    assumptions: dict[str, Constant]
+    macros: dict[str, Macro]
+    tiles: dict[str, Tiles]
+    software: dict[str, Software]
+    logic: dict[str, Price] = {}
+
+    @cached_property
+    def _assumed(self) -> dict[str, float]:
+        return {name: constant.value for name, constant in self.assumptions.items()}
+
+    def assumed(self, name: str) -> float:
+        """The value of a structural constant."""
+        return self._assumed[name]
+
+    def software_for(self, memory_technology: str) -> str:
+        """The class of software that runs on devices with this memory: the first made for it, else the general one."""
+        general = [name for name, software in self.software.items() if not software.memory]
+        special = [n for n, s in self.software.items() if s.memory and memory_technology.startswith(s.memory)]
+        return (special or general)[0]
+
+
+@lru_cache(maxsize=1)
+def _common() -> dict[str, Any]:
+    return files.table(COMMON)
+
+
+def common(name: str) -> Constant:
+    """A structural constant that no architecture has for itself."""
+    return msgspec.convert(_common()["assumptions"][name], Constant)
+
+
+def read(path: Path) -> Data:
+    """The data file of an architecture. Raises msgspec.ValidationError for a malformed one."""
+    shared, own = _common(), files.table(path)
+    joined = {name: {**shared.get(name, {}), **own.get(name, {})} for name in {*shared, *own}}
+    # A fact that both state: the architecture adds the number to what it means.
+    joined["facts"] = {name: {**shared["facts"].get(name, {}), **rule} for name, rule in joined["facts"].items()}
+    return msgspec.convert(joined, Data)

@@ -1,0 +1,250 @@
+"""GPU, data-parallel SIMT: grids of blocks in waves over SMs, tensor cores where the format allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from hardware.architectures.architecture import Architecture, Story
+from hardware.demand import Demand, Floats, OpClass
+from hardware.efficiency import Efficiency
+from hardware.events import dram, taxonomy
+from hardware.mapping.common import (
+    Bools,
+    Mapping,
+    Tiling,
+    Traffic,
+    assemble,
+    contraction_formats,
+    empty_counts,
+    fma,
+    tile_menu,
+    traffic,
+    vector_tiling,
+)
+from hardware.mapping.winograd import winograd
+from hardware.sentence import elements, format_run, product, split, waves, waves_of, whole
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+    from hardware.plan import Plan
+
+
+EVENTS = taxonomy(
+    ("compute", "tensor_core_mac", "MAC", "compute", "tensor_mac", "matrix"),
+    ("compute", "cuda_core_mac", "MAC", "compute", "mac", "vector"),
+    ("compute", "cuda_core_flop", "FLOP", "compute", "flop", "vector"),
+    ("compute", "special_function", "evaluation", "compute", "special", ""),
+    ("compute", "integer_address", "operation", "compute", "flop", "integer"),
+    ("register", "file_read", "byte", "compute", "logic", "register_read"),
+    ("register", "file_write", "byte", "compute", "logic", "register_write"),
+    ("register", "operand_collector", "warp instruction", "compute", "logic", "operand_collector"),
+    ("pipeline", "warp_fetch", "warp instruction", "compute", "logic", "fetch"),
+    ("pipeline", "warp_decode", "warp instruction", "compute", "logic", "decode"),
+    ("pipeline", "warp_schedule", "warp instruction", "compute", "logic", "schedule"),
+    ("pipeline", "block_schedule", "block", "compute", "logic", "block_schedule"),
+    ("memory", "shared_read", "byte", "memory", "sram_read", "shared_bank"),
+    ("memory", "shared_write", "byte", "memory", "sram_write", "shared_bank"),
+    ("memory", "l1_read", "byte", "memory", "sram_read", "l1_bytes_per_unit"),
+    ("memory", "l1_write", "byte", "memory", "sram_write", "l1_bytes_per_unit"),
+    ("memory", "l2_read", "byte", "memory", "far_sram_read", "last_level"),
+    ("memory", "l2_write", "byte", "memory", "far_sram_write", "last_level"),
+    *dram(),
+    ("simt_control", "divergence", "warp instruction", "compute", "logic", "divergence"),
+    ("simt_control", "coalescing", "transaction", "compute", "logic", "coalesce"),
+    ("simt_control", "barrier", "barrier", "compute", "logic", "barrier"),
+    ("simt_control", "coherence", "line", "compute", "logic", "coherence"),
+    ("launch", "kernel_launch", "kernel", "compute", "logic", "launch"),
+    ("launch", "host_dispatch", "kernel", "compute", "logic", "host_dispatch"),
+    ("launch", "grid_drain", "unit", "compute", "logic", "drain"),
+)
+
+
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+    """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
+    demand, staged_s = winograd(demand, device, plan, rates)
+    on_matrix = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
+    vector = vector_tiling(demand, device, plan, elsewhere=on_matrix)
+    if on_matrix.any():
+        menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate
+        matrix = tile_menu(demand.gemm * on_matrix, menu, device, rate, plan.element_bytes)
+    else:
+        matrix = vector
+    flow = traffic(demand, device)
+    mapping = assemble(demand, device, plan, layout, rates, flow, matrix, vector, on_matrix, _counts)
+    return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, winograd=staged_s > 0)
+
+
+def _counts(
+    demand: Demand,
+    device: Device,
+    plan: Plan,
+    flow: Traffic,
+    tiling: Tiling,
+    on_matrix: Bools,
+    units: Floats,
+) -> Floats:
+    """Events of each operator: warp instructions from MACs, FLOPs and bytes; operand traffic from the tiles."""
+    (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
+    tensor_macs = demand.macs * on_matrix
+    cuda_macs = demand.macs - tensor_macs
+    kept = demand.local_bytes / 2.0  # each value kept is written once and read once
+    matrix_instructions = tensor_macs / assumed("matrix_instruction_macs")
+    moved = flow.chip_read + flow.chip_write
+    # Addresses are computed for what is loaded and stored; a fused kernel keeps the rest in registers.
+    integer = moved / (2.0 * plan.element_bytes) * assumed("integer_per_element")
+    line = assumed("warp_bytes")
+    lane_instructions = cuda_macs + demand.vector_flops + demand.special + integer
+    simt_instructions = lane_instructions / assumed("warp_threads") + moved / line
+    instructions = simt_instructions + matrix_instructions
+    # Operand traffic is counted for the tile that software prefers: a smaller one is taken for parallelism, and the
+    # reads its blocks repeat meet in the L2. It must not fall when a size grows and a larger tile is chosen.
+    tile = assumed("preferred_tile")
+    g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
+    tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
+    elementwise = np.ceil(demand.elements / assumed("elements_per_block"))
+    blocks = np.where(tiling.tile_m > 0, tiles, elementwise)
+    staged = g * depth * (m * np.ceil(n / tile) + n * np.ceil(m / tile)) * plan.element_bytes
+    l2_read = np.maximum(staged, flow.chip_read)
+
+    counts[row["compute.tensor_core_mac"]] = tensor_macs
+    counts[row["compute.cuda_core_mac"]] = cuda_macs
+    counts[row["compute.cuda_core_flop"]] = demand.vector_flops
+    counts[row["compute.special_function"]] = demand.special
+    counts[row["compute.integer_address"]] = integer
+    counts[row["register.file_read"]] = (
+        matrix_instructions * assumed("matrix_instruction_read_bytes")
+        + lane_instructions * assumed("lane_read_bytes")
+        + kept
+    )
+    counts[row["register.file_write"]] = (
+        matrix_instructions * assumed("matrix_instruction_write_bytes")
+        + lane_instructions * assumed("lane_write_bytes")
+        + kept
+    )
+    for label in (
+        "register.operand_collector",
+        "pipeline.warp_fetch",
+        "pipeline.warp_decode",
+        "pipeline.warp_schedule",
+    ):
+        counts[row[label]] = instructions
+    counts[row["pipeline.block_schedule"]] = blocks * demand.head
+    counts[row["memory.shared_write"]] = staged
+    counts[row["memory.shared_read"]] = staged * assumed("shared_reads")
+    counts[row["memory.l1_read"]] = np.where(demand.macs > 0, 0.0, flow.chip_read)
+    counts[row["memory.l1_write"]] = flow.chip_write
+    counts[row["memory.l2_read"]] = l2_read
+    counts[row["memory.l2_write"]] = flow.chip_write
+    counts[row["memory.dram_read"]] = flow.dram_read
+    counts[row["memory.dram_write"]] = flow.dram_write
+    counts[row["simt_control.divergence"]] = instructions * assumed("divergent")
+    counts[row["simt_control.coalescing"]] = (l2_read + flow.chip_write) / line
+    counts[row["simt_control.barrier"]] = np.where(
+        demand.macs > 0,
+        blocks * np.ceil(depth / assumed("barrier_k_step")) * assumed("barriers_per_k_step"),
+        blocks * demand.head,
+    )
+    counts[row["simt_control.coherence"]] = (l2_read + flow.chip_write) / line
+    counts[row["launch.kernel_launch"]] = demand.head
+    counts[row["launch.grid_drain"]] = np.where(demand.head, units, 0.0)
+    return counts
+
+
+def _reachable_bandwidth(device: Device) -> float:
+    """Few SMs at low clocks cannot keep a wide memory busy."""
+    return device.units * device.clock_hz * device.arch.data.assumed("bytes_per_clock_per_unit")
+
+
+def blocks(demand: Demand, device: Device, mapping: Mapping) -> Floats:
+    """Thread blocks of each operator, shape (n,)."""
+    elementwise = np.ceil(demand.elements / device.arch.data.assumed("elements_per_block"))
+    return np.maximum(np.where(mapping.tiling.tile_m > 0, mapping.tiling.blocks, elementwise), 1.0)
+
+
+def resident_limit(device: Device, mapping: Mapping) -> Floats:
+    """Blocks that fit on one SM beside each other, shape (n,), 1 at least.
+
+    A tiled product keeps its tile in registers (32-bit accumulators, divided among the threads) beside its working
+    registers, and a few K steps of both operands in shared memory; an element-wise kernel needs few registers and no
+    shared memory. As many blocks stay as threads, blocks, registers and shared memory allow."""
+    assumed = device.arch.data.assumed
+    threads = assumed("block_threads")
+    tile_m, tile_n = mapping.tiling.tile_m, mapping.tiling.tile_n
+    tiled = tile_m > 0
+    accumulators = tile_m * tile_n / threads
+    registers = np.where(tiled, accumulators + assumed("tile_registers"), assumed("elementwise_registers"))
+    registers = np.minimum(registers, assumed("most_registers"))
+    shared = (tile_m + tile_n) * assumed("tile_step_bytes") * assumed("tile_stages")
+    room = device.l1_bytes_per_unit * assumed("shared_part")
+    limits = (
+        np.full(tiled.shape, device.threads_per_unit / threads),
+        np.full(tiled.shape, device.blocks_per_unit),
+        device.registers_bytes_per_unit / (registers * threads * assumed("register_bytes")),
+        np.where(tiled, room / np.maximum(shared, 1.0), np.inf),
+    )
+    limit: Floats = np.maximum(np.floor(np.minimum.reduce(limits)), 1.0)
+    return limit
+
+
+def occupancy(demand: Demand, device: Device, mapping: Mapping) -> Floats:
+    """Resident warps over the most there can be, mean over all SMs while the grid is full, shape (n,), 0 to 1: at
+    most what the grid has for each SM."""
+    resident = np.minimum(resident_limit(device, mapping), blocks(demand, device, mapping) / device.units)
+    return np.minimum(resident * device.arch.data.assumed("block_threads") / device.threads_per_unit, 1.0)
+
+
+def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+    units = f"{whole(mapping.units[i])}/{whole(device.units)} SMs"
+    tiling = mapping.tiling
+    if demand.macs[i] > 0 and tiling.tile_m[i] > 0:
+        rewritten = " as 36 products by Winograd's F(4 x 4, 3 x 3)" if mapping.winograd[i] else ""
+        unit = "tensor cores" if mapping.on_matrix[i] else "CUDA cores"
+        return (
+            f"{product(demand, i)}{rewritten} on {unit} ({format_run(mapping, plan, i)}): "
+            f"{whole(tiling.blocks[i])} blocks of {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}"
+            f"{split(mapping, i)}, {units}, {waves(mapping, i)}"
+        )
+    grid = -(-demand.elements[i] // device.arch.data.assumed("elements_per_block"))
+    kind = "depthwise, no reduction for tensor cores: " if demand.op_class[i] == OpClass.DEPTHWISE else ""
+    return (
+        f"{kind}{elements(demand, i, 'elements')}, {whole(grid)} blocks of 256 threads x 4 on CUDA cores "
+        f"({plan.vector}), {units}, {waves_of(max(-(-grid // device.units), 1))}"
+    )
+
+
+def _levels(device: Device) -> tuple[tuple[str, float], ...]:
+    near = f"L1 / shared memory of {device.units:.0f} {device.unit_name}s"
+    return (near, device.l1_bytes_per_unit * device.units), ("L2", device.l2_bytes)
+
+
+GPU = Architecture(
+    id="gpu",
+    name="GPU",
+    default_device="h100_sxm",
+    data_file=Path(__file__).with_suffix(".toml"),
+    events=EVENTS,
+    unit="SM",
+    last_level="l2_bytes",
+    levels=_levels,
+    is_managed=False,
+    map_operators=map_operators,
+    sentence=_sentence,
+    execution="eager",
+    dispatch_event="launch.host_dispatch",
+    instruction_event="pipeline.warp_decode",
+    has_layouts=True,
+    reachable_bandwidth=_reachable_bandwidth,
+    occupancy=occupancy,
+    story=Story(
+        title="GPU: an instruction per warp, and the machinery to keep threads coherent",
+        pays="{count} warp instructions of 32 threads each, one for {each} MACs: {control} with divergence, "
+        "coalescing, coherence and addresses",
+        delivers="reads operands of every thread from the register file",
+        instructions="warp instructions",
+        claims=(("a GPU is worse than a CPU at batch 1", "cpu"),),
+    ),
+)

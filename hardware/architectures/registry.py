@@ -1,0 +1,54 @@
+"""The architectures there are, in the order of the progression from stored program to domain flow.
+
+A new one is a module beside these (or anywhere: a test registers a toy), its data file, and one line here."""
+
+from __future__ import annotations
+
+from hardware.architectures.architecture import Architecture
+from hardware.architectures.cpu import CPU
+from hardware.architectures.gpu import GPU
+from hardware.architectures.kpu import KPU
+from hardware.architectures.tpu import TPU
+from hardware.errors import unknown
+
+# Others are compared with it unless the user says otherwise.
+BASELINE = GPU
+
+_known: dict[str, Architecture] = {one.id: one for one in (CPU, GPU, TPU, KPU)}
+
+
+def every() -> tuple[Architecture, ...]:
+    """All architectures, in order."""
+    return tuple(_known.values())
+
+
+def names() -> tuple[str, ...]:
+    """Their ids, in order."""
+    return tuple(_known)
+
+
+def get(name: str) -> Architecture:
+    """The architecture with an id. Raises RequestError for an unknown one."""
+    if name not in _known:
+        raise unknown("architecture", name, _known)
+    return _known[name]
+
+
+def order(name: str) -> int:
+    """Its place among all."""
+    return names().index(name)
+
+
+def classes() -> dict[str, str]:
+    """The default device of each architecture: an id is usable wherever a device is."""
+    return {one.id: one.default_device for one in _known.values()}
+
+
+def register(architecture: Architecture) -> None:
+    """Add an architecture, after the others."""
+    _known[architecture.id] = architecture
+
+
+def unregister(name: str) -> None:
+    """Take one back out."""
+    del _known[name]

@@ -1,0 +1,204 @@
+"""TPU, systolic arrays: weights stay in the array, activations stream through, fill and drain cost cycles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hardware.architectures.architecture import Architecture, Story
+from hardware.demand import Demand, Floats, OpClass
+from hardware.efficiency import Efficiency
+from hardware.events import dram, taxonomy
+from hardware.mapping.common import (
+    Bools,
+    Mapping,
+    Tiling,
+    Traffic,
+    assemble,
+    choose,
+    contraction_formats,
+    empty_counts,
+    fma,
+    total_units,
+    traffic,
+    vector_tiling,
+)
+from hardware.sentence import elements, product, whole
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+    from hardware.plan import Plan
+
+
+EVENTS = taxonomy(
+    ("systolic", "mac", "MAC", "compute", "mac", "matrix"),
+    ("systolic", "operand_forward", "byte", "compute", "logic", "pe_forward"),
+    ("systolic", "partial_sum_forward", "byte", "compute", "logic", "pe_forward"),
+    ("systolic", "fill_drain", "array cycle", "compute", "logic", "array_bubble"),
+    ("weights", "fifo_write", "byte", "memory", "sram_write", "fifo"),
+    ("weights", "fifo_read", "byte", "memory", "sram_read", "fifo"),
+    ("weights", "shift_load", "byte", "compute", "logic", "pe_forward"),
+    ("on_chip", "scratchpad_read", "byte", "memory", "far_sram_read", "last_level"),
+    ("on_chip", "scratchpad_write", "byte", "memory", "far_sram_write", "last_level"),
+    ("on_chip", "vector_memory_read", "byte", "memory", "sram_read", "vector_memory"),
+    ("on_chip", "vector_memory_write", "byte", "memory", "sram_write", "vector_memory"),
+    ("on_chip", "accumulator_read", "byte", "memory", "sram_read", "accumulator"),
+    ("on_chip", "accumulator_write", "byte", "memory", "sram_write", "accumulator"),
+    ("vector", "mac", "MAC", "compute", "mac", "vector"),
+    ("vector", "flop", "FLOP", "compute", "flop", "vector"),
+    ("vector", "special_function", "evaluation", "compute", "special", ""),
+    ("vector", "register_access", "byte", "compute", "logic", "register_read"),
+    ("vector", "scalar_operation", "operation", "compute", "flop", "integer"),
+    *dram("hbm"),
+    ("control", "bundle_issue", "bundle", "compute", "logic", "vliw_bundle"),
+    ("control", "dma_descriptor", "descriptor", "compute", "logic", "dma_descriptor"),
+    ("control", "program_launch", "kernel", "compute", "logic", "accelerator_launch"),
+    ("control", "barrier", "barrier", "compute", "logic", "accelerator_barrier"),
+)
+
+
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+    """Contractions on the arrays unless the vector unit is faster (depthwise); the rest on the vector unit."""
+    array = systolic(demand, device, fma(device, "matrix", plan.matrix))
+    wants = contraction_formats(demand, plan) == "matrix"
+    vector = vector_tiling(demand, device, plan, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
+    slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
+    flow = traffic(demand, device)
+    return assemble(demand, device, plan, layout, rates, flow, array, vector, wants & ~slow, _counts)
+
+
+def systolic(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
+    """Weight-stationary passes: K x N in array-sized tiles, M rows streamed through each.
+
+    A pass takes max(M, rows) cycles (the next weights load behind it) and each round of passes is filled and
+    drained once. M may be divided among arrays that would otherwise idle. A format faster than one MAC per
+    cell and clock (int8 on some generations) shortens the streaming.
+    """
+    g, m, n, k = demand.gemm
+    rows, columns = device.array_rows, device.array_columns
+    arrays = device.units * device.arrays_per_unit
+    per_cell = macs_per_s / device.clock_hz / device.arrays_per_unit / (rows * columns)
+    divisions = sorted({1.0, 2.0, 4.0, arrays})
+    tiles_kn = g * np.ceil(k / rows) * np.ceil(n / columns)
+    best: Tiling | None = None
+    for division in divisions:
+        passes = tiles_kn * division
+        rounds = np.ceil(passes / arrays)
+        stream = np.maximum(np.ceil(m / division) / per_cell, rows)
+        cycles = rounds * stream + (rows + columns) * (rounds > 0)
+        tiling = Tiling(
+            cycles / device.clock_hz,
+            passes,
+            rounds,
+            np.minimum(passes, arrays),
+            np.ceil(m / division),
+            np.full_like(m, columns),
+            np.ones_like(m),
+        )
+        best = tiling if best is None else choose(tiling.seconds < best.seconds, tiling, best)
+    assert best is not None
+    return best
+
+
+def _counts(
+    demand: Demand,
+    device: Device,
+    plan: Plan,
+    flow: Traffic,
+    tiling: Tiling,
+    on_matrix: Bools,
+    units: Floats,
+) -> Floats:
+    """Events of each operator: operands stream through array, vector memory and scratchpad."""
+    (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
+    g, m, n, k = demand.gemm * on_matrix
+    rows, columns = device.array_rows, device.array_columns
+    width = plan.element_bytes
+    macs = demand.macs * on_matrix
+    vector_macs = demand.macs - macs
+    k_tiles, n_tiles = np.ceil(k / rows), np.ceil(n / columns)
+    weights = g * k * n * width * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
+    streamed = g * m * k * width * n_tiles
+    partial = g * m * n * assumed("accumulator_bytes") * k_tiles
+    moved = flow.chip_read + flow.chip_write
+    vector_bytes = np.where(macs > 0, 0.0, moved)
+    vector_operations = demand.vector_flops + vector_macs + demand.special
+    register_bytes = vector_operations * assumed("vector_operands") * assumed("accumulator_bytes")
+    register_bytes = register_bytes + demand.local_bytes
+    bundle_lanes = fma(device, "vector", plan.vector) / device.vector_clock_hz
+    bubbles = tiling.waves * (rows + columns) * on_matrix
+
+    counts[row["systolic.mac"]] = macs
+    counts[row["systolic.operand_forward"]] = macs * width
+    counts[row["systolic.partial_sum_forward"]] = macs * assumed("accumulator_bytes")
+    counts[row["systolic.fill_drain"]] = bubbles
+    counts[row["weights.fifo_write"]] = weights
+    counts[row["weights.fifo_read"]] = weights
+    counts[row["weights.shift_load"]] = weights * rows * assumed("shift_distance")
+    counts[row["on_chip.scratchpad_read"]] = flow.chip_read
+    counts[row["on_chip.scratchpad_write"]] = flow.chip_write
+    counts[row["on_chip.vector_memory_read"]] = streamed + vector_bytes * assumed("vector_memory_writes")
+    counts[row["on_chip.vector_memory_write"]] = flow.chip_read
+    counts[row["on_chip.accumulator_write"]] = partial
+    counts[row["on_chip.accumulator_read"]] = partial
+    counts[row["vector.mac"]] = vector_macs
+    counts[row["vector.flop"]] = demand.vector_flops
+    counts[row["vector.special_function"]] = demand.special
+    counts[row["vector.register_access"]] = register_bytes
+    counts[row["vector.scalar_operation"]] = (vector_operations / bundle_lanes + bubbles / rows) * assumed(
+        "scalar_per_bundle"
+    )
+    counts[row["hbm.dram_read"]] = flow.dram_read
+    counts[row["hbm.dram_write"]] = flow.dram_write
+    counts[row["control.bundle_issue"]] = vector_operations / bundle_lanes + streamed / (rows * width)
+    counts[row["control.dma_descriptor"]] = np.ceil(moved / assumed("dma_bytes"))
+    counts[row["control.program_launch"]] = demand.head
+    counts[row["control.barrier"]] = demand.head * device.units
+    return counts
+
+
+def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+    tiling = mapping.tiling
+    if mapping.on_matrix[i]:
+        g, _, n, k = demand.gemm[:, i]
+        rows, columns = device.array_rows, device.array_columns
+        used = g * k * n / (g * -(-k // rows) * rows * -(-n // columns) * columns)
+        return (
+            f"{product(demand, i)} on {whole(tiling.units[i])}/{whole(total_units(device))} arrays of {whole(rows)} x "
+            f"{whole(columns)} ({plan.matrix}): {whole(tiling.blocks[i])} weight tiles in {whole(tiling.waves[i])} "
+            f"rounds, {whole(tiling.tile_m[i])} rows streamed each, cells {used:.0%} full"
+        )
+    if demand.op_class[i] == OpClass.DEPTHWISE:
+        return f"depthwise: {elements(demand, i, 'results')} on the vector unit, which beats nearly empty arrays"
+    return f"{elements(demand, i, 'elements')} on the vector unit ({plan.vector})"
+
+
+def _levels(device: Device) -> tuple[tuple[str, float], ...]:
+    near = f"vector memory of {device.units:.0f} {device.unit_name}s"
+    return (near, device.vector_memory_bytes_per_unit * device.units), ("scratchpad", device.scratchpad_bytes)
+
+
+TPU = Architecture(
+    id="tpu",
+    name="TPU",
+    default_device="tpu_v4",
+    data_file=Path(__file__).with_suffix(".toml"),
+    events=EVENTS,
+    unit="core",
+    array="array",
+    last_level="scratchpad_bytes",
+    levels=_levels,
+    is_managed=True,
+    map_operators=map_operators,
+    sentence=_sentence,
+    execution="fused",
+    instruction_event="control.bundle_issue",
+    story=Story(
+        title="TPU: a fixed schedule through a systolic array",
+        pays="{count} bundles and descriptors drive the array, one for {each} MACs: {control}",
+        delivers="passes operands from cell to cell of the array",
+        instructions="bundles",
+    ),
+)
