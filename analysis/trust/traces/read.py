@@ -1,0 +1,134 @@
+"""Which tool wrote a file, told by what is in it, and the trace it holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from . import chrome, tables
+from .record import Trace, TraceError
+
+MOST_BYTES = 1 << 30  # of a file once unpacked; Kineto traces of minutes reach hundreds of MB
+FORMATS = (
+    "PyTorch profiler JSON, JAX trace JSON, ONNX Runtime profile, trtexec --exportProfile, Nsight Systems CSV or "
+    "SQLite, OpenVINO detailed counters, TFLite operator profile, llama-bench JSON, JSONL or CSV; each also .gz"
+)
+
+
+def read(path: Path) -> Trace:
+    """The trace in a file. Raises TraceError, in one line, for what is none that is known."""
+    data = _bytes(path)
+    if data.startswith(b"SQLite format 3\x00"):
+        return _sqlite(data, path)
+    text = data.decode("utf-8-sig", "replace")
+    del data
+    try:
+        return _text(text)
+    except TraceError as error:
+        raise TraceError(f"{path.name}: {error}") from None
+    except (RecursionError, MemoryError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        what = "nested too deep" if isinstance(error, RecursionError) else "not what its tool writes"
+        raise TraceError(f"{path.name}: damaged or {what}") from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise TraceError(f"{path.name}: no such file" if not path.exists() else f"{path.name}: not a regular file")
+        with path.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"{path.name}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if len(data) > MOST_BYTES:
+        raise TraceError(f"{path.name}: more than {MOST_BYTES >> 20} MiB; trace fewer runs")
+    return data
+
+
+def _sqlite(data: bytes, path: Path) -> Trace:
+    from .sqlite import nsys_sqlite
+
+    with tempfile.TemporaryDirectory(prefix="hwexplorer-trace-") as folder:
+        plain = Path(folder) / path.name.removesuffix(".gz")
+        plain.write_bytes(data)
+        return nsys_sqlite(plain)
+
+
+def _text(text: str) -> Trace:
+    start = text.lstrip()[:1]
+    if start in ("{", "["):
+        found = _json(text)
+        if found is not None:
+            return found
+    head = text[:200_000].lower()
+    if "avg_ns" in head and "n_prompt" in head:
+        records = tables.llama_records(text)
+        if records:
+            return tables.llama_bench(records)
+    if "layername;execstatus" in head:
+        return tables.openvino(text)
+    if "run order" in head:
+        return tables.tflite(text)
+    if ("instances" in head and "total time" in head) or "num calls" in head:
+        return tables.nsys_kernels(text)
+    if "duration" in head and "corrid" in head:
+        return tables.nsys_trace(text)
+    raise TraceError(f"not a trace that is known (known: {FORMATS})")
+
+
+def _json(text: str) -> Trace | None:
+    """A trace in JSON; None where lines are records of their own."""
+    try:
+        found, end = json.JSONDecoder().raw_decode(text.lstrip())
+    except ValueError:
+        if '"avg_ns"' in text[:100_000]:
+            return None
+        raise TraceError("cut off or damaged: not JSON to its end") from None
+    if isinstance(found, dict):
+        return _object(found)
+    # trtexec appends an array for each run to the same file: the last is the one that was measured last.
+    rest = text.lstrip()[end:].strip()
+    while rest.startswith("["):
+        try:
+            found, end = json.JSONDecoder().raw_decode(rest)
+        except ValueError:
+            break
+        rest = rest[end:].strip()
+    return _array(found)
+
+
+def _object(found: dict[str, Any]) -> Trace | None:
+    if "avg_ns" in found:
+        return None
+    if isinstance(found.get("traceEvents"), list):
+        events = found["traceEvents"]
+        if any(isinstance(e, dict) and isinstance(e.get("args"), dict) and "hlo_op" in e["args"] for e in events):
+            return chrome.jax(found)
+        return chrome.kineto(found)
+    if "Layers" in found:
+        raise TraceError("layers of TensorRT without times: give the file of --exportProfile")
+    if any(key in found for key in ("avg_performance", "detailed_performance", "report")):
+        return tables.openvino_json(found)
+    raise TraceError(f"not a trace that is known (known: {FORMATS})")
+
+
+def _array(found: list[Any]) -> Trace | None:
+    rows = [row for row in found if isinstance(row, dict)]
+    if any("avg_ns" in row for row in rows):
+        return tables.llama_bench([row for row in rows if "avg_ns" in row])
+    if any("averageMs" in row for row in rows):
+        return tables.trtexec(found)
+    if any(str(row.get("name", "")).endswith("_kernel_time") for row in rows):
+        return chrome.onnxruntime(found)
+    if any("ts" in row for row in rows):
+        return chrome.kineto({"traceEvents": found})
+    if any("computeMs" in row or "latencyMs" in row for row in rows):
+        raise TraceError("times of whole queries (--exportTimes), not of layers: give the file of --exportProfile")
+    raise TraceError(f"not a trace that is known (known: {FORMATS})")

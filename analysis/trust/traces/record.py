@@ -1,0 +1,133 @@
+"""One run of a model as some tool measured it: its operators in order, how long each took, and when nothing ran."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from hardware.errors import RequestError
+
+Shape = tuple[int, ...]
+
+
+class TraceError(RequestError):
+    """What is wrong with a trace file, in one line."""
+
+
+class Op(msgspec.Struct, frozen=True, kw_only=True):
+    """What ran. `seconds` of one run (the mean over runs) on the device, all of `parts` included.
+
+    `name` as the tool calls it; `kind` ours, '' where the name tells none; `shapes` of its tensor inputs and `result`
+    of its first output, where recorded; `module` path, where known; `kernels` names of what ran on an accelerator;
+    `parts` the operators that it called; `count` calls that are merged in it."""
+
+    name: str
+    seconds: float
+    kind: str = ""
+    shapes: tuple[Shape, ...] = ()
+    result: Shape = ()
+    module: str = ""
+    kernels: tuple[str, ...] = ()
+    parts: tuple[Op, ...] = ()
+    count: int = 1
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """`wall_s` of one run = seconds of all `ops` - `overlap_s` (operators that ran at once) + `gap_s` (nothing ran).
+
+    `runs` that the figures are means over; `on_device` where times are an accelerator's. `is_total` where the file
+    holds sums over inferences that it does not count. `notes` say what was left out and why."""
+
+    format: str
+    producer: str
+    device: str
+    on_device: bool
+    runs: int
+    wall_s: float
+    gap_s: float
+    overlap_s: float
+    ops: tuple[Op, ...]
+    is_total: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def assembled(
+    format_: str,
+    ops: Sequence[Op],
+    *,
+    producer: str = "",
+    device: str = "",
+    on_device: bool = False,
+    runs: int = 1,
+    wall_s: float | None = None,
+    busy_s: float | None = None,
+    is_total: bool = False,
+    notes: Sequence[str] = (),
+) -> Trace:
+    """A trace whose times add up. Without `wall_s` nothing is known of gaps; without `busy_s` nothing ran at once."""
+    spent_s = sum(op.seconds for op in ops)
+    if not ops or spent_s <= 0:
+        raise TraceError(f"{format_}: no operator with a time in it")
+    busy_s = spent_s if busy_s is None else min(busy_s, spent_s)
+    wall_s = busy_s if wall_s is None else max(wall_s, busy_s)
+    return Trace(
+        format=format_,
+        producer=clean(producer),
+        device=clean(device),
+        on_device=on_device,
+        runs=runs,
+        wall_s=wall_s,
+        gap_s=wall_s - busy_s,
+        overlap_s=spent_s - busy_s,
+        ops=tuple(ops),
+        is_total=is_total,
+        notes=tuple(notes),
+    )
+
+
+def clean(text: object, most: int = 400) -> str:
+    """Text from a stranger's file: one line, printable, bounded."""
+    shown = str(text)[: 2 * most]
+    return "".join(c if c.isprintable() else " " for c in shown).strip()[:most]
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> list[tuple[re.Pattern[str], str]]:
+    rows = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))["kinds"]
+    return [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in rows]
+
+
+@lru_cache(maxsize=4096)
+def kind_of(name: str) -> str:
+    """The kind of operator that a tool's name stands for: '' where it tells none, 'view' where nothing is computed."""
+    return next((kind for pattern, kind in _patterns() if pattern.search(name[:300])), "")
+
+
+def covered_s(spans: Iterable[tuple[float, float]]) -> float:
+    """Seconds in which at least one of the (start, end) spans ran."""
+    total, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        if end > until:
+            total += end - max(start, until)
+            until = end
+    return total
+
+
+def mean_of_runs(runs: Sequence[Sequence[Op]]) -> list[Op]:
+    """The operators of one run: means over runs that agree in what they ran; the last run alone where they differ."""
+    last = runs[-1]
+    same = [run for run in runs if [op.name for op in run] == [op.name for op in last]]
+    return [_mean([run[i] for run in same]) for i in range(len(last))]
+
+
+def _mean(ops: Sequence[Op]) -> Op:
+    first = ops[0]
+    agree = all(len(op.parts) == len(first.parts) for op in ops)
+    parts = tuple(_mean([op.parts[i] for op in ops]) for i in range(len(first.parts))) if agree else ops[-1].parts
+    seconds = sum(op.seconds for op in ops) / len(ops)
+    return msgspec.structs.replace(first if agree else ops[-1], seconds=seconds, parts=parts)

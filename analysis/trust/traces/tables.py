@@ -1,0 +1,209 @@
+"""Tables of measured times: TensorRT's profiles, Nsight Systems' kernel sums, OpenVINO's counters, TFLite's operator
+profile, llama-bench."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .record import Op, Trace, TraceError, assembled, clean, covered_s, kind_of, mean_of_runs
+
+NS, MS = 1e-9, 1e-3
+_UNITS = {"ns": 1e-9, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0, "nsec": 1e-9}
+
+
+def number(value: Any) -> float | None:
+    """A finite number >= 0, thousands separators removed; None for anything else."""
+    try:
+        found = float(value.replace(",", "") if isinstance(value, str) else value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) and found >= 0 else None
+
+
+def trtexec(rows: list[Any]) -> Trace:
+    """`trtexec --exportProfile`: a mean per layer, of which reformats are copies that no operator asked for."""
+    count = next((int(r["count"]) for r in rows if isinstance(r, dict) and number(r.get("count"))), 1)
+    ops = []
+    for row in rows:
+        mean = number(row.get("averageMs")) if isinstance(row, dict) else None
+        if mean is None:
+            continue
+        name = clean(row.get("name", ""))
+        if mean > 0:
+            ops.append(Op(name=name, kind=kind_of(name), seconds=mean * MS))
+    notes = ["events between the layers are in their times: their sum is 10 to 30 % above the engine's"]
+    return assembled("tensorrt", ops, producer="trtexec", on_device=True, runs=max(count, 1), notes=notes)
+
+
+def _header_at(lines: Sequence[str], *words: str) -> int:
+    return next((i for i, line in enumerate(lines[:200]) if all(word in line.lower() for word in words)), -1)
+
+
+def nsys_kernels(text: str) -> Trace:
+    """`nsys stats --report cuda_gpu_kern_sum`: sums over the whole capture, by kernel."""
+    lines = text.splitlines()
+    start = _header_at(lines, "instances", "name")
+    if start < 0 or _header_at(lines, "num calls") >= 0:
+        raise TraceError("Nsight Systems: this is no sum of GPU kernels (report cuda_gpu_kern_sum)")
+    table = list(csv.reader(lines[start:]))
+    header = [column.strip() for column in table[0]]
+    place = {re.sub(r"[\s(].*", "", column.lower()): i for i, column in enumerate(header)}
+    total = next((i for i, column in enumerate(header) if column.lower().startswith("total time")), -1)
+    name, instances = place.get("name", -1), place.get("instances", -1)
+    if min(total, name, instances) < 0:
+        raise TraceError("Nsight Systems: columns Total Time, Instances and Name are needed")
+    unit = re.search(r"\((\w+)\)", header[total])
+    scale = _UNITS.get(unit[1].lower() if unit else "ns", NS)
+    ops = []
+    for row in table[1:]:
+        spent, times = (number(row[i]) if len(row) > i else None for i in (total, instances))
+        if spent and times and len(row) > name:
+            kernel = clean(row[name])
+            ops.append(
+                Op(name=kernel, kind=kind_of(kernel), seconds=spent * scale, kernels=(kernel,), count=int(times))
+            )
+    return assembled("nsys", ops, producer="Nsight Systems", on_device=True, is_total=True)
+
+
+def nsys_trace(text: str) -> Trace:
+    """`nsys stats --report cuda_gpu_trace`: every kernel and copy in order."""
+    lines = text.splitlines()
+    start = _header_at(lines, "start", "duration", "name")
+    table = list(csv.DictReader(lines[start:]))
+    columns = {name.partition(" ")[0].lower(): name for name in (table[0] if table else {}) if name}
+    if start < 0 or not {"start", "duration", "name"} <= set(columns):
+        raise TraceError("Nsight Systems: columns Start, Duration and Name are needed")
+    scales = {}
+    for what in ("start", "duration"):
+        unit = re.search(r"\((\w+)\)", columns[what])
+        scales[what] = _UNITS.get(unit[1].lower() if unit else "ns", NS)
+    ops, spans = [], []
+    for row in table:
+        begin, spent = number(row.get(columns["start"])), number(row.get(columns["duration"]))
+        if begin is None or not spent:
+            continue
+        kernel = clean(row.get(columns["name"], ""))
+        ops.append(Op(name=kernel, kind=kind_of(kernel), seconds=spent * scales["duration"], kernels=(kernel,)))
+        spans.append((begin * scales["start"], begin * scales["start"] + spent * scales["duration"]))
+    if not ops:
+        raise TraceError("Nsight Systems: no kernel with a time in it")
+    wall = max(end for _, end in spans) - min(begin for begin, _ in spans)
+    return assembled(
+        "nsys", ops, producer="Nsight Systems", on_device=True, wall_s=wall, busy_s=covered_s(spans), is_total=True
+    )
+
+
+def openvino(text: str) -> Trace:
+    """benchmark_app's detailed counters: layers that were executed; with several requests their mean."""
+    blocks: list[list[Op]] = [[]]
+    for row in csv.reader(io.StringIO(text), delimiter=";"):
+        if len(row) < 6:
+            continue
+        if row[0] == "layerName":
+            if blocks[-1]:
+                blocks.append([])
+            continue
+        spent = number(row[4])
+        if row[0] == "Total" or not row[1].endswith("EXECUTED") or not spent:
+            continue
+        kind = kind_of(row[2]) or kind_of(row[0])
+        blocks[-1].append(
+            Op(name=f"{clean(row[2])} {clean(row[0])}", kind=kind, seconds=spent * MS, kernels=(clean(row[3]),))
+        )
+    blocks = [block for block in blocks if block]
+    if not blocks:
+        raise TraceError("OpenVINO counters: no executed layer with a time in it (use -report_type detailed_counters)")
+    return assembled(
+        "openvino", mean_of_runs(blocks), producer="OpenVINO benchmark_app", device="CPU", runs=len(blocks)
+    )
+
+
+def openvino_json(data: dict[str, Any]) -> Trace:
+    """benchmark_app's counters as JSON (`-json_stats`)."""
+    rows = data.get("detailed_performance") or data.get("avg_performance") or data.get("report") or []
+    nodes = rows[0].get("nodes", []) if isinstance(rows, list) and rows and isinstance(rows[0], dict) else []
+    nodes = rows.get("nodes", []) if isinstance(rows, dict) else nodes
+    ops = []
+    for node in nodes if isinstance(nodes, list) else []:
+        spent = number(node.get("real_time")) if isinstance(node, dict) else None
+        if spent:
+            kind, name = clean(node.get("node_type", "")), clean(node.get("name", ""))
+            ops.append(Op(name=f"{kind} {name}", kind=kind_of(kind) or kind_of(name), seconds=spent * MS))
+    if not ops:
+        raise TraceError("OpenVINO counters: no layer with a time in it (use -report_type detailed_counters)")
+    return assembled("openvino", ops, producer="OpenVINO benchmark_app", device="CPU")
+
+
+def tflite(text: str) -> Trace:
+    """benchmark_model's operator profile: the run order of the regular runs."""
+    _, _, after = text.partition("Operator-wise Profiling Info for Regular Benchmark Runs")
+    _, found, order = (after or text).rpartition("Run Order =") if not after else after.partition("Run Order =")
+    if not found:
+        raise TraceError("TFLite log: no operator profile in it (run benchmark_model with --enable_op_profiling)")
+    rows = order.partition("Top by Computation Time")[0].splitlines()
+    header = next((line for line in rows if "avg ms" in line or "avg us" in line), "")
+    columns = [column.strip().strip("[]").lower() for column in header.split("\t")]
+    mean = next((i for i, column in enumerate(columns) if column.startswith("avg")), 3)
+    scale = 1e-6 if "us" in "".join(columns[mean : mean + 1]) else MS
+    ops = []
+    for line in rows:
+        cells = [cell.strip() for cell in line.split("\t")]
+        spent = number(cells[mean]) if len(cells) > mean + 1 else None
+        if spent:
+            ops.append(
+                Op(name=f"{clean(cells[1])} {clean(cells[-1])}", kind=kind_of(clean(cells[1])), seconds=spent * scale)
+            )
+    line = re.search(r"Inference timings in us:.*?Inference(?: \(avg\))?: ([\d.e+]+)", text)
+    wall = number(line[1]) if line else None
+    spent_s = sum(op.seconds for op in ops)
+    wall_s = wall * 1e-6 if wall and wall * 1e-6 >= spent_s else None
+    return assembled("tflite", ops, producer="TFLite benchmark_model", device="CPU", wall_s=wall_s)
+
+
+def llama_bench(records: Sequence[dict[str, Any]]) -> Trace:
+    """llama-bench: each test as one operator: a prompt or tokens one by one, at a depth of the cache."""
+    ops, first = [], records[0]
+    for row in records:
+        spent, prompt, output = (number(row.get(key)) for key in ("avg_ns", "n_prompt", "n_gen"))
+        if not spent or prompt is None or output is None or not prompt + output:
+            continue
+        depth = number(row.get("n_depth")) or 0.0
+        parts = [f"prompt of {prompt:.0f}" if prompt else "", f"{output:.0f} tokens" if output else ""]
+        words = " and ".join(part for part in parts if part) + (f" after {depth:.0f}" if depth else "")
+        kind = "prefill" if not output else "decode" if not prompt else "request"
+        ops.append(Op(name=words, kind=kind, seconds=spent * NS, count=int(prompt + output), result=(int(depth),)))
+    model = clean(first.get("model_type", ""))
+    device = clean(first.get("gpu_info") if number(first.get("n_gpu_layers")) else first.get("cpu_info", ""))
+    producer = f"llama-bench {clean(first.get('build_number', ''))}".strip()
+    return assembled("llama-bench", ops, producer=producer, device=device, notes=[f"model: {model}"] if model else [])
+
+
+def llama_records(text: str) -> list[dict[str, Any]]:
+    """Records of llama-bench in any of its forms (JSON, a line each, CSV), with lines of its log in between."""
+    stripped = text.lstrip()
+    if stripped.startswith("["):
+        found = json.loads(stripped)
+        return [row for row in found if isinstance(row, dict) and "avg_ns" in row]
+    lines = text.splitlines()
+    start = _header_at(lines, "build_commit", "avg_ns")
+    if start >= 0 and not lines[start].lstrip().startswith("{"):
+        return [dict(row) for row in csv.DictReader(lines[start:])]
+    return list(_json_lines(lines))
+
+
+def _json_lines(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        if not line.startswith("{"):
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and "avg_ns" in row:
+            yield row
