@@ -187,6 +187,8 @@ def kineto(data: dict[str, Any]) -> Trace:
     runs = [run for run in wheres if run[0]]
     if not runs:
         raise TraceError("PyTorch trace: no operator with a time in it")
+    if len(runs) == 1:
+        runs = _repeats(runs[0])
     ops = mean_of_runs([run[0] for run in runs])
     notes = [] if all(len(run[0]) == len(ops) for run in runs) else ["runs differ in what they ran: the last is shown"]
     single = runs[-1:] if notes else runs
@@ -262,6 +264,18 @@ def _run(nodes: Sequence[_Node], orphans: Sequence[Event], on_device: bool, wind
     end = max(window[1], *(e.end_s for e in ran))
     start = window[0]
     return [op for _, op in rows if op.seconds > 0], end - start, covered_s((e.start_s, e.end_s) for e in ran)
+
+
+def _repeats(run: Run) -> list[Run]:
+    """A trace without marks around its runs: where all operators come several times over, in the same order, each
+    time is a run."""
+    names = [op.name for op in run[0]]
+    for times in range(len(names) // 4, 1, -1):
+        length, rest = divmod(len(names), times)
+        if not rest and all(names[i] == names[i + length] for i in range(len(names) - length)):
+            ops = [run[0][i * length : (i + 1) * length] for i in range(times)]
+            return [(part, run[1] / times, run[2] / times) for part in ops]
+    return [run]
 
 
 def _device_events(node: _Node) -> list[Event]:

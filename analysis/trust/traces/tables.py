@@ -159,8 +159,8 @@ def tflite(text: str) -> Trace:
             ops.append(
                 Op(name=f"{clean(cells[1])} {clean(cells[-1])}", kind=kind_of(clean(cells[1])), seconds=spent * scale)
             )
-    line = re.search(r"Inference timings in us:.*?Inference(?: \(avg\))?: ([\d.e+]+)", text)
-    wall = number(line[1]) if line else None
+    stated = re.search(r"Inference timings in us:.*?Inference(?: \(avg\))?: ([\d.e+]+)", text)
+    wall = number(stated[1]) if stated else None
     spent_s = sum(op.seconds for op in ops)
     wall_s = wall * 1e-6 if wall and wall * 1e-6 >= spent_s else None
     return assembled("tflite", ops, producer="TFLite benchmark_model", device="CPU", wall_s=wall_s)

@@ -1,0 +1,239 @@
+"""A trace laid over an estimate: which measured operator is which of the model's, and what is left on either side.
+
+Both are sequences in order of execution. They are aligned so that as much as possible agrees in kind and size, without
+crossings. Operators of the model that the trace does not show by themselves belong to the kernel that they follow in
+their subgraph. Nothing is dropped: matched + unmatched + gaps - overlaps = wall time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import msgspec
+import numpy as np
+
+from analysis.run.estimate import Estimate
+from analysis.workload.operators.kinds import KINDS
+from analysis.workload.workload import WEIGHT
+from hardware.demand import OpClass
+
+from .record import Op, Trace
+
+# Kinds that tools do not tell apart.
+_SAME = (
+    ("conv", "depthwise_conv", "conv_transpose", "deform_conv"),
+    ("linear", "matmul"),
+    ("layer_norm", "group_norm", "norm", "batch_norm"),
+    ("mean", "reduce", "avg_pool"),
+    ("gather", "embedding", "scatter"),
+    ("copy", "cast", "fill", "roll"),
+)
+_FAMILY = {kind: names[0] for names in _SAME for kind in names}
+_CELLS = 6_000_000  # of the table that aligns the two sequences; longer ones are aligned within a band
+_KIND, _SIZE, _CLASS, _OTHER_SIZE = 4.0, 3.0, 1.0, 1.0
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured beside what was predicted for it: indices of operators of the model, the measured operator."""
+
+    operators: tuple[int, ...]
+    op: Op
+    predicted_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted."""
+        return self.op.seconds / self.predicted_s if self.predicted_s > 0 else float("inf")
+
+
+class Overlay(msgspec.Struct, frozen=True, kw_only=True):
+    """All pairs; measured operators that are none of the model's; operators of the model that were not seen."""
+
+    trace: Trace
+    pairs: tuple[Pair, ...]
+    strangers: tuple[Op, ...]
+    missing: tuple[int, ...]
+    missing_s: float
+
+    @property
+    def matched_s(self) -> float:
+        return sum(pair.op.seconds for pair in self.pairs)
+
+    @property
+    def unmatched_s(self) -> float:
+        return sum(op.seconds for op in self.strangers)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the measured operators' time that is some operator's of the model."""
+        spent = self.matched_s + self.unmatched_s
+        return self.matched_s / spent if spent else 0.0
+
+
+class _Item(msgspec.Struct, frozen=True, kw_only=True):
+    """What is compared of an operator: family of its kind, class, elements of its weights and of its data."""
+
+    family: str
+    group: int
+    weights: frozenset[float]
+    data: float
+
+
+def overlay(trace: Trace, result: Estimate) -> Overlay:
+    """The trace beside the estimate of the same model at the same batch."""
+    ops = [op for top in trace.ops for op in _leaves(top)]
+    shown = [op for op in ops if op.kind != "view"]
+    mine, theirs = _model_items(result), [_trace_item(op) for op in shown]
+    found = _aligned(mine, theirs)
+    found += _out_of_order(mine, theirs, found)
+    owner = dict(found)
+    members: dict[int, list[int]] = {j: [i] for i, j in found}
+    missing = []
+    for i in range(len(mine)):
+        if i in owner:
+            continue
+        j = _kernel_of(i, owner, result)
+        if j is None:
+            missing.append(i)
+        else:
+            members[j].append(i)
+    latency = result.run.latency_s
+    pairs = [
+        Pair(operators=tuple(sorted(members[j])), op=shown[j], predicted_s=float(latency[members[j]].sum()))
+        for _, j in found
+    ]
+    matched = {j for _, j in found}
+    strangers = [op for j, op in enumerate(shown) if j not in matched] + [op for op in ops if op.kind == "view"]
+    return Overlay(
+        trace=trace,
+        pairs=tuple(pairs),
+        strangers=tuple(op for op in strangers if op.seconds > 0),
+        missing=tuple(missing),
+        missing_s=float(latency[missing].sum()) if missing else 0.0,
+    )
+
+
+def _leaves(op: Op) -> Iterator[Op]:
+    """Operators that a model may have: known by name, or without parts; what a caller spends itself is kept apart."""
+    if op.kind or not op.parts:
+        yield op
+        return
+    for part in op.parts:
+        yield from _leaves(part)
+    own_s = op.seconds - sum(part.seconds for part in op.parts)
+    if own_s > 1e-9:
+        yield msgspec.structs.replace(op, name=f"{op.name}, itself", seconds=own_s, parts=())
+
+
+def _kernel_of(i: int, owner: dict[int, int], result: Estimate) -> int | None:
+    """The measured operator in whose kernel an unseen one of the model must have run: one of its subgraph's."""
+    members = result.partition.members[int(result.partition.subgraph[i])]
+    before = [owner[m] for m in members if m < i and m in owner]
+    after = [owner[m] for m in members if m > i and m in owner]
+    return before[-1] if before else after[0] if after else None
+
+
+def _model_items(result: Estimate) -> list[_Item]:
+    ops, tensors, point = (
+        result.workload.operators,
+        result.workload.tensors,
+        result.workload.at(batch=result.scenario.batch),
+    )
+    read, sizes, is_weight = ops.in_numel @ point, tensors.numel @ point, tensors.role == WEIGHT
+    items = []
+    for i, kind in enumerate(ops.kind):
+        edges = range(ops.in_ptr[i], ops.in_ptr[i + 1])
+        weights = frozenset(float(read[e]) for e in edges if is_weight[ops.in_tensor[e]])
+        data = [float(read[e]) for e in edges if not is_weight[ops.in_tensor[e]]]
+        outputs = [float(sizes[t]) for t in ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]]
+        largest = max(data or outputs or [0.0])
+        items.append(_Item(family=_FAMILY.get(kind, kind), group=_group(kind), weights=weights, data=largest))
+    return items
+
+
+def _trace_item(op: Op) -> _Item:
+    sizes = [float(prod(shape)) for shape in op.shapes if shape]
+    data = sizes[0] if sizes else float(prod(op.result)) if op.result else 0.0
+    kind = op.kind
+    return _Item(family=_FAMILY.get(kind, kind), group=_group(kind), weights=frozenset(sizes[1:]), data=data)
+
+
+def _group(kind: str) -> int:
+    """Classes of operators that may stand for each other at a pinch."""
+    if kind not in KINDS:
+        return -1
+    op_class = KINDS[kind].op_class
+    return int(OpClass.ELEMENTWISE if op_class in (OpClass.ELEMENTWISE, OpClass.NORM) else op_class)
+
+
+def _score(mine: _Item, theirs: _Item) -> float:
+    """How well two agree; 0 where they cannot be the same."""
+    if mine.family == theirs.family:
+        value = _KIND
+    elif {mine.family, theirs.family} == {"conv", "linear"} or mine.group == theirs.group == OpClass.ELEMENTWISE:
+        value = _CLASS  # a linear layer may be a convolution of 1 x 1; element-wise work has many names
+    else:
+        return 0.0
+    if not theirs.data:
+        return value
+    if mine.weights & theirs.weights or (mine.data == theirs.data and not mine.weights):
+        return value + _SIZE
+    # Of another size: most likely another one of its kind.
+    return value - _OTHER_SIZE if mine.data == theirs.data else value - 3.0 * _OTHER_SIZE
+
+
+def _aligned(mine: Sequence[_Item], theirs: Sequence[_Item]) -> list[tuple[int, int]]:
+    """Pairs of places, rising in both, with the greatest sum of scores (dynamic programming over a band)."""
+    n, m = len(mine), len(theirs)
+    if not n or not m:
+        return []
+    band = m if n * m <= _CELLS else max(_CELLS // n // 2, 64)
+    distinct_mine, rows = _distinct(mine)
+    distinct_theirs, columns = _distinct(theirs)
+    scores = np.array([[_score(a, b) for b in distinct_theirs] for a in distinct_mine])
+    best = np.zeros(m + 1)
+    # 1: a pair, 2: this place of the model is left out, 3: that of the trace is.
+    step = np.zeros((n + 1, m + 1), dtype=np.int8)
+    for i in range(1, n + 1):
+        row = scores[rows[i - 1]][columns]
+        centre = i * m // n
+        row = np.where(np.abs(np.arange(m) - centre) <= band, row, 0.0)
+        paired = np.where(row > 0, best[:-1] + row, -1.0)
+        reached = np.maximum(paired, best[1:])
+        running = np.maximum.accumulate(reached)
+        step[i, 1:] = np.where(reached < running, 3, np.where(paired > best[1:], 1, 2))
+        best = np.concatenate([[0.0], running])
+    found, i, j = [], n, m
+    while i and j:
+        if step[i, j] == 1:
+            found.append((i - 1, j - 1))
+            i, j = i - 1, j - 1
+        elif step[i, j] == 2:
+            i -= 1
+        else:
+            j -= 1
+    return found[::-1]
+
+
+def _out_of_order(
+    mine: Sequence[_Item], theirs: Sequence[_Item], found: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Pairs among what is left that agree in kind and size: branches run in another order than the model lists them."""
+    taken = {i for i, _ in found}
+    left = set(range(len(theirs))) - {j for _, j in found}
+    more = []
+    for i in range(len(mine)):
+        if i in taken:
+            continue
+        j = next((j for j in sorted(left) if _score(mine[i], theirs[j]) >= _KIND + _SIZE), None)
+        if j is not None:
+            more.append((i, j))
+            left.discard(j)
+    return more
+
+
+def _distinct(items: Sequence[_Item]) -> tuple[list[_Item], np.ndarray[tuple[int], np.dtype[np.intp]]]:
+    """Items that differ, and which of them stands at each place."""
+    index: dict[_Item, int] = {}
+    places = [index.setdefault(item, len(index)) for item in items]
+    return list(index), np.array(places, dtype=np.intp)
