@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import tempfile
@@ -30,7 +31,7 @@ def read(path: Path) -> Trace:
         return _text(text)
     except TraceError as error:
         raise TraceError(f"{path.name}: {error}") from None
-    except (RecursionError, MemoryError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (RecursionError, MemoryError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
         what = "nested too deep" if isinstance(error, RecursionError) else "not what its tool writes"
         raise TraceError(f"{path.name}: damaged or {what}") from None
 

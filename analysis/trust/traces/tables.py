@@ -191,7 +191,7 @@ def llama_records(text: str) -> list[dict[str, Any]]:
         found = json.loads(stripped)
         return [row for row in found if isinstance(row, dict) and "avg_ns" in row]
     lines = text.splitlines()
-    start = _header_at(lines, "build_commit", "avg_ns")
+    start = _header_at(lines, "n_prompt", "avg_ns")
     if start >= 0 and not lines[start].lstrip().startswith("{"):
         return [dict(row) for row in csv.DictReader(lines[start:])]
     return list(_json_lines(lines))

@@ -1,0 +1,42 @@
+"""Damaged trace files of every format: each ends in a trace whose times add up, or in one line."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from analysis.trust.traces.read import read
+from analysis.trust.traces.record import TraceError
+from tests.fuzz import mutate
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "traces"))
+import trace_files
+
+CASE_SECONDS = 5.0
+
+
+def mutations(random: Random) -> Iterator[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        seeds = [write(Path(folder) / name).read_bytes() for name, write in trace_files.WRITERS.items()]
+    text = mutate.files(random, [seed for seed in seeds if not seed.startswith((b"SQLite", b"\x1f\x8b"))])
+    while True:
+        yield next(text) if random.random() < 0.8 else mutate.flipped(random, random.choice(seeds))
+
+
+def survive(data: bytes) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace"
+        path.write_bytes(data)
+        try:
+            trace = read(path)
+        except TraceError as error:
+            if "\n" in str(error):
+                raise
+            return False
+    assert (
+        abs(sum(op.seconds for op in trace.ops) + trace.gap_s - trace.overlap_s - trace.wall_s) <= 1e-6 * trace.wall_s
+    )
+    return True

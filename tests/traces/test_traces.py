@@ -1,0 +1,197 @@
+"""Traces of other tools: what is read of each format, what is refused, and that times add up."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import trace_files as files
+
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.trust.traces.match import Overlay, overlay
+from analysis.trust.traces.read import read
+from analysis.trust.traces.record import Trace, TraceError, covered_s, kind_of
+from analysis.workload import store
+from hardware.device import load
+
+REAL = Path(__file__).parents[3] / "shared" / "traces"
+real = pytest.mark.skipif(not REAL.is_dir(), reason="the real traces are not beside the repository")
+
+
+def adds_up(trace: Trace) -> bool:
+    spent_s = sum(op.seconds for op in trace.ops)
+    return trace.wall_s == pytest.approx(spent_s + trace.gap_s - trace.overlap_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", files.WRITERS)
+def test_each_format_is_known_and_adds_up(name: str, tmp_path: Path) -> None:
+    trace = read(files.WRITERS[name](tmp_path / "trace"))
+    assert trace.format == name.partition("_")[0]
+    assert adds_up(trace)
+    assert all(op.kind for op in trace.ops), [op.name for op in trace.ops if not op.kind]
+
+
+def test_pytorch_on_a_cpu(tmp_path: Path) -> None:
+    trace = read(files.kineto_cpu(tmp_path / "t.json"))
+    assert (trace.runs, trace.on_device) == (2, False)  # the first warms caches up
+    assert [op.kind for op in trace.ops] == ["conv", "relu", "view", "linear"]
+    assert [round(op.seconds * 1e6) for op in trace.ops] == [50, 5, 1, 20]  # what an operator calls counts once
+    assert (trace.wall_s, trace.gap_s) == pytest.approx((100e-6, 24e-6))
+    assert trace.ops[0].shapes == ((1, 3, 8, 8), (4, 3, 3, 3))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_pytorch_on_a_gpu_counts_what_the_device_did(tmp_path: Path, packed: bool) -> None:
+    trace = read(files.kineto_gpu(tmp_path / "t.json.gz", packed))
+    assert (trace.on_device, trace.device) == (True, "Test GPU")
+    assert [(op.kind, round(op.seconds * 1e6)) for op in trace.ops[:3]] == [("conv", 30), ("relu", 2), ("linear", 8)]
+    assert trace.ops[0].kernels == ()
+    assert trace.ops[0].parts[0].kernels == ("volta_scudnn_128x64",)
+    graph = trace.ops[3:]  # one launch, ten kernels: each stands for itself
+    assert [op.kind for op in graph] == ["attention"] * 10
+    assert trace.wall_s - trace.gap_s == pytest.approx(50e-6)
+
+
+def test_trtexec_that_appended_to_a_file(tmp_path: Path) -> None:
+    once, twice = (read(files.trtexec(tmp_path / f"{n}.json", n)) for n in (1, 2))
+    assert once.ops == twice.ops
+    assert [op.kind for op in once.ops] == ["copy", "conv", "linear"]
+
+
+def test_nsight_takes_the_device_that_ran_most(tmp_path: Path) -> None:
+    trace = read(files.nsys_sqlite(tmp_path / "t.sqlite"))
+    assert [round(op.seconds * 1e6) for op in trace.ops] == [30, 10]
+    assert (trace.gap_s, trace.is_total) == (pytest.approx(20e-6), True)
+
+
+def test_llama_bench_in_three_forms(tmp_path: Path) -> None:
+    lines = read(files.llama_json(tmp_path / "t.jsonl"))
+    rows = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()[1:]]
+    (tmp_path / "t.json").write_text(json.dumps(rows))
+    header = list(rows[0])
+    table = [",".join(header), *(",".join(f'"{row[key]}"' for key in header) for row in rows)]
+    (tmp_path / "t.csv").write_text("\n".join(table))
+    forms = [lines, read(tmp_path / "t.json"), read(tmp_path / "t.csv")]
+    assert [[(op.kind, op.seconds, op.count) for op in form.ops] for form in forms] == [
+        [("prefill", 0.0512, 512), ("decode", 1.28, 128)]
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "not a trace that is known"),
+        (b"{}", "not a trace that is known"),
+        (b'{"traceEvents": []}', "neither operators nor kernels"),
+        (b'{"traceEvents": [{"ph": "X", "ca', "cut off or damaged"),
+        (b"[" * 100_000, "damaged|cut off"),
+        (b'{"Layers": ["a"]}', "exportProfile"),
+        (b'[{"computeMs": 1}]', "exportProfile"),
+        (b"Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1,2,3,4,cudaMalloc\n", "no sum of GPU kernels"),
+        (gzip.compress(b"x" * 1000)[:-8], "cannot be read"),
+        (b"SQLite format 3\x00" + b"\x00" * 200, "SQLite export|no kernels"),
+        (b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": "x", "dur": NaN}]}', "neither"),
+    ],
+)
+def test_what_is_no_trace_is_said_in_a_line(content: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(TraceError, match=says) as error:
+        read(tmp_path / "t")
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith("t: ")
+
+
+def test_hostile_names_are_plain_text(tmp_path: Path) -> None:
+    data = json.loads(files.kineto_cpu(tmp_path / "t.json").read_text())
+    for event in data["traceEvents"]:
+        event["name"] = f"{event['name']}\x1b]0;owned\x07\u202e\n" + "x" * 5000
+    (tmp_path / "t.json").write_text(json.dumps(data))
+    assert all(op.name.isprintable() and len(op.name) <= 400 for op in read(tmp_path / "t.json").ops)
+
+
+def test_a_trace_with_nothing_around_its_runs_is_divided_by_their_repeats(tmp_path: Path) -> None:
+    data = json.loads(files.kineto_cpu(tmp_path / "t.json").read_text())
+    data["traceEvents"] = [e for e in data["traceEvents"] if e["cat"] == "cpu_op"]
+    (tmp_path / "t.json").write_text(json.dumps(data))
+    trace = read(tmp_path / "t.json")
+    assert (trace.runs, len(trace.ops)) == (3, 4)
+    assert adds_up(trace)
+
+
+def test_time_in_which_something_ran() -> None:
+    assert covered_s([(0, 2), (1, 3), (5, 6), (5, 5.5)]) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("aten::mkldnn_convolution", "conv"), ("FusedConv", "conv"), ("Cijk_Alik_Bljk_BBS", "matmul"),
+     ("fmha_cutlassF_bf16_aligned", "attention"), ("FullyConnected", "linear"), ("dot_general", "matmul"),
+     ("ncclDevKernel_AllReduce_Sum", "all_reduce"),
+     ("SkipLayerNormalization", "layer_norm"), ("HARD_SWISH", "hardswish"), ("aten::view", "view"), ("frobnicate", "")],
+)  # fmt: skip
+def test_names_stand_for_kinds(name: str, kind: str) -> None:
+    assert kind_of(name) == kind
+
+
+def laid_over(file: str, model: str, device: str, batch: int, precision: str, execution: str) -> Overlay:
+    workload = store.ready(model, None)
+    assert workload is not None
+    return overlay(read(REAL / file), estimate(workload, load(device), Scenario(batch, precision, execution)))
+
+
+CPU, MOBILE = ("xeon_8490h", 1, "fp32", "eager"), "kineto_cpu_torch2.13_mobilenet_v3_small_b1_fp32.json.gz"
+FUSED = ("xeon_8490h", 1, "fp32", "fused")
+
+
+@real
+@pytest.mark.parametrize(
+    ("file", "model", "on", "least"),
+    [
+        ("kineto_cpu_torch2.13_resnet18_b1_fp32.json.gz", "resnet18", CPU, 0.99),
+        (MOBILE, "mobilenet_v3_small", CPU, 0.99),
+        ("kineto_cuda_v100_2021_01_resnet50_fwd.json.gz", "resnet50", ("v100_sxm2_16gb", 32, "fp32", "eager"), 0.99),
+        ("kineto_cuda_a100_alexnet_param_bench.json.gz", "alexnet", ("a100_sxm4_80gb", 1, "fp32", "eager"), 0.99),
+        ("ort1.31_cpu_resnet18_b1_fp32.json", "resnet18", FUSED, 0.98),
+        ("openvino2026.4_cpu_resnet18_detailed_counters.csv", "resnet18", FUSED, 0.98),
+        ("tflite_benchmark_mobilenet_v2_fp32_1thread.log.txt", "mobilenet_v2", FUSED, 0.98),
+        ("trtexec_a100_resnet18_b32_fp16.profile.json", "resnet18", ("a100_pcie_80gb", 32, "fp16", "fused"), 0.9),
+    ],
+)
+def test_real_traces_find_their_nodes(file: str, model: str, on: tuple[str, int, str, str], least: float) -> None:
+    found = laid_over(file, model, *on)
+    assert found.coverage >= least
+    assert found.missing_s <= 0.02 * found.trace.wall_s
+    trace = found.trace
+    total_s = found.matched_s + found.unmatched_s + trace.gap_s - trace.overlap_s
+    assert total_s == pytest.approx(trace.wall_s, rel=1e-9)
+    placed = [i for pair in found.pairs for i in pair.operators]
+    assert len(placed) == len(set(placed))
+
+
+NO_TRACES = (
+    "metadata",
+    "fp16.graph",
+    "fp32.graph",
+    "qat.graph",
+    "tim",
+    "googlenet_b1_int8.log",
+    "api_sum",
+    "report",
+    "average",
+)
+
+
+@real
+def test_every_real_trace_is_read_or_refused_in_a_line() -> None:
+    for path in sorted(REAL.iterdir()):
+        if path.suffix == ".md":
+            continue
+        if any(word in path.name for word in NO_TRACES):
+            with pytest.raises(TraceError) as error:
+                read(path)
+            assert "\n" not in str(error.value)
+        else:
+            assert adds_up(read(path)), path.name
