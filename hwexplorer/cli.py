@@ -1,6 +1,7 @@
 """The command line: headless verbs, and the door to the screen. Only the verb that is asked for is imported.
 
-Exit codes: 0 done, 1 something failed that was asked rightly, 2 the request was wrong (one line on stderr).
+Exit codes: 0 done, 1 something failed that was asked rightly, 2 the request was wrong (one line on stderr), 128 + n
+ended by signal n.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
+from hwexplorer import signals
 from hwexplorer.commands.common import OutputError, complain, put
 
 # Verb -> help line. Each is a module of hwexplorer.commands.
@@ -121,16 +123,14 @@ def main(words: Sequence[str] | None = None) -> int:
     if words is None:  # whatever Python starts from here (pools, their trackers) takes nothing from the current folder
         os.environ["PYTHONSAFEPATH"] = "1"
     try:
-        arguments = _parse(list(sys.argv[1:] if words is None else words))
-        if arguments.devices_dir:
-            from hwexplorer import engine
-
-            engine.use_folders(arguments.devices_dir)
-        arguments.run(arguments)
+        with signals.listening():
+            _run(list(sys.argv[1:] if words is None else words))
     except RequestError as error:
         return _complain(str(error), 2)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
+    except signals.Ended as error:
+        return _complain(str(error), 128 + error.number)
     except BrokenPipeError:
         _discard_output()  # the reader went away, as `head` does
         return 0
@@ -142,6 +142,15 @@ def main(words: Sequence[str] | None = None) -> int:
             raise
         return _complain(f"internal error: {type(error).__name__}: {error} (HWEXPLORER_DEBUG=1 shows where)", 1)
     return 0
+
+
+def _run(words: list[str]) -> None:
+    arguments = _parse(words)
+    if arguments.devices_dir:
+        from hwexplorer import engine
+
+        engine.use_folders(arguments.devices_dir)
+    arguments.run(arguments)
 
 
 def _discard_output() -> None:

@@ -13,7 +13,8 @@ import termios
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
+from typing import Any
 
 import msgspec
 
@@ -40,6 +41,8 @@ class Program:
         folder: Path | None = None,
     ) -> None:
         self.words = words
+        self.written = bytearray()
+        self.code: int | None = None  # of its end; below 0 the signal that killed it
         self.started = monotonic()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
@@ -62,9 +65,11 @@ class Program:
         if not select.select([self.fd], [], [], timeout)[0]:
             return b""
         try:
-            return os.read(self.fd, 1 << 16)
+            part = os.read(self.fd, 1 << 16)
         except OSError:
             return b""
+        self.written += part
+        return part
 
     def until(self, shown: re.Pattern[bytes]) -> float:
         """Seconds from the start of the process until this text is on screen. SystemExit if it never is."""
@@ -116,8 +121,56 @@ class Program:
         with open(f"/proc/{self.pid}/status") as status:
             return next(int(line.split()[1]) / 1e3 for line in status if line.startswith("VmRSS"))
 
-    def end(self) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
+    def settings(self) -> list[Any]:
+        """What `stty -a` shows."""
+        return termios.tcgetattr(self.fd)
+
+    def hang_up(self) -> None:
+        """The window is closed."""
         os.close(self.fd)
+        self.fd = -1
+
+    def ended(self, patience: float = PATIENCE) -> int | None:
+        """The exit code, once it has ended by itself; what it writes is read meanwhile. None: it has not."""
+        deadline = monotonic() + patience
+        while self.code is None and monotonic() < deadline:
+            if self.fd < 0 or not self.read(0.02):
+                sleep(0.02)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        while self.fd >= 0 and self.read(0.05):
+            pass
+        return self.code
+
+    def end(self) -> None:
+        if self.code is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+# Modes of a terminal that are on before any program runs: lines wrap, the cursor is seen.
+MODES = frozenset({"?7", "?25"})
+
+
+def modes(written: bytes) -> frozenset[str]:
+    """The private modes that are on after this was written, and `keyboard` where the keyboard protocol still is."""
+    on, depth = set(MODES), 0
+    for match in re.finditer(rb"\x1b\[(?:\?([\d;]+)([hl])|([<>])\d*u)", written):
+        names = {f"?{number}" for number in (match[1] or b"").decode().split(";") if number}
+        on = on | names if match[2] == b"h" else on - names
+        depth += {b">": 1, b"<": -1}.get(match[3], 0)
+    return frozenset(on | ({"keyboard"} if depth else set()))
+
+
+def processes(mark: str) -> list[str]:
+    """Command lines of all that run with this word in their environment, zombies left out."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found

@@ -206,14 +206,14 @@ def local(work: Sequence[Chunk], workers: int = 0) -> Iterator[str]:
     pool = ProcessPoolExecutor(count, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
     done = False
     try:
-        yield from pool.map(run_chunk, work)
+        for future in [pool.submit(run_chunk, chunk) for chunk in work]:
+            yield future.result()
         done = True
     finally:
-        processes = list((pool._processes or {}).values())
-        pool.shutdown(wait=done, cancel_futures=True)
-        if not done:
-            for process in processes:
-                process.terminate()
+        # Killed first, and none is cancelled: the pool's thread fails on a cancelled one whose worker has gone.
+        for process in [] if done else list((pool._processes or {}).values()):
+            process.kill()
+        pool.shutdown()
 
 
 def _cores() -> int:

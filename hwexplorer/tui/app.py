@@ -6,8 +6,10 @@ screen always belongs together, and a request that cannot be met leaves everythi
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from os import environ
 from typing import TYPE_CHECKING, Any
 
@@ -96,6 +98,8 @@ class HwExplorer(App[None]):
         self.said: tuple[str, str] | None = None
         self._saying: Timer | None = None
         self.polling: Timer | None = None
+        self._turning: asyncio.AbstractEventLoop | None = None
+        self._leaving = 0  # the signal that closes the screen
         self.places: dict[str, list[tuple[int, int, str]]] = {}
         self._indices: list[Index] = []
         self.views: Views | None = None
@@ -143,6 +147,34 @@ class HwExplorer(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         return Explorer()
+
+    def on_load(self) -> None:
+        self._turning = asyncio.get_running_loop()
+        if self._leaving:
+            self.exit()
+
+    def leave(self, number: int) -> None:
+        """Close the screen: a signal came, or the terminal is gone. At any time, from any thread."""
+        self._leaving = number
+        if self._turning is not None:
+            with suppress(RuntimeError):  # it has ended meanwhile
+                self._turning.call_soon_threadsafe(self.exit)
+
+    def restore(self) -> None:
+        """The terminal as it was, where there is no time to leave."""
+        restore = getattr(self._driver, "restore", None)
+        if restore is not None:
+            restore()
+
+    def _fatal_error(self) -> None:
+        """No traceback over the screen that is left: `program` raises what went wrong."""
+        self._close_messages_no_wait()
+
+    def end_work(self) -> None:
+        """Nothing that was started beside the screen outlives it."""
+        for beside in (self.capture, self.errand):
+            if beside is not None:
+                beside.end()
 
     def on_mount(self) -> None:
         self.screen.mount(*self.bars.values(), *self.panes.values())

@@ -55,3 +55,7 @@ class Capture:
 
     def cancel(self) -> None:
         Thread(target=self.job.cancel, daemon=True).start()
+
+    def end(self) -> None:
+        """Give it up and wait until its process is gone."""
+        self.job.cancel()

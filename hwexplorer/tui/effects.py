@@ -96,9 +96,6 @@ def theme(app: HwExplorer, _: Any) -> None:
 
 
 def leave(app: HwExplorer, _: Any) -> None:
-    cancel_capture(app)
-    if app.errand is not None:
-        app.errand.cancel()
     app.exit()
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from hardware.errors import RequestError, unknown
+from hwexplorer import signals
 from hwexplorer.state import State
 from hwexplorer.tui import paths
 from hwexplorer.tui.app import HwExplorer
@@ -14,14 +17,18 @@ from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.sessions import LAST, Sessions
 from hwexplorer.tui.settings import read
 
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
 
 def run(
     state: State, provider: Provider, ascii: bool = False, mouse: bool = True, theme: str = "", fresh: bool = True
 ) -> None:
     """Open the explorer; `fresh`: a state that names no node opens at its heaviest.
 
-    RequestError before the screen opens when the state cannot be shown. Collecting garbage while everything is
-    being made costs a sixth of the start, and finds none.
+    RequestError before the screen opens when the state cannot be shown; `Ended` where a signal closed it, and what
+    ended it where that was an error of ours. Collecting garbage while everything is being made costs a sixth of the
+    start, and finds none.
     """
     gc.disable()
     try:
@@ -39,8 +46,26 @@ def run(
             remark=wrong,
             heaviest=fresh and settings.heaviest,
         )
-        app.run(mouse=mouse and settings.mouse)
-        with suppress(RequestError):
-            keeper.save(LAST, app.state)
+        app.driver_class = _driver() or app.driver_class
+        with signals.opened(app):
+            try:
+                app.run(mouse=mouse and settings.mouse)
+            finally:
+                app.end_work()
+                with suppress(RequestError):
+                    keeper.save(LAST, app.state)
+        if app._exception is not None:
+            raise app._exception
     finally:
         gc.enable()
+
+
+def _driver() -> type[Driver] | None:
+    """Ours where the screen is a terminal, not a browser's; None: Textual's for this platform."""
+    if "TEXTUAL_DRIVER" in os.environ:
+        return None
+    try:
+        from hwexplorer.tui.terminal import Terminal
+    except ImportError:  # no termios
+        return None
+    return Terminal

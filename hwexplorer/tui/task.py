@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from contextlib import suppress
 from threading import Thread
@@ -12,6 +13,7 @@ from hwexplorer import itself
 from hwexplorer.views.plain import Text
 
 OUTPUT_MAX = 2_000_000  # bytes: what is longer is cut, and says so
+LEAVE_S = 2.0  # to end what the verb itself has started, before all of it is killed
 
 
 class Task:
@@ -39,9 +41,10 @@ class Task:
                 stdin=subprocess.DEVNULL,
                 stdout=theirs,
                 stderr=subprocess.PIPE,
+                start_new_session=True,
             )
             if self._cancelled:
-                self._process.kill()
+                self._kill()
             os.close(theirs)
             errors = Thread(target=self._read_errors, daemon=True)
             errors.start()
@@ -61,10 +64,24 @@ class Task:
         return self._code is not None
 
     def cancel(self) -> None:
+        """Stop it, without waiting."""
+        Thread(target=self.end, daemon=True).start()
+
+    def end(self) -> None:
+        """Stop it and wait until it is gone, and what it started with it."""
         self._cancelled = True
+        if self._process is not None and self._code is None:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(LEAVE_S)
+            self._kill()
+        self._thread.join(LEAVE_S)
+
+    def _kill(self) -> None:
+        """It leads a group of its own."""
         if self._process is not None:
             with suppress(OSError):
-                self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def failed(self) -> str:
         """One line where it went wrong and printed nothing, else ''."""

@@ -1,0 +1,115 @@
+"""Signals that end the program leave through it: the terminal is restored, children end, the exit code is 128 + n.
+
+A verb is ended by an exception, as ctrl+c ends it; an open screen is asked to close. Either has `GRACE_S` for it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Protocol
+
+ENDING = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
+)  # Windows has only the first
+GRACE_S = 5.0  # after a signal: what hangs, or waits for a terminal that takes nothing, is ended where it stands
+
+
+class Ended(SystemExit):
+    """What a signal raises: nothing that catches errors stops it, and an event loop lets it through."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+    def __str__(self) -> str:
+        return f"ended by {signal.Signals(self.number).name}"
+
+
+class Screen(Protocol):
+    """What is open and has to be closed. Both may be called at any time, `restore` in any thread."""
+
+    def leave(self, number: int) -> None: ...
+
+    def restore(self) -> None: ...
+
+
+_screen: Screen | None = None
+_number = 0  # of the first signal: those that follow it (a shell and the kernel both send one) change nothing
+
+
+@contextmanager
+def listening() -> Iterator[None]:
+    """From here on the signals are heard, those that whoever started us had ignored (nohup) left out."""
+    global _number
+    _number = 0
+    heard = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
+    for number in heard if threading.current_thread() is threading.main_thread() else ():
+        signal.signal(number, _hear)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number in heard:
+                signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def opened(screen: Screen) -> Iterator[None]:
+    """While a screen is open the signals, ctrl+c's among them, close it. Raises `Ended` where one did."""
+    global _screen
+    _screen = screen
+    before = signal.signal(signal.SIGINT, _hear)
+    try:
+        yield
+    finally:
+        _screen = None
+        signal.signal(signal.SIGINT, before)
+    if _number:
+        raise Ended(_number)
+
+
+def end(number: int) -> None:
+    """As if the signal had come: for a screen whose terminal is gone. From any thread."""
+    global _number
+    if _number or _screen is None:
+        return
+    _number = number
+    _limit(number)
+    _screen.leave(number)
+
+
+def _hear(number: int, _frame: FrameType | None) -> None:
+    global _number
+    if _number:
+        return
+    if _screen is not None:
+        end(number)
+        return
+    _number = number
+    _limit(number)
+    raise Ended(number)
+
+
+def _limit(number: int) -> None:
+    timer = threading.Timer(GRACE_S, _end_here, (number, _screen))
+    timer.daemon = True
+    timer.start()
+
+
+def _end_here(number: int, screen: Screen | None) -> None:
+    """The last resort, in a thread of its own: whatever the others do, this ends."""
+    if screen is not None:
+        screen.restore()
+    with suppress(Exception):
+        if "multiprocessing" in sys.modules:
+            import multiprocessing
+
+            for child in multiprocessing.active_children():
+                child.kill()
+    os._exit(128 + number)
