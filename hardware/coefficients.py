@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from hardware import files
 from hardware.architectures.data import Price
-from hardware.device import Device, Fact
+from hardware.device import Device
+from hardware.device_file import Fact
 from hardware.errors import unknown
 from hardware.events import Event
 from hardware.plan import Plan

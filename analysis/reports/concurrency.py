@@ -19,7 +19,8 @@ from analysis.run.graph import Graph, heaviest_path, levels, operator_graph, sub
 from analysis.run.kernels import demand
 from analysis.workload.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
-from hardware.device import Device, Fact
+from hardware.device import Device
+from hardware.device_file import Fact
 from hardware.execute import execute
 
 NEAR_BEST = 1.05

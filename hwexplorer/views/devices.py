@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hardware import device as catalogue
 from hardware.architectures import registry
-from hardware.device import Device, Fact
+from hardware.device import Device
+from hardware.device_file import Fact
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.views.plain import Column, Row, Table, Text

@@ -13,7 +13,8 @@ import pytest
 
 from hardware.architectures import registry
 from hardware.coefficients import coefficients, table
-from hardware.device import CATALOG, QUALITIES, Device, files, load, load_all, sheet
+from hardware.device import CATALOG, Device, files, load, load_all, sheet
+from hardware.device_file import QUALITIES
 from hardware.errors import RequestError
 from hardware.plan import plan
 from hardware.precision import PRECISIONS

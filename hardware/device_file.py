@@ -1,0 +1,228 @@
+"""Device files: what they say, read and checked, every fact with its unit, source and quality."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hardware import files as storage
+from hardware.architectures import registry
+from hardware.architectures.data import Field
+from hardware.errors import RequestError, unknown
+from hardware.precision import PRECISIONS
+
+# What a figure of a device file is within, whatever its SI unit, unless it is 0: a chip's rates end at 1e19 and the
+# energy of one event at 1e-16 J. Products of several figures stay far from what a float holds.
+LEAST, MOST = 1e-24, 1e24
+QUALITIES = ("data sheet", "published", "fitted", "assumed", "derived", "design target")
+
+
+class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One sourced figure. `low` and `high` bound it where sources disagree."""
+
+    value: float
+    unit: str
+    source: str
+    quality: str
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+
+class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A thermal operating point: facts that replace the device's own while it runs in this mode."""
+
+    facts: dict[str, Fact]
+    note: str = ""
+
+
+class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A catalogue file as written; `load` turns it into a `Device`."""
+
+    id: str
+    name: str
+    vendor: str
+    architecture: str
+    memory_technology: str
+    facts: dict[str, Fact]
+    fma_per_clock: dict[str, dict[str, Fact]]
+    year: int = 0
+    unit_name: str = ""
+    aliases: tuple[str, ...] = ()
+    is_silicon: bool = True
+    notes: tuple[str, ...] = ()
+    sources: dict[str, str] = {}
+    peak_flops: dict[str, Fact] = {}
+    power_modes: dict[str, PowerMode] = {}
+    runs: dict[str, dict[str, str]] = {}
+    coefficients: dict[str, Fact] = {}
+    exceptions: dict[str, str] = {}
+
+
+def fail(path: Path, message: str) -> RequestError:
+    return RequestError(f"device file {path.name}: {message}")
+
+
+def _check_fact(path: Path, where: str, fact: Fact, unit: str) -> None:
+    if fact.unit != unit:
+        raise fail(path, f"{where}: unit is {fact.unit!r}, expected {unit!r}")
+    for name, number in (("value", fact.value), ("low", fact.low), ("high", fact.high)):
+        if number is not None and not (number == 0.0 or LEAST <= number <= MOST):
+            raise fail(path, f"{where}: {name} {number} is out of range (allowed: 0, or {LEAST:g} to {MOST:g})")
+    if fact.quality not in QUALITIES:
+        raise fail(path, f"{where}: quality is {fact.quality!r} (allowed: {', '.join(QUALITIES)})")
+    low, high = (fact.value if end is None else end for end in (fact.low, fact.high))
+    if not low <= fact.value <= high:
+        raise fail(path, f"{where}: value {fact.value} is outside low-high {low}-{high}")
+
+
+def _check_facts(path: Path, where: str, known: dict[str, Field], facts: dict[str, Fact]) -> None:
+    for name, fact in facts.items():
+        if name not in known:
+            raise fail(path, f"{where}: {unknown('field', name, known)}")
+        _check_fact(path, f"{where}.{name}", fact, known[name].unit)
+        if fact.value <= 0.0 and known[name].is_required and not known[name].of:
+            raise fail(path, f"{where}.{name}: must be greater than 0, is {fact.value}")
+
+
+def _check_tables(path: Path, spec: DeviceFile) -> None:
+    for unit, table in spec.fma_per_clock.items():
+        if unit not in ("matrix", "vector"):
+            raise fail(path, f"fma_per_clock: {unknown('unit', unit, ('matrix', 'vector'))}")
+        for precision, fact in table.items():
+            _check_precision(path, f"fma_per_clock.{unit}", precision)
+            _check_fact(path, f"fma_per_clock.{unit}.{precision}", fact, "FMA/clock")
+    if "fp32" not in spec.fma_per_clock.get("vector", {}):
+        raise fail(path, "fma_per_clock.vector.fp32 is missing: element-wise work needs a vector unit")
+    for precision, fact in spec.peak_flops.items():
+        _check_precision(path, "peak_flops", precision)
+        _check_fact(path, f"peak_flops.{precision}", fact, "FLOP/s")
+
+    for precision in spec.exceptions:
+        _check_precision(path, "exceptions", precision)
+
+
+def _check_precision(path: Path, where: str, precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise fail(path, f"{where}: {unknown('precision', precision, PRECISIONS)}")
+
+
+def _check_runs(path: Path, spec: DeviceFile) -> None:
+    """`convolution = "matrix:tf32"` names a unit and a format that it has."""
+    for precision, table in spec.runs.items():
+        _check_precision(path, "runs", precision)
+        for work, runs_as in table.items():
+            where = f"runs.{precision}.{work}"
+            if work in ("convolution", "contraction"):
+                units = [f"{unit}:{name}" for unit, formats in spec.fma_per_clock.items() for name in formats]
+                if runs_as not in units:
+                    raise fail(path, f"{where}: {unknown('unit and format', runs_as, units)}")
+            elif work == "stored":
+                _check_precision(path, where, runs_as)
+            elif work != "why":
+                allowed = ("convolution", "contraction", "stored", "why")
+                raise fail(path, f"runs.{precision}: {unknown('name', work, allowed)}")
+
+
+def _check_coefficients(path: Path, spec: DeviceFile) -> None:
+    """`"tile.mac"`, or for one format `"tile.mac:bf16"`: an event of the architecture."""
+    events = {event.label: event for event in registry.get(spec.architecture).events}
+    for name, fact in spec.coefficients.items():
+        event, colon, precision = name.partition(":")
+        if event not in events:
+            raise fail(path, f"coefficients: {unknown('event', event, events)}")
+        if colon:
+            _check_precision(path, f"coefficients.{event}", precision)
+        _check_fact(path, f"coefficients.{name}", fact, f"J/{events[event].count}")
+
+
+def read(path: Path) -> DeviceFile:
+    """A catalogue file, validated. Raises RequestError naming file, field and allowed values."""
+    try:
+        data = storage.table(path)
+    except OSError as error:
+        raise fail(path, f"cannot be read ({error.strerror})") from None
+    try:
+        spec = msgspec.convert(data, DeviceFile)
+    except msgspec.ValidationError as error:
+        raise fail(path, _located(data, error)) from None
+    if spec.architecture not in registry.names():
+        raise fail(path, f"architecture: {unknown('architecture', spec.architecture, registry.names())}")
+    known = registry.get(spec.architecture).data.facts
+    _check_facts(path, "facts", known, spec.facts)
+    _check_tables(path, spec)
+    _check_runs(path, spec)
+    _check_coefficients(path, spec)
+    for mode, point in spec.power_modes.items():
+        _check_facts(path, f"power_modes.{mode}.facts", known, point.facts)
+    complete(path, spec, spec.facts)
+    return spec
+
+
+def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
+    """The validation message with the name of the fact it is about, which the library leaves out."""
+    message = str(error).replace("`$.", "`").replace("$.", "")
+    if "[...]" not in message:
+        return message
+    tables = {
+        "facts": data.get("facts"),
+        "peak_flops": data.get("peak_flops"),
+        "coefficients": data.get("coefficients"),
+    }
+    groups = data.get("fma_per_clock")
+    if isinstance(groups, dict):
+        tables |= {f"fma_per_clock.{unit}": table for unit, table in groups.items()}
+    for where, table in tables.items():
+        for name, fact in table.items() if isinstance(table, dict) else ():
+            try:
+                msgspec.convert(fact, Fact)
+            except msgspec.ValidationError as inner:
+                return f"{where}.{name}: {str(inner).replace('`$.', '`')}"
+    return message
+
+
+def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
+    """The fact that a rule gives: a factor times another, or a value."""
+    if not field.of:
+        return Fact(factor, field.unit, f"rule: {field.why}", "assumed")
+    if field.of == "sustained_w":  # or the limit of a mode below it
+        base = min((facts[name] for name in ("sustained_w", "power_limit_w")), key=lambda fact: fact.value)
+    else:
+        base = facts[field.of]
+    note = "" if factor == 1.0 else f"{factor:g} x "
+    return Fact(base.value * factor, field.unit, f"rule: {note}{field.of}: {field.why}", "derived")
+
+
+def complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
+    """Stated facts plus those derived by rule, in the order of the architecture's fields. Raises RequestError where
+    one is missing or they contradict each other."""
+    data = registry.get(spec.architecture).data
+    software = data.software_for(spec.memory_technology)
+    facts: dict[str, Fact] = {}
+    for name, field in data.facts.items():
+        if name in stated:
+            facts[name] = stated[name]
+        elif field.value is not None:
+            facts[name] = _derived(field, field.software.get(software, field.value), facts)
+        elif field.must:
+            raise fail(path, f"facts.{name} is missing ({field.unit})")
+    _check_physics(path, facts)
+    return facts
+
+
+def _check_physics(path: Path, facts: dict[str, Fact]) -> None:
+    value = {name: fact.value for name, fact in facts.items()}
+    if value["idle_w"] >= value["power_limit_w"]:
+        raise fail(
+            path,
+            f"facts.idle_w: {value['idle_w']:g} W is not below the limit of {value['power_limit_w']:g} W",
+        )
+    if value["clocked_idle_w"] >= value["power_limit_w"]:
+        raise fail(path, f"facts.clocked_idle_w: {value['clocked_idle_w']:g} W is not below the power limit")
+    if value["power_limit_w"] <= 0 or value["tdp_w"] <= 0:
+        raise fail(path, "facts.tdp_w: must be greater than 0")
+    bus, rate = value.get("memory_bus_bits"), value.get("memory_transfer_rate")
+    if bus and rate and abs(bus / 8 * rate / value["memory_bandwidth"] - 1) > 0.03:
+        raise fail(path, f"facts.memory_bandwidth: bus x rate gives {bus / 8 * rate:g} byte/s, over 3 % off")
