@@ -1,0 +1,78 @@
+"""A toy architecture, to prove that one is a module and a data file: cores in a row, each with beads for a memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hardware.architectures.architecture import Architecture, Story
+from hardware.demand import Demand, Floats
+from hardware.device import Device
+from hardware.efficiency import Efficiency
+from hardware.events import dram, taxonomy
+from hardware.mapping.common import Bools, Mapping, Tiling, Traffic, assemble, empty_counts, traffic, vector_tiling
+from hardware.plan import Plan
+from hardware.sentence import elements, product
+
+EVENTS = taxonomy(
+    ("beads", "mac", "MAC", "compute", "mac", "vector"),
+    ("beads", "flop", "FLOP", "compute", "flop", "vector"),
+    ("beads", "special_function", "evaluation", "compute", "special", ""),
+    ("rods", "push", "push", "compute", "logic", "push"),
+    ("shelf", "read", "byte", "memory", "far_sram_read", "last_level"),
+    ("shelf", "write", "byte", "memory", "far_sram_write", "last_level"),
+    *dram("store"),
+)
+
+
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+    tiling, nowhere = vector_tiling(demand, device, plan), np.zeros(demand.n, dtype=np.bool_)
+    return assemble(demand, device, plan, layout, rates, traffic(demand, device), tiling, tiling, nowhere, _counts)
+
+
+def _counts(
+    demand: Demand, device: Device, plan: Plan, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats
+) -> Floats:
+    counts, row = empty_counts(device, demand)
+    counts[row["beads.mac"]] = demand.macs
+    counts[row["beads.flop"]] = demand.vector_flops
+    counts[row["beads.special_function"]] = demand.special
+    counts[row["rods.push"]] = (demand.macs + demand.vector_flops) * device.arch.data.assumed("pushes")
+    counts[row["shelf.read"]] = flow.chip_read
+    counts[row["shelf.write"]] = flow.chip_write
+    counts[row["store.dram_read"]] = flow.dram_read
+    counts[row["store.dram_write"]] = flow.dram_write
+    return counts
+
+
+def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+    what = product(demand, i) if demand.macs[i] > 0 else elements(demand, i, "elements")
+    return f"{what} on beads ({plan.vector_mac}): {max(mapping.tiling.blocks[i], 1.0):,.0f} rods full"
+
+
+def _levels(device: Device) -> tuple[tuple[str, float], ...]:
+    return (("shelf", device.shelf_bytes),)
+
+
+ABACUS = Architecture(
+    id="abacus",
+    name="Abacus",
+    default_device="abacus_one",
+    data_file=Path(__file__).with_suffix(".toml"),
+    events=EVENTS,
+    unit="row",
+    last_level="shelf_bytes",
+    levels=_levels,
+    is_managed=False,
+    map_operators=map_operators,
+    sentence=_sentence,
+    execution="fused",
+    instruction_event="rods.push",
+    story=Story(
+        title="Abacus: a push per operation",
+        pays="{count} beads are pushed, one for {each} MACs: {control}",
+        delivers="moves beads by hand",
+        instructions="pushes",
+    ),
+)

@@ -1,0 +1,128 @@
+"""One Python file and two TOML files are an architecture: a toy goes through every verb, pane and export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware.device import load, load_all
+from hardware.precision import PRECISIONS
+from hwexplorer import engine
+from hwexplorer.cli import VERBS, main
+from hwexplorer.provider import Engine
+from hwexplorer.state import PANES, PLOTS, State
+from hwexplorer.tui import clipboard
+from hwexplorer.tui.app import HwExplorer
+from tests.architectures.abacus import ABACUS
+from tests.tui.test_app import screen_text
+
+HERE = Path(__file__).parent
+ON = ("--on", "abacus")
+BOTH = ("--on", "abacus,h100_sxm")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "compare": ("compare", "conv2d", *BOTH),
+    "compare detailed": ("compare", "conv2d", *BOTH, "--level", "detailed"),
+    "compare subgraph": ("compare", "resnet_block", *BOTH, "--level", "subgraph"),
+    "compare progression": ("compare", "conv2d", *BOTH, "--level", "progression"),
+    "tree": ("tree", "conv2d", *ON),
+    "events": ("events", "conv2d", *ON),
+    "why": ("why", "conv2d", *ON, "--node", "relu"),
+    **{f"plot {plot}": ("plot", "conv2d", *BOTH, "--plot", plot) for plot in PLOTS},
+    "mapping": ("mapping", "conv2d", *ON),
+    "concurrency": ("concurrency", "conv2d", *ON),
+    "roofline": ("roofline", "conv2d", *ON),
+    "energy": ("energy", "conv2d", *ON),
+    "memory": ("memory", "conv2d", *ON),
+    "edp": ("edp", "conv2d", *ON),
+    "partition": ("partition", "conv2d"),
+    "sweep": ("sweep", "conv2d", "--batches", "1,8", "--precisions", "fp32,int8", *BOTH, "--power-modes"),
+    "explain": ("explain", "conv2d", "abacus", "h100_sxm", "--metric", "energy"),
+    "explain back": ("explain", "conv2d", "kpu", "abacus", "--metric", "edp"),
+    "pareto": ("pareto", "conv2d", *BOTH),
+    "search": ("search", "conv2d", *BOTH, "--max-latency", "10s"),
+    "rank": ("rank", *ON, "resnet18", "mobilenet_v2"),
+    "advise": ("advise", "conv2d", *ON),
+    "check": ("check", "conv2d", *ON, "--rule", "energy(abacus) < 1000J"),
+    "cost": ("cost", "conv2d", *BOTH),
+    "report": ("report", "conv2d", *ON),
+    "devices": ("devices",),
+    "device": ("device", "abacus"),
+    "device mode": ("device", "abacus:slow"),
+    "coefficients": ("coefficients", *ON),
+}
+NOT_ABOUT_DEVICES = {"open", "capture", "models", "serve", "validate"}  # the screen is opened below
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, abacus: Path) -> Iterator[None]:
+    monkeypatch.setattr(clipboard, "program", lambda: None)
+    engine.use_folders([abacus])
+    yield
+    engine.use_folders([])
+
+
+def test_three_files_are_all_of_it() -> None:
+    named = [path for path in sorted(HERE.rglob("*abacus*")) if "__pycache__" not in path.parts]
+    assert [path.name for path in named] == ["abacus.py", "abacus.toml", "abacus_one.toml"]
+
+
+def test_every_verb_is_tried() -> None:
+    assert {words[0] for words in COMMANDS.values()} | NOT_ABOUT_DEVICES == set(VERBS)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "csv", "md", "html"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_verb_in_every_format(name: str, form: str, abacus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = COMMANDS[name]
+    if words[0] == "device" and form in ("csv", "md", "html"):
+        form = "text"
+    code = main([*words, "--devices-dir", str(abacus), "--format", form])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    if form == "text" and words[0] not in ("partition", "check", "plot"):
+        assert "bacus" in printed.out
+    assert len(printed.out) > 40
+    if form == "json":
+        json.loads(printed.out)
+
+
+def test_sums_and_limits_hold(abacus: Path) -> None:
+    for name in ("abacus", "abacus:slow"):
+        device = load(name, (abacus,))
+        for precision in PRECISIONS:
+            for batch in (1, 64):
+                result = estimate(store.load("transformer_block"), device, Scenario(batch, precision))
+                assert result.energy_j == pytest.approx(float(result.event_energy_j.sum()), rel=1e-9)
+                assert result.latency_s == pytest.approx(float(result.run.latency_s.sum()), rel=1e-9)
+                assert result.average_power_w <= device.power_limit_w * (1 + 1e-9)
+                assert (result.run.utilization <= 1 + 1e-9).all()
+                assert (result.run.counts.sum(axis=1) > 0).all()
+                assert np.isfinite(result.run.counts).all()
+
+
+def test_it_comes_after_the_others_and_goes(abacus: Path) -> None:
+    devices, errors = load_all((abacus,))
+    assert not errors
+    assert [device.id for device in devices if device.arch is ABACUS] == ["abacus_one"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("pane", PANES)
+async def test_every_pane_and_its_export(pane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = HwExplorer(State(model="conv2d", devices=("abacus", "h100_sxm"), on="abacus", pane=pane), Engine())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "conv2d" in screen_text(app)
+        await pilot.press("j", "]", "}", "w", "tab", "v")
+        for form in ("txt", "json", "csv", "md", "html"):
+            Engine().export(app.state, pane, Path(f"view.{form}"), overwrite=True)
+            assert Path(f"view.{form}").read_text()
+    assert app.failures == []
