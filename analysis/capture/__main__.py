@@ -17,7 +17,7 @@ from hardware import files
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m analysis.capture")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}")
     parser.add_argument("spec", nargs="*", help="model or building block")
     parser.add_argument("--image-size", type=int)
     parser.add_argument("--all", action="store_true", help="everything that ships with the package")

@@ -31,7 +31,7 @@ from .runtime import without_weights
 Progress = Callable[[str, float], None]
 Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-_PACKAGES = Path(__file__).resolve().parents[2]
+_OURS = Path(__file__).resolve().parents[1]  # the folder `analysis`
 
 
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
@@ -168,7 +168,7 @@ def _imported(file: Path) -> dict[str, str]:
         if not isinstance(name, str) or not name.endswith(".py"):
             continue
         path = Path(name).absolute()
-        inside = any(root in path.parents for root in roots) and _PACKAGES / "analysis" not in path.parents
+        inside = any(root in path.parents for root in roots) and _OURS not in path.parents
         if inside and "site-packages" not in path.parts and path.is_file():
             found[f"file {path}"] = targets.fingerprint(path)
     return dict(sorted(found.items())[:500])

@@ -28,7 +28,8 @@ from hardware.text import safe
 from .errors import ModelError
 from .warden import PASSED
 
-_PACKAGES = Path(__file__).resolve().parents[2]  # the folder that holds `analysis`
+# The folder that holds our outermost package: `analysis`, or in an installed wheel the `hwexplorer` it is part of.
+_PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]
 _WARDEN = str(Path(__file__).with_name("warden.py"))
 _LINE_MAX, _LINES_MAX, _ANSWER_MAX = 1 << 16, 10_000, 1 << 27
 _TEXT_MAX = 2000

@@ -283,18 +283,18 @@ def test_a_fixed_batch_is_the_only_one(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_capturing_from_python_is_one_line() -> None:
     code = """
-import analysis, sys
+import hwexplorer, sys
 assert 'torch' not in sys.modules
 import torch
 from torch import nn
 model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
-w = analysis.capture(model, torch.zeros(1, 8))
+w = hwexplorer.capture(model, torch.zeros(1, 8))
 assert model.training and model[0].weight.device.type == 'cpu'
 print(repr(w))
 print(len(w._repr_html_()) < 4000 and '<table>' in w._repr_html_() and 'H100' in w._repr_html_())
 print(w.macs, w.coverage, w.inputs[0].shape)
 try:
-    analysis.capture(nn.Linear(3, 4), torch.zeros(1, 8))
+    hwexplorer.capture(nn.Linear(3, 4), torch.zeros(1, 8))
 except Exception as error:
     print(type(error).__name__, str(error).count(chr(10)))
 """

@@ -1,0 +1,87 @@
+"""The wheel carries `analysis` and `hardware` inside `hwexplorer`: such names at the top belong to everybody.
+
+In the checkout, and installed from it editable, they stand beside `hwexplorer`. In a wheel each import of them names
+them where they are then: `from analysis.run import tree` becomes `from hwexplorer.analysis.run import tree`, and so
+does a string that is the name of one of their modules. Nothing else changes; lines keep their numbers.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+OUTER = "hwexplorer"
+INNER = ("analysis", "hardware")
+_DOTTED = re.compile(rf"({'|'.join(INNER)})\.[\w.]*")  # in a string: the name of a module, or a mistake
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return
+        self._made = tempfile.TemporaryDirectory(prefix="hwexplorer-wheel-")
+        folder = Path(self._made.name)
+        for source, target in files(Path(self.root)):
+            made = folder / target
+            made.parent.mkdir(parents=True, exist_ok=True)
+            if source.suffix == ".py":
+                made.write_bytes(moved(source.read_text(encoding="utf-8"), source, Path(self.root)).encode())
+            else:
+                made.write_bytes(source.read_bytes())
+        build_data["force_include"][str(folder / OUTER)] = OUTER
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if version != "editable":
+            self._made.cleanup()
+
+
+def files(root: Path) -> Iterator[tuple[Path, Path]]:
+    """Every file of the packages, and its path in the wheel."""
+    for package in (OUTER, *INNER):
+        for path in sorted((root / package).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
+                inside = path.relative_to(root)
+                yield path, inside if package == OUTER else OUTER / inside
+
+
+def moved(text: str, path: Path, root: Path) -> str:
+    """The source with its absolute names of `analysis` and `hardware` put under `hwexplorer`. Raises ValueError for a
+    line where that is not possible."""
+    lines = text.encode().splitlines(keepends=True)  # positions of the tree count bytes
+    places = sorted(_places(ast.parse(text), path, lines, root), reverse=True)
+    for line, column in places:
+        lines[line] = lines[line][:column] + f"{OUTER}.".encode() + lines[line][column:]
+    return b"".join(lines).decode()
+
+
+def _places(tree: ast.AST, path: Path, lines: list[bytes], root: Path) -> Iterator[tuple[int, int]]:
+    """(line from 0, byte) before each name that moves."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and _is_inner(node.module):
+            yield node.lineno - 1, node.col_offset + len("from ")
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                if _is_inner(name.name):
+                    if name.asname is None:  # it would bind `hwexplorer` instead
+                        raise ValueError(f"{path}:{name.lineno}: write `from .. import ..` or `import .. as ..`")
+                    yield name.lineno - 1, name.col_offset
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
+            start = lines[node.lineno - 1].find(node.value.encode(), node.col_offset)
+            if start < 0 or not _is_module(root, node.value):
+                raise ValueError(f"{path}:{node.lineno}: {node.value!r} is no module; a name is written in one piece")
+            yield node.lineno - 1, start
+
+
+def _is_inner(module: str | None) -> bool:
+    return module is not None and module.partition(".")[0] in INNER
+
+
+def _is_module(root: Path, name: str) -> bool:
+    place = root.joinpath(*name.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()

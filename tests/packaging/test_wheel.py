@@ -1,0 +1,253 @@
+"""The wheel: what is in it, that it works away from the checkout, and that it leaves other packages alone."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hatch_build import moved
+from hwexplorer.cli import VERBS
+from tests.terminal import Program
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("wheel")  # built once
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment that sees the libraries of this one, but not this checkout."""
+
+    folder: Path
+
+    @property
+    def packages(self) -> Path:
+        return Path(sysconfig.get_path("purelib", vars={"base": str(self.folder)}))
+
+    @property
+    def bin(self) -> Path:
+        return self.folder / "bin"
+
+    def pip(self, *words: str | Path) -> None:
+        pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--quiet"]
+        run([*pip, *map(str, words)], self.folder)
+
+    def install(self, wheel: Path) -> None:
+        self.pip("install", "--no-deps", "--no-index", wheel)
+
+    def run(self, *words: str, cwd: Path | None = None) -> str:
+        """What `python words` prints; CalledProcessError where it does not end with 0."""
+        return run([str(self.bin / "python"), "-P", *words], cwd or self.folder)
+
+
+def run(words: Sequence[str], cwd: Path) -> str:
+    clean = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "HWEXPLORER_CACHE_DIR": str(cwd / "cache"), "LANG": "C.UTF-8"}
+    done = subprocess.run(words, cwd=cwd, env=clean, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("hatchling")
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def build(target: str, source: Path, folder: Path) -> Path:
+    """Without isolation, so without an index."""
+    run([sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)], source)
+    return next(folder.iterdir())
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Environment:
+    return make(tmp_path / "environment")
+
+
+def make(folder: Path) -> Environment:
+    venv.create(folder, with_pip=False)
+    environment = Environment(folder)
+    (environment.packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return environment
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    environment = make(tmp_path_factory.mktemp("installed"))
+    environment.install(wheel)
+    return environment
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_everything_is_inside_one_package_and_no_test_is(wheel: Path) -> None:
+    files = contents(wheel)
+    assert {name.partition("/")[0] for name in files} == {"hwexplorer", "hwexplorer-0.1.0.dist-info"}
+    assert not [name for name in files if re.search(r"tests?[_/]|pycache|hatch_build", name)]
+    for package in ("hwexplorer", "analysis", "hardware"):
+        prefix = "" if package == "hwexplorer" else "hwexplorer/"
+        listed = subprocess.run(["git", "ls-files", package], cwd=ROOT, capture_output=True, text=True).stdout.split()
+        assert {prefix + name for name in listed} <= files.keys()
+    for name, data in files.items():
+        if name.endswith(".py"):
+            tree = ast.parse(data)
+            imported = [
+                node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
+            ]
+            imported += [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
+            assert not {module.partition(".")[0] for module in imported} & {"analysis", "hardware"}, name
+
+
+def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    archive = build("sdist", ROOT, tmp_path / "sdist")
+    run([sys.executable, "-m", "tarfile", "-e", str(archive), str(tmp_path)], tmp_path)
+    again = build("wheel", next(tmp_path.glob("hwexplorer-*/")), tmp_path / "again")
+    assert contents(again) == contents(wheel)
+
+
+def test_verbs_run_and_nothing_of_ours_is_outside(installed: Environment) -> None:
+    code = f"""
+import sys
+from hwexplorer import cli
+for verb in {list(VERBS)}:
+    try:
+        cli.main([verb, "--help"])
+    except SystemExit as ended:
+        assert not ended.code, verb
+assert cli.main(["report", "resnet18", "--on", "t4", "-o", "report.html"]) == 0
+ours = [m for m in sys.modules if m.partition(".")[0] in ("analysis", "hardware")]
+assert not ours, ours
+assert all({str(installed.packages)!r} in m.__file__ for n, m in sys.modules.items() if n.startswith("hwexplorer"))
+"""
+    assert installed.run("-c", code).count("usage: hwexplorer ") == len(VERBS)
+    words = ("compare", "resnet18", "--format", "json")
+    there = installed.run("-m", "hwexplorer", *words)
+    assert there == run([str(installed.bin / "hwexplorer"), *words], installed.folder)
+    assert there == run([sys.executable, "-m", "hwexplorer", *words], ROOT)
+
+
+def test_it_opens_without_torch(installed: Environment, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')\n")
+    environment = {"HOME": str(tmp_path), "HWEXPLORER_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    program = Program([str(installed.bin / "hwexplorer"), "resnet18"], environment=environment, folder=installed.folder)
+    try:
+        program.until(re.compile(rb"resnet18.*H100", re.DOTALL))
+    finally:
+        program.end()
+
+
+NEIGHBOUR = {
+    "analysis/__init__.py": "WIDTH = 8\n",
+    "analysis/run.py": "",
+    "hardware/__init__.py": "",
+    "neighbour-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: neighbour\nVersion: 1.0\n",
+    "neighbour-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+}
+
+
+@pytest.fixture
+def neighbour(tmp_path: Path) -> Path:
+    """A wheel of somebody else's with packages `analysis` and `hardware`."""
+    path = tmp_path / "neighbour-1.0-py3-none-any.whl"
+    record = "neighbour-1.0.dist-info/RECORD"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**NEIGHBOUR, record: "".join(f"{name},,\n" for name in (*NEIGHBOUR, record))}.items():
+            archive.writestr(name, text)
+    return path
+
+
+BOTH = """
+import analysis, analysis.run, hardware, hwexplorer.analysis.run.estimate, hwexplorer.hardware.device
+assert analysis.WIDTH == 8 and hardware.__file__ and analysis.run is not hwexplorer.analysis.run
+"""
+
+
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+def test_a_package_of_the_same_names_lives_beside_it(
+    empty: Environment, wheel: Path, neighbour: Path, first: str
+) -> None:
+    before = {path.name for path in empty.packages.iterdir()}
+    order = (wheel, neighbour) if first == "ours" else (neighbour, wheel)
+    for one in order:
+        empty.install(one)
+    empty.run("-c", BOTH)
+    empty.run("-m", "hwexplorer", "compare", "mlp")
+    empty.pip("uninstall", "--yes", order[0].name.partition("-")[0])
+    if first == "ours":
+        empty.run("-c", "import analysis.run, hardware; assert analysis.WIDTH == 8")
+    else:
+        empty.run("-m", "hwexplorer", "compare", "mlp")
+    empty.pip("uninstall", "--yes", order[1].name.partition("-")[0])
+    assert {path.name for path in empty.packages.iterdir()} == before
+
+
+def test_a_project_with_its_own_analysis_is_captured(installed: Environment, neighbour: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    project = tmp_path / "project"
+    (project / "analysis").mkdir(parents=True)
+    (project / "analysis" / "__init__.py").write_text("WIDTH = 24\n")
+    (project / "hardware.py").write_text("DEPTH = 3\n")
+    (project / "net.py").write_text(
+        "import analysis, hardware\nfrom torch import nn\n"
+        "def make(): return nn.Sequential(*(nn.Linear(analysis.WIDTH, 24) for _ in range(hardware.DEPTH)))\n"
+    )
+    words = ("capture", "net.py:make", "--input", "1x24", "--format", "json")
+    document = json.loads(installed.run("-m", "hwexplorer", *words, cwd=project))
+    assert document["parameters"] == 3 * (24 * 24 + 24)
+
+
+def test_only_names_of_modules_move(tmp_path: Path) -> None:
+    (tmp_path / "analysis").mkdir()
+    (tmp_path / "analysis" / "run.py").touch()
+    text = '''"""analysis.run is named here"""
+from __future__ import annotations
+import os; from analysis import run  # from analysis import
+from analysis.run import (
+    a,
+    hardware,
+)
+import analysis.run as b, hardware.x as c
+from . import analysis
+from .analysis import run
+from hwexplorer.analysis import run
+x = "é", "analysis.run", "analysis", "see analysis.run", hardware.files
+def f():
+    from hardware import files
+'''
+    assert (
+        moved(text, Path("x.py"), tmp_path)
+        == '''"""analysis.run is named here"""
+from __future__ import annotations
+import os; from hwexplorer.analysis import run  # from analysis import
+from hwexplorer.analysis.run import (
+    a,
+    hardware,
+)
+import hwexplorer.analysis.run as b, hwexplorer.hardware.x as c
+from . import analysis
+from .analysis import run
+from hwexplorer.analysis import run
+x = "é", "hwexplorer.analysis.run", "analysis", "see analysis.run", hardware.files
+def f():
+    from hwexplorer.hardware import files
+'''
+    )
+
+
+@pytest.mark.parametrize("line", ["import analysis", "import os, hardware.device", "x = 'analysis.gone'"])
+def test_a_line_that_would_mean_something_else_ends_the_build(line: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"x\.py:1"):
+        moved(line, Path("x.py"), tmp_path)
