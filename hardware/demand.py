@@ -74,6 +74,11 @@ class Demand(msgspec.Struct, frozen=True):
     def n(self) -> int:
         return len(self.macs)
 
+    @property
+    def flops(self) -> Floats:
+        """All arithmetic of each operator, shape (n,)."""
+        return 2.0 * self.macs + self.vector_flops
+
     def per_op(self, values: Floats, role: int | None = None) -> Floats:
         """Sum per operator of a per-transfer quantity, of one role or all."""
         weights = values if role is None else np.where(self.transfer_role == role, values, 0.0)

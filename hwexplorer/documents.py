@@ -8,10 +8,7 @@ from typing import Any
 import msgspec
 
 from analysis.run.figures import about
-from analysis.run.tree import find as find_node
-from analysis.run.tree import node as tree_node
-from analysis.run.tree import operator_node, subgraph_node
-from analysis.run.tree import tree as tree_figures
+from analysis.run.nodes import node as tree_node
 from analysis.workload import zoo
 from analysis.workload.sources.transformer import spec as transformer_spec
 from hardware import device as catalogue
@@ -33,12 +30,7 @@ def compare(state: State) -> Any:
 def tree(state: State) -> Any:
     """The nested nodes; with a node in the state, the part below it. The root carries the scenario."""
     result = engine.result(state)
-    kind, index = find_node(result, state.at)
-    if kind == "model":
-        node = tree_node(result)
-    else:
-        figures = tree_figures(result)
-        node = subgraph_node(figures, index) if kind == "subgraph" else operator_node(figures, index)
+    node = tree_node(result, state.at)
     return stamped(about(result, on_device=True) | msgspec.to_builtins(node))
 
 

@@ -1,7 +1,8 @@
 """Devices compared node by node: the winner of every subgraph or operator, and a tally.
 
-A node is compared by its own figures: its energy per inference, its latency, their product. An operator that a
-fused kernel hides takes no time of its own there, so its product is 0.
+A node is compared by its part of the model's figures, as the tree shows it: energy per inference, latency of the
+batch, attributed EDP. Those of an operator that a fused kernel hides are small, not nothing, because it takes energy
+there if no time. Equal figures are a tie, which nobody wins.
 """
 
 from __future__ import annotations
@@ -12,44 +13,52 @@ import msgspec
 
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
+from analysis.run.metrics import ADDITIVE, METRICS
 from analysis.run.tree import Level, tree
 from hardware.errors import RequestError, unknown
 
 LEVELS = ("subgraph", "operator")
-METRICS = ("edp", "energy", "latency")
+SAME = 1e-9  # relative: figures nearer than rounding can tell are equal
 
 
-class Figures(msgspec.Struct, frozen=True):
-    """One node on one device: energy per inference, latency of the batch, their product; and its EDP share."""
+class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One node on one device; keys as in the tree. Ratios are to the baseline's, None where that is zero and this is
+    not."""
 
-    energy_j: float
     latency_s: float
+    energy_j: float
+    energy_j_per_inference: float
     edp_js: float
+    own_edp_js: float
     share: float
     bound: str
-    ratio_to_baseline: dict[str, float]
+    ratio_to_baseline: dict[str, float | None]
 
 
-class Node(msgspec.Struct, frozen=True):
-    """One node on every device, by device key; `winner` by metric ('' where the model fits nowhere)."""
+class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One node on every device, by device key. `winner` by metric: the device that takes least, '' in a tie and where
+    the model fits nowhere; `margin` how many times more the next takes, 1 in a tie, None where the winner takes
+    none."""
 
     id: str
     type: str
     macs: float
-    devices: dict[str, Figures]
+    devices: dict[str, NodeFigures]
     winner: dict[str, str]
-    margin: dict[str, float]
+    margin: dict[str, float | None]
 
 
 class Levels(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device."""
+    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device, `ties`
+    the nodes that no device wins."""
 
     level: str
     baseline: str
     devices: tuple[str, ...]
     names: dict[str, str]
     tally: dict[str, dict[str, int]]
-    rows: tuple[Node, ...]
+    ties: dict[str, int]
+    rows: tuple[ComparedNode, ...]
 
 
 def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str) -> Levels:
@@ -58,9 +67,9 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str) 
         raise unknown("level", level, LEVELS)
     if not results:
         raise RequestError("nothing to compare: no device is given")
-    columns = {r.device.key: _columns(r, level) for r in results}
-    bounds = {r.device.key: _bounds(r, level) for r in results}
-    fitting = [r.device.key for r in results if r.fits]
+    columns = {result.device.key: _columns(result, level) for result in results}
+    bounds = {result.device.key: _bounds(result, level) for result in results}
+    fitting = [result.device.key for result in results if result.fits]
     first = results[0]
     parts, ops = first.partition, first.workload.operators
     ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)
@@ -68,18 +77,23 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str) 
     reference = columns.get(baseline.device.key) or _columns(baseline, level)
     rows = []
     for i, name in enumerate(ids):
-        devices = {key: _figures(found, i, bounds[key][i], reference) for key, found in columns.items()}
+        theirs = {key: column[i] for key, column in reference.items()}
+        devices = {}
+        for device, mine in columns.items():
+            figures = {key: column[i] for key, column in mine.items()}
+            devices[device] = NodeFigures(
+                **figures, bound=bounds[device][i], ratio_to_baseline=_ratios(figures, theirs)
+            )
         winner, margin = _winners(devices, fitting)
-        rows.append(Node(name, types[i], macs[i], devices, winner, margin))
-    keys = tuple(columns)
-    tally = {m: {key: sum(row.winner[m] == key for row in rows) for key in keys} for m in METRICS}
+        rows.append(ComparedNode(id=name, type=types[i], macs=macs[i], devices=devices, winner=winner, margin=margin))
     return Levels(
         **about(first),
         level=level,
         baseline=baseline.device.key,
-        devices=keys,
-        names={r.device.key: r.device.name for r in results},
-        tally=tally,
+        devices=tuple(columns),
+        names={result.device.key: result.device.name for result in results},
+        tally={name: {key: sum(row.winner[name] == key for row in rows) for key in columns} for name in ADDITIVE},
+        ties={name: sum(not row.winner[name] for row in rows) if fitting else 0 for name in ADDITIVE},
         rows=tuple(rows),
     )
 
@@ -89,14 +103,12 @@ def _level(result: Estimate, level: str) -> Level:
     return figures.subgraphs if level == "subgraph" else figures.operators
 
 
-_Columns = tuple[list[float], list[float], list[float], list[float]]
-
-
-def _columns(result: Estimate, level: str) -> _Columns:
-    """Energy per inference, latency, their product and share of every node."""
-    found = _level(result, level)
-    energy = found.energy_j / result.scenario.batch
-    return energy.tolist(), found.latency_s.tolist(), (energy * found.latency_s).tolist(), found.share.tolist()
+def _columns(result: Estimate, level: str) -> dict[str, list[float]]:
+    """The figures of every node by their keys in NodeFigures."""
+    figures = _level(result, level)
+    same = ("latency_s", "energy_j", "edp_js", "own_edp_js", "share")
+    each = (figures.energy_j / result.scenario.batch).tolist()
+    return {"energy_j_per_inference": each, **{key: getattr(figures, key).tolist() for key in same}}
 
 
 def _bounds(result: Estimate, level: str) -> tuple[str, ...]:
@@ -104,23 +116,27 @@ def _bounds(result: Estimate, level: str) -> tuple[str, ...]:
     return figures.subgraph_bound if level == "subgraph" else figures.operator_bound
 
 
-def _figures(found: _Columns, i: int, bound: str, reference: _Columns) -> Figures:
-    energy, latency, edp, share = (column[i] for column in found)
-    return Figures(energy, latency, edp, share, bound, _ratios(found, reference, i))
+def _ratios(mine: dict[str, float], theirs: dict[str, float]) -> dict[str, float | None]:
+    return {name: _times(mine[METRICS[name].key], theirs[METRICS[name].key]) for name in ADDITIVE}
 
 
-def _ratios(found: _Columns, reference: _Columns, i: int) -> dict[str, float]:
-    names = ("energy", "latency", "edp")
-    pairs = zip(names, found, reference, strict=False)
-    return {name: mine[i] / theirs[i] if theirs[i] else float(mine[i] == 0) for name, mine, theirs in pairs}
+def _times(more: float, less: float) -> float | None:
+    """How many times as much; None for something over nothing."""
+    if less:
+        return more / less
+    return None if more else 1.0
 
 
-def _winners(devices: dict[str, Figures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float]]:
-    """The device of the least figure by metric, and how many times more the next best takes."""
-    winner, margin = {}, {}
-    for name in METRICS:
-        field = {"edp": "edp_js", "energy": "energy_j", "latency": "latency_s"}[name]
-        values = sorted((getattr(devices[key], field), order, key) for order, key in enumerate(fitting))
-        winner[name] = values[0][2] if values else ""
-        margin[name] = values[1][0] / values[0][0] if len(values) > 1 and values[0][0] else 1.0
+def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float | None]]:
+    """Winner and margin by metric; a device alone wins by a margin of 1."""
+    winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
+    margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
+    for name in ADDITIVE:
+        values = sorted((METRICS[name].of(devices[key]), key) for key in fitting)
+        if len(values) > 1 and values[1][0] <= values[0][0] * (1.0 + SAME):
+            continue
+        if values:
+            winner[name] = values[0][1]
+        if len(values) > 1:
+            margin[name] = _times(values[1][0], values[0][0])
     return winner, margin

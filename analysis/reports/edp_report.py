@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.run.estimate import COMPONENTS, Estimate, estimate
-from analysis.run.tree import Level, Tree, tree
+from analysis.run.tree import Level, Tree, told, tree
 from analysis.workload.workload import Floats
 from hardware.demand import READ_WEIGHT, WRITE
 
@@ -41,7 +41,8 @@ class Concentration(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A subgraph or operator; `edp_js` attributed, split into components; `own_edp_js` its own energy x time."""
+    """A subgraph or operator; `edp_js` attributed, split into components; `own_edp_js` its own energy
+    per inference x time."""
 
     id: str
     type: str
@@ -56,7 +57,7 @@ class Node(msgspec.Struct, frozen=True):
     static_edp_js: float
     is_fused: bool
     base_edp_js: float
-    architectural_modifier: float
+    architectural_modifier: float | None
     fusion_benefit_js: float
 
 
@@ -225,7 +226,7 @@ def _top(
             float(level.share[i]) * whole,
             float(level.share[i]),
             float(level.cumulative[i]),
-            float(level.energy_j[i] * level.latency_s[i]),
+            float(level.own_edp_js[i]),
             float(level.energy_j[i]),
             float(level.latency_s[i]),
             float(by_component[0, i]) * whole,
@@ -233,7 +234,7 @@ def _top(
             float(by_component[2, i]) * whole,
             bool(fused[i]),
             float(level.base_edp_js[i]),
-            float(level.modifier[i]),
+            told(float(level.modifier[i])),
             float(level.fusion_benefit_js[i]),
         )
         for i in order

@@ -38,7 +38,7 @@ def kernels(result: Estimate) -> Kernels:
     return Kernels(
         head,
         np.bincount(asked.kernel, minlength=asked.n_kernels).astype(np.int32),
-        asked.per_kernel(2.0 * asked.macs + asked.vector_flops),
+        asked.per_kernel(asked.flops),
         np.maximum(matrix, vector),
         asked.per_kernel(flow.dram_read + flow.dram_write),
         asked.per_kernel(flow.chip_read + flow.chip_write),

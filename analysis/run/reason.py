@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from analysis.run.estimate import Estimate
 from analysis.run.scenario import MAX_BATCH
+from analysis.run.tree import Tree
 from hardware.demand import READ_WEIGHT
 from hardware.execute import COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.quantity import quantity
-
-if TYPE_CHECKING:
-    from analysis.run.tree import Tree
 
 
 def kernel_reason(result: Estimate, k: int) -> str:

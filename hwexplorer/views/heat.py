@@ -6,12 +6,13 @@ from collections import Counter
 
 import msgspec
 
+from analysis.decide.levels import SAME
+from analysis.run.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree
-from hwexplorer.views.plain import Column, Row, Table, Unit
+from hwexplorer.views.plain import Column, Row, Table
 
-UNITS: dict[str, Unit] = {"edp": "Js", "energy": "J", "latency": "s"}
 ON = "on:"  # begins the key of a device's column
 _KEPT = ("name", "bar")
 
@@ -31,9 +32,9 @@ def heat(table: Table, state: State) -> Table:
     figures = {name: tree._by_node(replace(state, on=name), state.metric) for name in state.devices}
     kept = [i for i, column in enumerate(table.columns) if column.key in _KEPT or column.role == "delta"]
     columns = [table.columns[i] for i in kept if table.columns[i].role != "delta"]
-    unit = UNITS[state.metric]
+    metric = METRICS[state.metric]
     columns += [
-        Column(ON + name, name, unit, "quantity", 1 if name == state.on else 2, f"{state.metric} of the row on {name}")
+        Column(ON + name, name, metric.unit, "quantity", 1 if name == state.on else 2, f"{metric.title} of the row")
         for name in state.devices
     ]
     columns.append(Column("wins", "Wins", role="text", keep=1, help="the device with the least"))
@@ -43,14 +44,18 @@ def heat(table: Table, state: State) -> Table:
     for row in table.rows:
         values = [figures[name].get(row.key) for name in state.devices]
         known = [(value, name) for value, name in zip(values, state.devices, strict=True) if value is not None]
-        winner = min(known)[1] if known else ""
+        least = min(value for value, _ in known) if known else 0.0
+        ahead = [name for value, name in known if value <= least * (1.0 + SAME)]
+        winner = ahead[0] if len(ahead) == 1 else ("tie" if ahead else "")
         if row.depth == 1:
             wins[winner] += 1
         cells = [row.cells[i] for i in kept if table.columns[i].role != "delta"]
         deltas = [row.cells[i] for i in kept if table.columns[i].role == "delta"]
         rows.append(Row(row.key, (*cells, *values, winner, *deltas), row.depth, row.has_children, row.kind, row.dim))
-    told = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name)
-    footer = (f"least {state.metric} of {sum(wins.values())} subgraphs: {told}",) if told else table.footer
+    subgraphs = wins.total()
+    tied = f", {wins.pop('tie')} tied" if wins["tie"] else ""
+    told = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
+    footer = (f"least {state.metric} of {subgraphs} subgraphs: {told}",) if told else table.footer
     names = [engine.device(name).name for name in state.devices]
     title = f"{table.title.rpartition(' on ')[0]} on {', '.join(names)}"
     return msgspec.structs.replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)

@@ -6,15 +6,13 @@ from analysis.decide.levels import Levels, compare_levels
 from analysis.decide.progression import Progression
 from analysis.decide.progression import progression as find_progression
 from analysis.run.families import FAMILIES
+from analysis.run.metrics import METRICS
 from hardware.architectures import registry
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.compare import FLAGS, title
 from hwexplorer.views.plain import Cell, Column, Report, Row, Table, Text
-
-_UNITS = {"edp": "Js", "energy": "J", "latency": "s"}
-_FIELDS = {"edp": "edp_js", "energy": "energy_j", "latency": "latency_s"}
 
 
 def levels(state: State, level: str) -> Levels:
@@ -27,7 +25,7 @@ def view(state: State, found: Levels) -> Table:
     metric = state.metric
     columns = [Column("node", "Node", role="text", keep=0), Column("type", "Kind", role="text", keep=5)]
     for key in found.devices:
-        columns.append(Column(key, key, _UNITS[metric], role="quantity", keep=2))  # type: ignore[arg-type]
+        columns.append(Column(key, key, METRICS[metric].unit, role="quantity", keep=2))
         columns.append(Column(f"{key}_ratio", "ratio", "x", keep=6, help=f"to {found.baseline}"))
         columns.append(Column(f"{key}_bound", "B", role="flag", keep=7))
     columns += [
@@ -41,8 +39,9 @@ def view(state: State, found: Levels) -> Table:
         cells: list[Cell] = [node.id, node.type]
         for key in found.devices:
             figures = node.devices[key]
-            cells += [getattr(figures, _FIELDS[metric]), figures.ratio_to_baseline[metric], FLAGS[figures.bound]]
-        cells += [node.winner[metric], node.margin[metric], node.winner["energy"], node.winner["latency"]]
+            cells += [METRICS[metric].of(figures), figures.ratio_to_baseline[metric], FLAGS[figures.bound]]
+        names = [node.winner[name] or "tie" for name in (metric, "energy", "latency")]
+        cells += [names[0], node.margin[metric], *names[1:]]
         rows.append(Row(node.id, tuple(cells)))
     tally = [f"{m}: {_tally(found, m)}" for m in found.tally]
     footer = (f"{len(rows)} {found.level}s; wins by {'; by '.join(tally)}",)
@@ -51,7 +50,9 @@ def view(state: State, found: Levels) -> Table:
 
 def _tally(found: Levels, metric: str) -> str:
     counts = sorted(found.tally[metric].items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{key} {count}" for key, count in counts if count) or "none fits"
+    told = [f"{key} {count}" for key, count in counts if count]
+    told += [f"{found.ties[metric]} tied"] if found.ties[metric] else []
+    return ", ".join(told) or "none fits"
 
 
 def progression(state: State) -> Progression:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.run.tree import Level, Tree, cumulative, find
+from analysis.run.metrics import METRICS
+from analysis.run.tree import Level, Tree, cumulative, find, told
 from analysis.run.tree import tree as tree_figures
 from analysis.workload.workload import Floats
 from hwexplorer import engine
@@ -130,10 +131,10 @@ def _deltas(state: State) -> dict[str, float] | None:
 
 
 def _by_node(state: State, metric: str) -> dict[str, float]:
-    """Attributed figure of every node by id, in J s, J or s."""
+    """Attributed figure of every node by id, in J s, J per inference or s."""
     figures = tree_figures(engine.result(state))
     result = figures.estimate
-    whole = {"edp": result.edp_js, "energy": result.energy_j, "latency": result.latency_s}[metric]
+    whole = METRICS[metric].of(result)
     sub_share, op_share = _shares(figures, metric)
     values = dict(zip(result.partition.operator_id, (op_share * whole).tolist(), strict=True))
     values.update(zip(result.partition.id, (sub_share * whole).tolist(), strict=True))
@@ -155,7 +156,7 @@ def _cells(
             [FLAGS[name] for name in bounds],
             cumulative(share).tolist(),
             kinds,
-            level.modifier.tolist(),
+            [told(modifier) for modifier in level.modifier.tolist()],
             ["F" if yes else "S" for yes in fused],
             level.utilization.tolist(),
             level.macs.tolist(),

@@ -7,7 +7,7 @@ import numpy as np
 from analysis.reports.events import report as event_report
 from analysis.run.estimate import Estimate
 from analysis.run.reason import flip, model_reason, operator_reason, subgraph_reason
-from analysis.run.tree import Tree, find
+from analysis.run.tree import Tree, find, told
 from analysis.run.tree import tree as tree_figures
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
@@ -134,9 +134,14 @@ def _edp(figures: Tree, i: int) -> tuple[str, ...]:
     saves = "takes off" if benefit >= 0 else "adds"
     return (
         f"attributed {_js(attributed)} = share {level.share[i]:.2%} x {_js(result.edp_js)}",
-        f"base {_js(float(level.base_edp_js[i]))} x modifier {level.modifier[i]:.3g} ({separate})",
+        f"base {_js(float(level.base_edp_js[i]))} {_modifier(float(level.modifier[i]))} ({separate})",
         f"fusing {saves} {_js(abs(benefit))}",
     )
+
+
+def _modifier(value: float) -> str:
+    modifier = told(value)
+    return "of next to no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
 
 
 def _sources(result: Estimate, path: str) -> tuple[str, ...]:

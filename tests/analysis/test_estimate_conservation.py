@@ -9,7 +9,8 @@ from grid import EXACT
 
 from analysis.reports.events import report
 from analysis.run.estimate import COMPONENTS, Estimate
-from analysis.run.tree import Node, node, tree
+from analysis.run.nodes import Node, node
+from analysis.run.tree import tree
 
 
 def _close(actual: float, expected: float, what: str) -> None:
@@ -105,7 +106,7 @@ def _walk(root: Node) -> None:
 @pytest.mark.parametrize("model", ["resnet18", "mobilenet_v2", "swin_t", "inception_v3", "transformer_block"])
 def test_exported_tree_adds_up(model: str, name: str, mode: str) -> None:
     result = grid.run(model, name, 8, "fp16", mode)
-    root = node(result, with_reasons=False)
+    root = node(result)
     _close(root.energy_j, result.energy_j, "energy of the root")
     _close(root.edp_js, result.energy_j / 8 * result.latency_s, "EDP per inference")
     ids = [child.id for child in root.children] + [leaf.id for child in root.children for leaf in child.children]
@@ -117,7 +118,7 @@ def test_exported_tree_adds_up(model: str, name: str, mode: str) -> None:
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 def test_event_report_adds_up_at_every_node(name: str, mode: str) -> None:
     result = grid.run("resnet18", name, 8, "fp16", mode)
-    root = node(result, with_reasons=False)
+    root = node(result)
     subgraph = root.children[3]
     for each in (root, subgraph, *subgraph.children):
         events = report(result, each.id)

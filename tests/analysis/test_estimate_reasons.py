@@ -8,8 +8,9 @@ import grid
 import pytest
 
 from analysis.run.estimate import Estimate
+from analysis.run.nodes import node
 from analysis.run.reason import kernel_reason, model_reason, operator_reason, subgraph_reason
-from analysis.run.tree import find, node, operators_of, tree
+from analysis.run.tree import find, operators_of, tree
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
@@ -109,7 +110,7 @@ def test_model_reason_adds_up(name: str) -> None:
 @pytest.mark.parametrize("model", ["resnet18", "swin_t", "inception_v3", "attention_head", "densenet121"])
 def test_every_node_is_found_by_its_id(model: str, mode: str) -> None:
     result = grid.run(model, "h100_sxm", 1, "fp16", mode)
-    root = node(result, with_reasons=False)
+    root = node(result)
     assert find(result, "") == ("model", 0)
     assert find(result, result.workload.name) == ("model", 0)
     assert len(operators_of(result, "")) == result.workload.n_operators

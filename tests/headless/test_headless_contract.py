@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hardware.quantity import MISSING
 from hwexplorer.cli import main
 from hwexplorer.state import PRECISIONS
 from tests.headless.conftest import Call, factor, shows
@@ -44,7 +45,8 @@ NODE: dict[str, Any] = {
     **dict.fromkeys(("id", "name", "kind", "type", "bound", "reason"), str),
     **dict.fromkeys(("macs", "flops", "bytes", "latency_s", "energy_j", "compute_j", "memory_j", "static_j"), NUMBER),
     **dict.fromkeys(("own_edp_js", "share", "share_of_parent", "cumulative"), NUMBER),
-    **dict.fromkeys(("base_edp_js", "architectural_modifier", "fusion_benefit_js"), NUMBER),
+    **dict.fromkeys(("base_edp_js", "fusion_benefit_js", "edp_js"), NUMBER),
+    "architectural_modifier": (float, int, None),
     "is_fused": bool,
     "children": list,
 }
@@ -216,7 +218,8 @@ def test_tree_document(document: Document, case: tuple[str, ...], device: str) -
         assert 0 <= node["share_of_parent"] <= 1 + 1e-9
         assert node["share"] - 1e-9 <= node["cumulative"] <= 1 + 1e-9
         assert near(node["compute_j"] + node["memory_j"] + node["static_j"], node["energy_j"])
-        assert near(node["own_edp_js"], node["energy_j"] * node["latency_s"])
+        assert near(node["own_edp_js"], node["energy_j"] / root["batch"] * node["latency_s"])
+        assert near(node["edp_js"], node["share"] * root["edp_js"])
         assert node["reason"]
         assert node["reason"].isprintable()
         if node["children"]:
@@ -458,6 +461,9 @@ def test_tree_in_every_format(
     for name, (title, key) in TREED.items():
         cells, unit = column(text, title)
         for node, line, cell in zip(nodes, table, cells, strict=True):
+            if node[key] is None:
+                assert (line[name], cell) == ("", MISSING), (name, node["id"])
+                continue
             assert float(line[name]) == pytest.approx(node[key], rel=1e-12, abs=1e-30), (name, node["id"])
             assert shows(cell, node[key], unit), (name, node["id"], cell, node[key])
 

@@ -79,7 +79,7 @@ def test_heat_columns_are_what_each_device_has() -> None:
     names = [column.key for column in table.columns]
     for device in state.devices:
         place = names.index(heat.ON + device)
-        total = engine.result(state, device).energy_j
+        total = engine.result(state, device).energy_j_per_inference
         assert table.rows[0].cells[place] == pytest.approx(total)
         below = [row.cells[place] for row in table.rows if row.depth == 1]
         assert sum(below) == pytest.approx(total)  # type: ignore[arg-type]
