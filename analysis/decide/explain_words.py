@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from analysis.decide.division import Groups, Part, static_power
 from analysis.run.estimate import Estimate
 from analysis.run.families import instructions
+from analysis.run.metrics import METRICS
 from hardware.quantity import quantity
-
-if TYPE_CHECKING:
-    from analysis.decide.explain import Part
 
 WORTH_NAMING = 0.1  # of the difference
 
 
-def reasons(
-    a: Estimate, b: Estimate, metric: str, groups: dict[str, tuple[Part, ...]], values: tuple[float, float]
-) -> tuple[str, ...]:
+def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple[float, float]) -> tuple[str, ...]:
     """Sentences about the costlier side against the cheaper one: the same facts whichever is named first."""
     if a.device.key == b.device.key and a.scenario == b.scenario:
         return ("both sides are the same run",)
@@ -25,7 +21,7 @@ def reasons(
     more, less = (b, a) if swapped else (a, b)
     high, low = max(values), min(values)
     what = {"energy": "energy", "latency": "time", "memory": "memory", "edp": "energy-delay product"}[metric]
-    unit = {"energy": "J", "latency": "s", "memory": "byte", "edp": "Js"}[metric]
+    unit = METRICS[metric].unit
     ratio = high / low if low else float("inf")
     first = (
         f"{_name(more, less)} takes {ratio:.3g}x the {what} of {_name(less, more)}: "
@@ -125,8 +121,6 @@ def _clock(more: Estimate, less: Estimate) -> str:
 
 
 def _static(more: Estimate, less: Estimate) -> str:
-    from analysis.decide.explain import static_power
-
     power = static_power(more), static_power(less)
     time = more.latency_s / more.scenario.batch, less.latency_s / less.scenario.batch
     by_time = (time[0] - time[1]) * (power[0] + power[1]) / 2
@@ -202,7 +196,7 @@ def _utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
     return ()
 
 
-def _memory(groups: dict[str, tuple[Part, ...]], swapped: bool) -> list[str]:
+def _memory(groups: Groups, swapped: bool) -> list[str]:
     def told(part: Part) -> str:
         high, low = (part.b, part.a) if swapped else (part.a, part.b)
         return f"{part.name}: {quantity(high, 'byte')} against {quantity(low, 'byte')}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.decide.explain import UNITS, Explanation, Part
+from analysis.decide.division import Part
+from analysis.decide.explain import Explanation
 from analysis.decide.explain import explain as explain_pair
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -37,7 +38,7 @@ def default(state: State) -> Explanation:
 
 def view(found: Explanation) -> Report:
     """The reasons and one table for each division; all rows are in CSV's main table."""
-    unit = UNITS[found.metric]
+    unit = found.unit
     a, b = _label(found, True), _label(found, False)
     title = f"{found.model}: {found.metric} of {a} against {b}"
     sign = "more" if found.difference >= 0 else "less"

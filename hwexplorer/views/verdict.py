@@ -77,7 +77,7 @@ def _name(result: Estimate, other: Estimate) -> str:
 
 def parts(here: Estimate, there: Estimate, metric: str) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
     """The difference of a metric by place and cause, (places, causes): adds up to it; and their names."""
-    from analysis.decide.explain import TIMES
+    from analysis.decide.division import TIMES
     from analysis.run.families import FAMILIES
 
     ids = here.partition.id
@@ -117,7 +117,7 @@ def _energy(result: Estimate) -> Floats:
 
 def _time(result: Estimate) -> Floats:
     """Seconds by subgraph and what kernels wait for, divided among operators as their latency is."""
-    from analysis.decide.explain import TIMES
+    from analysis.decide.division import TIMES
 
     run, kernel = result.run, result.demand.kernel
     per_kernel = np.zeros((result.demand.n_kernels, len(TIMES)))

@@ -1,0 +1,197 @@
+"""The difference of two runs of one model divided in several ways: by component, family of events, cause, subgraph,
+kind of memory. The parts of each add up to the difference.
+
+Energy and latency are sums, so their differences are sums of differences. EDP is a product: its difference is
+divided by Shapley, `de * mean(t) + dt * mean(e)`, which adds up and is the same, negated, for B against A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from analysis.run.estimate import COMPONENTS, Estimate
+from analysis.run.families import FAMILIES, family_energy
+from analysis.run.kernels import structure
+from analysis.run.memory import allocation_bytes, lifetimes
+from analysis.workload.workload import Floats
+from hardware.execute import RESOURCES
+
+_NOTHING = 1e-12  # relative: below this, a difference is rounding
+TIMES = (*RESOURCES, "launch and dispatch", "power limit")
+Groups = dict[str, tuple["Part", ...]]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part of both sides, in the unit of the metric; `fraction` of the whole difference (0 without one).
+
+    For EDP, `a` and `b` are the parts' Shapley shares of each side's own product."""
+
+    name: str
+    a: float
+    b: float
+    difference: float
+    fraction: float
+
+
+def divisions(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Groups:
+    """The difference of a metric, divided in each way it can be."""
+    return {
+        "energy": _energy_groups,
+        "latency": _latency_groups,
+        "memory": _memory_groups,
+        "edp": _edp_groups,
+    }[metric](a, b, per_inference)
+
+
+def static_power(result: Estimate) -> float:
+    """Watts that the device draws whatever it does."""
+    return result.component_j["static"] / result.latency_s if result.latency_s else 0.0
+
+
+def parts(names: Sequence[str], a: Floats, b: Floats, ordered: bool = True) -> tuple[Part, ...]:
+    """Parts by name, the largest difference first where `ordered` is asked for."""
+    return _parts(names, a, b, a - b, ordered)
+
+
+def _parts(names: Sequence[str], a: Floats, b: Floats, difference: Floats, ordered: bool) -> tuple[Part, ...]:
+    whole = float(difference.sum())
+    if abs(whole) < _NOTHING * float(np.abs(a).sum() + np.abs(b).sum()):
+        whole = np.inf  # the sides are equal: rounding has no causes
+    order = np.argsort(-np.abs(difference), kind="stable") if ordered else np.arange(len(names))
+    columns = (a.tolist(), b.tolist(), difference.tolist(), (difference / whole).tolist())
+    return tuple(Part(names[i], *(column[i] for column in columns)) for i in order.tolist())
+
+
+# --- energy -----------------------------------------------------------------------------------------------
+
+
+def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Floats]:
+    """Energy by component (3,), family (8,) and subgraph (s,)."""
+    scale = 1.0 / result.scenario.batch if per_inference else 1.0
+    subgraph = _by_subgraph(result, result.run.energy_j)
+    component = np.array(list(result.component_j.values()))
+    return component * scale, family_energy(result) * scale, subgraph * scale
+
+
+def _by_subgraph(result: Estimate, values: Floats) -> Floats:
+    parts = result.partition
+    return np.bincount(parts.subgraph, values, minlength=len(parts.id)).astype(np.float64)
+
+
+def _energy_groups(a: Estimate, b: Estimate, per_inference: bool) -> dict[str, tuple[Part, ...]]:
+    mine, theirs = _energies(a, per_inference), _energies(b, per_inference)
+    names = (COMPONENTS, FAMILIES, a.partition.id)
+    return {
+        label: parts(name, x, y, label == "subgraph")
+        for label, name, x, y in zip(("component", "family", "subgraph"), names, mine, theirs, strict=True)
+    }
+
+
+# --- latency ----------------------------------------------------------------------------------------------
+
+
+def time_parts(result: Estimate) -> Floats:
+    """The latency divided into what each kernel waits for, in the order of TIMES, shape (6,).
+
+    A kernel's busy time belongs to the resource that bounds it; overhead is what launch and dispatch add; what
+    the power limit adds comes on top."""
+    run = result.run
+    times = np.bincount(run.resource, run.busy_s, minlength=len(RESOURCES)).astype(np.float64)
+    throttled = float((run.kernel_s - run.unthrottled_s).sum())
+    return np.array([*times, float(run.overhead_s.sum()), throttled])
+
+
+def _latencies(result: Estimate) -> tuple[Floats, Floats]:
+    return time_parts(result), _by_subgraph(result, result.run.latency_s)
+
+
+def _latency_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, tuple[Part, ...]]:
+    mine, theirs = _latencies(a), _latencies(b)
+    return {
+        "cause": parts(TIMES, mine[0], theirs[0], False),
+        "subgraph": parts(a.partition.id, mine[1], theirs[1]),
+    }
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def live_at_peak(result: Estimate) -> dict[str, float]:
+    """What is held when the most is: weights, workspace, and each live activation by name, in bytes."""
+    workload, held = result.workload, result.memory
+    batch, width = result.scenario.batch, result.plan.element_bytes
+    found = {"weights": held.weight_bytes, "workspace": held.workspace_peak_bytes}
+    if not workload.n_operators:
+        return found
+    kernel = int(structure(workload, result.execution).kernel[held.peak_at])
+    lives = lifetimes(workload, result.execution)
+    sizes = allocation_bytes(workload, lives, batch, width)
+    for row in np.flatnonzero((lives.first <= kernel) & (lives.last >= kernel)).tolist():
+        name = f"activation {workload.tensors.name[int(lives.tensor[row])]}"
+        found[name] = found.get(name, 0.0) + float(sizes[row])
+    return found
+
+
+def _memory_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, tuple[Part, ...]]:
+    mine, theirs = live_at_peak(a), live_at_peak(b)
+    names = tuple(sorted({*mine, *theirs}))  # an order that does not depend on who is named first
+
+    def column(held: dict[str, float]) -> Floats:
+        return np.array([held.get(name, 0.0) for name in names])
+
+    def kinds(result: Estimate) -> Floats:
+        held = result.memory
+        return np.array([held.weight_bytes, held.activation_peak_bytes, held.workspace_peak_bytes])
+
+    return {
+        "kind": parts(("weights", "activations", "workspace"), kinds(a), kinds(b), False),
+        "live at the peak": parts(names, column(mine), column(theirs)),
+    }
+
+
+# --- EDP --------------------------------------------------------------------------------------------------
+
+
+def _shapley(
+    names: Sequence[str], energies: tuple[Floats, Floats], times: tuple[Floats, Floats], a: Estimate, b: Estimate
+) -> tuple[Part, ...]:
+    """Parts of the difference of e x t: each side's energy and latency parts weighed with the mean of the other."""
+    e = [side.energy_j_per_inference for side in (a, b)]
+    t = [a.latency_s, b.latency_s]
+    difference = (energies[0] - energies[1]) * (t[0] + t[1]) / 2 + (times[0] - times[1]) * (e[0] + e[1]) / 2
+    mine, theirs = (0.5 * (energies[i] * t[i] + times[i] * e[i]) for i in range(2))
+    whole = float(difference.sum())
+    order = np.argsort(-np.abs(difference), kind="stable").tolist()
+    return tuple(
+        Part(names[i], float(mine[i]), float(theirs[i]), float(difference[i]), float(difference[i]) / (whole or np.inf))
+        for i in order
+    )
+
+
+def _edp_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, tuple[Part, ...]]:
+    energy, time = [_energies(side, True) for side in (a, b)], [_latencies(side) for side in (a, b)]
+
+    def factors(side: int) -> tuple[Floats, Floats]:
+        return np.array([energy[side][0].sum(), 0.0]), np.array([0.0, time[side][0].sum()])
+
+    def padded(values: Floats, before: int, after: int) -> Floats:
+        return np.concatenate([np.zeros(before), values, np.zeros(after)])
+
+    families, causes = len(FAMILIES), len(TIMES)
+    names = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
+    return {
+        "factor": _shapley(
+            ("energy", "latency"), (factors(0)[0], factors(1)[0]), (factors(0)[1], factors(1)[1]), a, b
+        ),
+        "cause": _shapley(
+            names,
+            (padded(energy[0][1], 0, causes), padded(energy[1][1], 0, causes)),
+            (padded(time[0][0], families, 0), padded(time[1][0], families, 0)),
+            a,
+            b,
+        ),
+        "subgraph": _shapley(a.partition.id, (energy[0][2], energy[1][2]), (time[0][1], time[1][1]), a, b),
+    }  # fmt: skip
