@@ -8,13 +8,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from . import targets, zoo
 from .child import Child, Refusal
 from .child import Limits as Limits  # beside the jobs it is for
 from .errors import CaptureCancelledError, CaptureError, ModelError
-from .workload import Workload, decode
+from .valid import decode
+from .workload import Workload
 
 _INSTALL = "pip install torch torchvision"
 
@@ -108,8 +107,8 @@ class Job:
             result = decode(answer) if answer is not None else None
         except Refusal as reason:
             error = self._explain(str(reason))
-        except (ValueError, KeyError, TypeError, msgspec.DecodeError):
-            child.ending = "unreadable"
+        except ValueError as problem:
+            error = CaptureError(f"{self._what} gave {problem}")
         if child.ending == "cancelled":
             result, error = None, CaptureCancelledError(f"{self._what} cancelled")
         elif result is None and error is None:

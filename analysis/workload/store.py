@@ -17,7 +17,8 @@ from hardware import files
 
 from . import targets, zoo
 from .errors import ModelSpecError, UnknownModelError
-from .workload import SCHEMA, Workload, decode, encode
+from .valid import decode
+from .workload import SCHEMA, Workload, encode
 from .zoo import Spec
 
 if TYPE_CHECKING:
@@ -77,13 +78,20 @@ def ready(spec: str, image_size: int | None = None) -> Workload | None:
         from .sources import blocks  # lowering: not needed to open a shipped capture
 
         return blocks.gemm(resolved)
-    found = _read(_SHIPPED / shipped_name(resolved, size))
-    if found is None:
-        found = _read(_cache_path(resolved, size))
+    found = _kept(resolved, size)
     if found is None or found.name == str(resolved):
         return found
     # A quantised model and its float architecture share one file.
     return msgspec.structs.replace(found, name=str(resolved), family=resolved.family)
+
+
+def _kept(spec: Spec, size: int | None) -> Workload | None:
+    """The capture that ships, or the one in the user's cache."""
+    for path in (_SHIPPED / shipped_name(spec, size), _cache_path(spec, size)):
+        found = _read(path)
+        if found is not None and zoo.architecture(found.name) == zoo.architecture(str(spec)):
+            return found
+    return None
 
 
 def _written(text: str) -> Workload:
@@ -105,7 +113,7 @@ def is_ready(spec: str, image_size: int | None = None) -> bool:
     resolved, size = zoo.resolve(spec, image_size)
     if resolved.is_transformer or resolved.name == "gemm" or (_SHIPPED / shipped_name(resolved, size)).is_file():
         return True
-    return _read(_cache_path(resolved, size)) is not None
+    return _kept(resolved, size) is not None
 
 
 def capture_job(spec: str, image_size: int | None = None, limits: Limits | None = None) -> CaptureJob:
@@ -146,7 +154,7 @@ def _ready_target(target: targets.Target) -> Workload | None:
 
         return pt2.load(targets.source(target))
     found = _read(_target_path(target))
-    return found if found is not None and is_current(found) else None
+    return found if found is not None and found.name == target.label and is_current(found) else None
 
 
 def _stored(path: Path) -> Workload:
@@ -237,7 +245,7 @@ def _read(path: Path) -> Workload | None:
     """A stored workload, or None where there is none that can be read."""
     try:
         return unpack(files.read(path, _MAX_BYTES))
-    except (OSError, ValueError, KeyError, TypeError, msgspec.DecodeError):
+    except (OSError, ValueError):
         return None
 
 

@@ -171,24 +171,9 @@ def _enc_hook(obj: Any) -> Any:
     raise NotImplementedError(type(obj))
 
 
-def _dec_hook(kind: type, obj: Any) -> Any:
-    # `kind` is an ndarray alias; the stored dtype must be one of ours, so a damaged file cannot name another.
-    if obj["dtype"] not in ("<f8", "<i4", "|b1"):
-        raise ValueError(f"unexpected array type {obj['dtype']!r}")
-    return np.frombuffer(obj["data"], dtype=obj["dtype"]).reshape(obj["shape"])
-
-
 def encode(workload: Workload) -> bytes:
     """The workload as msgpack bytes (uncompressed)."""
     return msgspec.msgpack.Encoder(enc_hook=_enc_hook).encode((SCHEMA, workload))
-
-
-def decode(data: bytes) -> Workload:
-    """The inverse of `encode`. Raises `msgspec.DecodeError` or `ValueError` on anything else."""
-    schema, workload = msgspec.msgpack.Decoder(tuple[str, Workload], dec_hook=_dec_hook).decode(data)
-    if schema != SCHEMA:
-        raise ValueError(f"workload schema is {schema!r}, expected {SCHEMA!r}")
-    return workload
 
 
 def csr(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:

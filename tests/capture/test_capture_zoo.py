@@ -11,7 +11,8 @@ import torch
 from analysis.workload import store, zoo
 from analysis.workload.errors import ModelSpecError, UnknownModelError
 from analysis.workload.operators.kinds import KINDS
-from analysis.workload.workload import WEIGHT, Workload, decode, encode
+from analysis.workload.valid import decode
+from analysis.workload.workload import WEIGHT, Workload, encode
 
 _NO_PROPOSALS = "published without any proposal, so without its box head; ours has torchvision's proposals"
 # Weights whose published multiply-accumulates are not ours -> why. Everything else agrees.

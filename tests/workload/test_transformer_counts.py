@@ -9,7 +9,8 @@ from transformer_cases import PUBLISHED, PYTHIA_BODY, ROUNDED, SMALL, total, wor
 from analysis.workload.operators.kinds import KINDS
 from analysis.workload.sources.transformer import presets, spec
 from analysis.workload.sources.transformer.config import macs, size
-from analysis.workload.workload import WEIGHT, decode, encode
+from analysis.workload.valid import decode
+from analysis.workload.workload import WEIGHT, encode
 
 
 def test_every_preset_has_a_source_and_a_published_size() -> None:

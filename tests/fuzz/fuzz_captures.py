@@ -1,0 +1,59 @@
+"""Stored captures: what is read gives figures that are finite and not negative in every report, or is refused."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store, targets
+from hardware.device import load
+from hwexplorer import documents, engine
+from hwexplorer.export.render import render
+from hwexplorer.state import State
+from tests.capture import altered
+from tests.fuzz import mutate
+from tests.fuzz.running import refused
+
+_MODELS = ("mlp", "conv2d", "attention_head", "resnet18", "mixtral_8x7b:decode,kv=64,layers=2", "squeezenet1_1")
+_DEVICES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256")
+# What these take is a file of their own, or several models.
+CASE_SECONDS = 20.0
+_OTHER = {"models", "devices", "device", "validate", "coefficients", "search", "pareto", "sweep", "check", "rank"}
+
+
+def mutations(random: Random) -> Iterator[bytes]:
+    seeds = [store.pack(found) for name in _MODELS if (found := store.ready(name)) is not None]
+    while True:
+        whole, kind = random.choice(seeds), random.randrange(8)
+        if kind == 0:
+            yield mutate.flipped(random, whole)
+        elif kind == 1:
+            yield gzip.compress(mutate.flipped(random, gzip.decompress(whole)), compresslevel=1)
+        else:
+            yield altered.at_random(random, whole)
+
+
+def survive(data: bytes) -> bool:
+    path = Path("altered" + targets.STORED)
+    path.write_bytes(data)
+    try:
+        workload = store.unpack(data)
+    except (OSError, ValueError) as error:
+        assert store._read(path) is None, "refused, and read all the same"
+        return refused(error)
+    batch = targets.fixed_batch(workload) or 1
+    pick = Random(len(data))
+    name = pick.choice(_DEVICES)
+    figures = estimate(workload, load(name), Scenario(batch=batch))
+    for value in (figures.latency_s, figures.energy_j, figures.edp_js, figures.peak_memory_bytes, figures.utilization):
+        assert math.isfinite(value), "a figure that is no number"
+        assert value >= 0, "a negative figure"
+    state = State(model="altered", batch=min(batch, 4096), devices=(name, "t4"), on=name)
+    engine.keep(state, workload)
+    render(state, pick.choice([view for view in documents.DOCUMENTS if view not in _OTHER]), "json")
+    return True
