@@ -48,6 +48,7 @@ class Demand(msgspec.Struct, frozen=True):
     (inf: never on chip, or must leave).
     `winograd_tiles` (n,) counts the 4 x 4 patches of results of 3 x 3 convolutions at stride 1, zero elsewhere: what
     software needs to know to compute them with fewer multiplications.
+    `calls` (n,) is 1 where a call of the model begins (its first operator, that of each step of a request), else 0.
     `link_s` (n,) is what collectives need of the links to other devices; None without any.
     """
 
@@ -68,6 +69,7 @@ class Demand(msgspec.Struct, frozen=True):
     transfer_distance: Floats
     element_bytes: float
     winograd_tiles: Floats
+    calls: Floats
     link_s: Floats | None = None
 
     @property

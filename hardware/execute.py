@@ -15,11 +15,12 @@ import msgspec
 import numpy as np
 
 from hardware.coefficients import Coefficients, coefficients
-from hardware.demand import Demand, Floats, Ints
+from hardware.demand import Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic
+from hardware.mapping.common import Mapping, Traffic, memory_seconds_of
 from hardware.plan import Plan
+from hardware.runtime import Runtime
 
 # What bounds a kernel, in the order of `Execution.bound`.
 BOUNDS = ("compute", "memory", "launch", "power")
@@ -53,41 +54,56 @@ class Execution(msgspec.Struct, frozen=True):
     counts: Floats
 
 
-def map_demand(demand: Demand, device: Device, plan: Plan, execution: str, layout: str, rates: Efficiency) -> Mapping:
+def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str, rates: Efficiency) -> Mapping:
     """What the device does with each operator, at each setting of the efficiencies."""
-    if execution != "eager":  # compilers choose the layout of convolutions themselves
-        layout = "channels_last" if execution == "compiled" else "blocked"
+    if runtime.mode != "eager":  # compilers choose the layout of convolutions themselves
+        layout = "channels_last" if runtime.mode == "compiled" else "blocked"
     mapping = device.arch.map_operators(demand, device, plan, layout, rates)
+    streaming = runtime.streaming.get(device.software_class)
+    if streaming is not None:
+        mapping = _streamed(mapping, demand, device, streaming.all)
     if demand.link_s is not None:  # data from another device arrives no faster than its link delivers
         mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
     return mapping
 
 
+def _streamed(mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float]) -> Mapping:
+    """The mapping with long contiguous reads at rates of their own: weights of products, what attention reads."""
+    flow = mapping.traffic
+    is_attention, is_product = demand.op_class == OpClass.ATTENTION, demand.op_class == OpClass.GEMM
+    streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
+    moved = flow.dram_read + flow.dram_write
+    rest = 1.0 - streamed / np.where(moved > 0, moved, 1.0)
+    nominal, slow, fast = shares  # of [value, low, high]; settings are nominal, fast, slow
+    ends = np.array([nominal, fast, slow])[: len(mapping.dram_s), None]
+    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s * rest + memory_seconds_of(device, streamed, ends))
+
+
 def kernel_seconds(
-    demand: Demand, device: Device, plan: Plan, execution: str, layout: str, rates: Efficiency
+    demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str, rates: Efficiency
 ) -> Floats:
     """Seconds of each kernel before any power limit at each setting of the efficiencies, shape (s, k)."""
-    mapping = map_demand(demand, device, plan, execution, layout, rates)
-    overhead, floor = _overhead(device, execution)
+    mapping = map_demand(demand, device, plan, runtime, layout, rates)
+    overhead, floor = _overhead(demand, device, runtime)
     busy = _overlapped(_per_resource(demand, mapping), device.software.overlap.value)
     seconds: Floats = np.maximum(busy + overhead[0], floor[0])
     return seconds
 
 
-def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: str) -> Execution:
-    """Run the demand on the device. `execution` is 'eager' or 'compiled' (the host
-    dispatches every kernel) or 'fused' (one program)."""
-    mapping = map_demand(demand, device, plan, execution, layout, device.software.efficiency)
+def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str) -> Execution:
+    """Run the demand on the device: under 'eager' and 'compiled' runtimes the host dispatches every kernel, a 'fused'
+    one starts a whole program."""
+    mapping = map_demand(demand, device, plan, runtime, layout, device.software.efficiency)
     prices = coefficients(device, plan)
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
     busy_ends = _overlapped(resources, device.software.overlap.value)
-    overhead, floor = _overhead(device, execution)
+    overhead, floor = _overhead(demand, device, runtime)
     ends = np.maximum(busy_ends + overhead, floor)
     busy, unthrottled = busy_ends[0], ends[0]
     resource = resources[0].argmax(axis=0)
 
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.launch_s
-    counts = _timed_counts(demand, device, mapping, execution, clocked_s, resource)
+    counts = _timed_counts(demand, device, mapping, runtime, clocked_s, resource)
     dynamic_j = _priced(prices.value, counts)
     dynamic = demand.per_kernel(dynamic_j)
     static_w = float(prices.value[device.arch.static_rows].sum())
@@ -111,7 +127,7 @@ def execute(demand: Demand, device: Device, plan: Plan, execution: str, layout: 
         np.maximum(ends[1:], dynamic * _price_ends(prices, counts)[:, None] / (device.power_limit_w - static_w)),
         compute_s,
         memory_s,
-        _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, float(floor[0, 0])),
+        _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, floor[0]),
         resource,
         ideal / kernel_s,
         latency,
@@ -200,36 +216,38 @@ def _overlapped(resources: Floats, exponent: float) -> Floats:
     return combined
 
 
-def _overhead(device: Device, execution: str) -> tuple[Floats, Floats]:
-    """Seconds added to each kernel, and the least a kernel can take: (3, 1) nominal, fast end, slow end.
+def _overhead(demand: Demand, device: Device, runtime: Runtime) -> tuple[Floats, Floats]:
+    """Seconds added to each kernel, and the least a kernel can take: (3, k) or (3, 1), nominal, fast end, slow end.
 
     An accelerator overlaps execution with the host's dispatch of the next kernel, so dispatch is a floor; a device
-    that is its own host dispatches on the cores that compute, so it adds.
+    that is its own host dispatches on the cores that compute, so it adds. A call of the model begins with a kernel,
+    which waits for what the runtime does once per call.
     """
-    launch, dispatch = _ends(device, "launch_s"), _ends(device, "dispatch_s")
-    if execution == "compiled":
-        dispatch = dispatch * device.arch.data.assumed("compiled_dispatch")
-    if execution == "fused":
+    launch = _ends(device.ends("launch_s")) * _ends(runtime.launch.all)
+    dispatch = _ends(device.ends("dispatch_s")) * _ends(runtime.dispatch.all)
+    if runtime.call_s.high:
+        launch = launch + _ends(runtime.call_s.all) * demand.per_kernel(demand.calls)
+    if runtime.mode == "fused":
         return launch, np.zeros((3, 1))
     if device.arch.is_host:
         return launch + dispatch, np.zeros((3, 1))
     return launch, dispatch
 
 
-def _ends(device: Device, name: str) -> Floats:
-    """A fact with its ends, (3, 1): nominal, low, high."""
-    return np.array(device.ends(name))[:, None]
+def _ends(values: tuple[float, float, float]) -> Floats:
+    """Nominal, fast and slow, (3, 1)."""
+    return np.array(values)[:, None]
 
 
 def _timed_counts(
-    demand: Demand, device: Device, mapping: Mapping, execution: str, active_s: Floats, resource: Ints
+    demand: Demand, device: Device, mapping: Mapping, runtime: Runtime, active_s: Floats, resource: Ints
 ) -> Floats:
     """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
     counts, arch = mapping.counts, device.arch
     # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
     cycles = active_s * device.clock_hz * device.units
     counts[arch.clock_rows] = _share(demand, mapping, resource) * cycles[demand.kernel]
-    if execution != "fused" and arch.dispatch_event:
+    if runtime.mode != "fused" and arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head
     return counts
 
@@ -245,7 +263,7 @@ def _share(demand: Demand, mapping: Mapping, resource: Ints) -> Floats:
 
 
 def _bound(
-    compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats, floor: float
+    compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats, floor: Floats
 ) -> Ints:
     """The largest term; launch where the kernel ends before the host can dispatch the next; power where throttled."""
     largest = np.stack([compute, memory, overhead]).argmax(axis=0)

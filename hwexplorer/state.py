@@ -104,8 +104,9 @@ class State(msgspec.Struct, frozen=True):
         if self.kv is not None:
             _whole("kv", self.kv, TOKENS_MAX, 0)
         for what, allowed in _CHOICES.items():
-            if getattr(self, what) not in allowed:
-                raise unknown(what, getattr(self, what), allowed)
+            value = getattr(self, what)
+            if value not in allowed and not (what == "execution" and value in executions()):
+                raise unknown(what, value, executions() if what == "execution" else allowed)
         if not isinstance(self.fold, int | float) or not 0 <= self.fold <= 50:
             raise RequestError(f"fold {str(self.fold)[:40]!r}: a percentage from 0 to 50 is expected")
         if not self.devices:
@@ -179,7 +180,16 @@ def _read_setting(word: str) -> tuple[str, object]:
     for name in ("precision", "execution", "layout"):
         if word in _CHOICES[name]:
             return name, word
-    raise unknown("setting", word, ("b8", "i320", "s2048", "kv4096", *PRECISIONS, *EXECUTIONS, *LAYOUTS))
+    if word in executions():
+        return "execution", word
+    raise unknown("setting", word, ("b8", "i320", "s2048", "kv4096", *PRECISIONS, *executions(), *LAYOUTS))
+
+
+def executions() -> tuple[str, ...]:
+    """Modes, and runtimes by name: read when one is asked for."""
+    from hardware.runtime import names
+
+    return names()
 
 
 def _joined(values: tuple[str, ...]) -> str:

@@ -10,12 +10,13 @@ import msgspec
 from analysis.reports.recompute import recompute_one
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures, with_cost
-from analysis.run.scenario import EXECUTIONS, Scenario
+from analysis.run.scenario import Scenario
 from hardware.device import Device, in_mode
 from hardware.errors import unknown
 from hardware.plan import plan
 from hardware.precision import PRECISIONS, STORED_BYTES
 from hardware.quantity import quantity
+from hardware.runtime import MODES
 
 BATCHES = (2, 4, 8, 16, 32, 64, 128, 256)
 AIMS = ("energy", "latency", "memory", "throughput", "edp")
@@ -181,8 +182,7 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
         narrower = STORED_BYTES[precision] < STORED_BYTES[stored] or (precision == "tf32" and run == "fp32")
         if narrower and runs.convolution[1] == runs.contraction[1] == precision:
             yield _run(result, "precision", f"precision {precision}", device, change(asked, precision=precision))[0]
-    order = [mode for mode in EXECUTIONS if mode != "auto"]
-    for mode in order[order.index(result.execution) + 1 :]:
+    for mode in MODES[MODES.index(result.execution) + 1 :]:
         yield _run(result, "fusion", f"execution {mode}", device, change(asked, execution=mode))[0]
     if asked.layout == "nchw" and device.arch.has_layouts:
         yield _run(result, "layout", "layout channels_last", device, change(asked, layout="channels_last"))[0]

@@ -25,6 +25,7 @@ from analysis.workload.workload import Floats, Workload
 from hardware.device import Device, load, load_all
 from hardware.errors import RequestError
 from hardware.plan import Plan, plan
+from hardware.runtime import resolve
 from hardware.text import inert
 
 PRECISIONS = ("fp32", "fp16", "bf16", "int8")
@@ -124,20 +125,21 @@ def _device(key: str, folders: tuple[str, ...]) -> Device:
 def run_chunk(chunk: Chunk) -> str:
     """The rows of a chunk as text. Pure: the same chunk gives the same text in every process."""
     write = _csv if chunk.form == "csv" else _json
-    cache: dict[tuple[int, float, str, bool], Asked] = {}
-    held: dict[tuple[int, float, str, bool, bool], Floats] = {}
+    cache: dict[tuple[Any, ...], Asked] = {}
+    held: dict[tuple[Any, ...], Floats] = {}
     lines: list[str] = []
-    for key in chunk.devices:
+    for key, work, models in _by_work(chunk):
         device = _device(key, chunk.folders)
-        execution = Scenario(execution=chunk.execution).execution_on(device)
+        runtime = resolve(device, chunk.execution, work)
+        execution = runtime.mode
         # One bundle for devices with caches, one for those with a scratchpad.
         is_managed = device.arch.is_managed
-        many = _bundle(chunk.models, execution, is_managed)
+        many = _bundle(models, execution, is_managed)
         for batch in chunk.batches:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
-                asked_key = (batch, runs.element_bytes, execution, is_managed)
+                asked_key = (work, batch, runs.element_bytes, execution, is_managed)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batch, runs.element_bytes)
                 asked = cache[asked_key]
@@ -146,10 +148,20 @@ def run_chunk(chunk: Chunk) -> str:
                     held[held_key] = peaks(many, batch, runs.element_bytes, device)
                 ran = _what_runs(runs)
                 if ran not in same:
-                    same[ran] = evaluate(asked, device, runs, chunk.layout)
+                    same[ran] = evaluate(asked, device, runs, runtime, chunk.layout)
                 rows = _rows(asked, device, precision, execution, *same[ran], held[held_key])
                 lines.extend(map(write, rows))
     return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
+
+
+def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Devices with the models that one runtime runs: those of one kind of work."""
+    works: dict[str, list[str]] = {}
+    for name in chunk.models:
+        works.setdefault(_ready(name).work, []).append(name)
+    for key in chunk.devices:
+        for work, models in works.items():
+            yield key, work, tuple(models)
 
 
 def _what_runs(runs: Plan) -> tuple[Any, ...]:

@@ -226,7 +226,7 @@ def _times(result: Estimate, units: int) -> Floats:
     if units != device.units:
         fact = Fact(float(units), "count", "rule: the device with fewer units", "derived")
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
-    run = execute(asked, device, result.plan, result.execution, result.scenario.layout)
+    run = execute(asked, device, result.plan, result.runtime, result.scenario.layout)
     subgraph = np.zeros(asked.n_kernels, dtype=np.int32)
     subgraph[asked.kernel] = result.partition.subgraph
     return np.bincount(subgraph, run.unthrottled_s, minlength=len(result.partition.id)).astype(np.float64)

@@ -26,6 +26,7 @@ from hardware.demand import READ_WEIGHT, Demand
 from hardware.device import Device
 from hardware.execute import execute
 from hardware.plan import Plan
+from hardware.runtime import Runtime
 
 Indices = NDArray[np.int64]
 
@@ -215,6 +216,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         transfer("transfer_distance"),
         alone[0].element_bytes,
         column("winograd_tiles"),
+        column("calls"),
         _links(many, alone),
     )
 
@@ -226,8 +228,8 @@ def _links(many: Bundle, alone: list[Demand]) -> Floats | None:
     return np.concatenate([link[mine] for link, mine in zip(each, many.ops, strict=True)])
 
 
-def evaluate(asked: Asked, device: Device, plan: Plan, layout: str) -> tuple[Totals, tuple[str, ...]]:
+def evaluate(asked: Asked, device: Device, plan: Plan, runtime: Runtime, layout: str) -> tuple[Totals, tuple[str, ...]]:
     """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
     most multiply-accumulates of each run in."""
-    run = execute(asked.demand, device, plan, asked.bundle.execution, layout)
+    run = execute(asked.demand, device, plan, runtime, layout)
     return totals(run, asked.bundle.places), tuple(precision_run(plan, mostly) for mostly in asked.convolution)

@@ -19,6 +19,7 @@ from hardware.device import Device
 from hardware.events import Event
 from hardware.execute import Execution, execute, repeated
 from hardware.plan import Plan, plan
+from hardware.runtime import Runtime
 
 COMPONENTS = ("compute", "memory", "static")
 
@@ -35,6 +36,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     device: Device
     scenario: Scenario
     plan: Plan
+    runtime: Runtime
     execution: str
     partition: Partition
     demand: Demand
@@ -125,10 +127,11 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
     """Evaluate a workload on a device. Pure; under a millisecond for a model of a few hundred operators."""
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
-    execution = scenario.execution_on(device)
+    runtime = scenario.runtime_on(device, workload)
+    execution = runtime.mode
     runs = plan(device, scenario.precision, execution)
     asked = demand(workload, scenario.batch, runs.element_bytes, execution)
-    run = execute(asked, device, runs, execution, scenario.layout)
+    run = execute(asked, device, runs, runtime, scenario.layout)
     if workload.repeats is not None:
         run, asked = repeated(run, asked, workload.repeats @ workload.at(batch=scenario.batch))
     whole = totals(run)
@@ -154,6 +157,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         device=device,
         scenario=scenario,
         plan=runs,
+        runtime=runtime,
         execution=execution,
         partition=partition(workload),
         demand=asked,

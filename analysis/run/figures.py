@@ -14,7 +14,7 @@ from hardware.execute import BOUNDS
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
-    otherwise; SI units. `bound_time` is the share of the time by what bounds it."""
+    otherwise; SI units. `runtime` is what it runs with. `bound_time` is the share of the time by what bounds it."""
 
     model: str
     device: str
@@ -25,6 +25,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     precision: str
     precision_run: str
     execution_run: str
+    runtime: str
     latency_s: float
     latency_band_s: tuple[float, float]
     latency_s_per_inference: float
@@ -82,6 +83,7 @@ def figures(result: Estimate) -> Figures:
         precision=result.scenario.precision,
         precision_run=result.precision_run,
         execution_run=result.execution,
+        runtime=result.runtime.name,
         latency_s=result.latency_s,
         latency_band_s=result.latency_band_s,
         energy_j=result.energy_j,

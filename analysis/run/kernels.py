@@ -27,6 +27,7 @@ class Structure(msgspec.Struct, frozen=True):
     -1 for data that is new or must leave, and `wraps` marks weights last touched in the previous inference.
     `local_*` are values exchanged within a kernel: the operator and the elements.
     `winograd_tiles_per_row` (n,): 4 x 4 patches per row of a convolution's product, zero where Winograd cannot be.
+    `calls` (n,) is 1 at the first operator of the model and of each part that is repeated by itself.
     """
 
     kernel: Ints
@@ -46,6 +47,7 @@ class Structure(msgspec.Struct, frozen=True):
     op_class: Ints
     elements: Floats
     winograd_tiles_per_row: Floats
+    calls: Floats
 
 
 def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]]:
@@ -188,7 +190,21 @@ def _finish(
         op_classes(workload),
         written,
         _winograd_tiles_per_row(workload),
+        _calls(workload, kernel),
     )
+
+
+def _calls(workload: Workload, kernel: list[int]) -> Floats:
+    """Where a call of the model begins: at its first kernel, and where what is repeated as a whole does."""
+    found = np.zeros(len(kernel))
+    if not len(found):
+        return found
+    first = min(range(len(kernel)), key=lambda i: kernel[i])
+    found[first] = 1.0
+    if workload.repeats is not None:
+        changes = (workload.repeats[1:] != workload.repeats[:-1]).any(axis=1)
+        found[1:][changes] = 1.0
+    return found
 
 
 def _winograd_tiles_per_row(workload: Workload) -> Floats:
@@ -252,6 +268,7 @@ def demand(workload: Workload, batch: int, element_bytes: float, execution: str)
         distance,
         element_bytes,
         gemm[1] * s.winograd_tiles_per_row,
+        s.calls,
         _link_s(workload, s.elements @ point * element_bytes),
     )
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.workload.workload import Workload
+from hardware import runtime as runtimes
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
 from hardware.precision import PRECISIONS
+from hardware.runtime import Runtime
 
-EXECUTIONS = ("auto", "eager", "compiled", "fused")
 LAYOUTS = ("nchw", "channels_last")
 MAX_BATCH = 4096
 MAX_TOKENS = 1 << 20
@@ -17,10 +19,11 @@ MAX_TOKENS = 1 << 20
 class Scenario(msgspec.Struct, frozen=True):
     """How a model is run. Raises RequestError when invalid.
 
-    `execution`: eager (a framework dispatches operators), compiled (chains of element-wise operators become one
-    kernel, contractions call libraries: torch.compile), fused (a subgraph is one kernel: TensorRT, XLA); auto is
-    what is customary on the device's architecture. `layout` matters for GPU convolutions. `sequence` (new tokens) and
-    `kv` (tokens in the cache) are for models that have these dimensions; None is the model's own.
+    `execution`: a runtime by name (hardware/runtimes.toml), 'deployed' for what one would deploy on each device, or a
+    mode: eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel,
+    contractions call libraries), fused (a subgraph is one kernel); auto is the mode customary on the architecture.
+    `layout` matters for GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that
+    have these dimensions; None is the model's own.
     """
 
     batch: int = 1
@@ -38,12 +41,12 @@ class Scenario(msgspec.Struct, frozen=True):
                 raise RequestError(f"{length} {tokens} is out of range (allowed: {least} to {MAX_TOKENS})")
         for what, value, allowed in (
             ("precision", self.precision, PRECISIONS),
-            ("execution", self.execution, EXECUTIONS),
+            ("execution", self.execution, runtimes.names()),
             ("layout", self.layout, LAYOUTS),
         ):
             if value not in allowed:
                 raise unknown(what, value, allowed)
 
-    def execution_on(self, device: Device) -> str:
-        """'eager', 'compiled' or 'fused': what `auto` means on a device."""
-        return device.arch.execution if self.execution == "auto" else self.execution
+    def runtime_on(self, device: Device, workload: Workload) -> Runtime:
+        """What runs the workload on a device when so much is asked."""
+        return runtimes.resolve(device, self.execution, workload.work)

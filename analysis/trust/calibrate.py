@@ -28,6 +28,7 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency, table
 from hardware.execute import kernel_seconds
 from hardware.plan import Plan
+from hardware.runtime import Runtime
 
 STEP = 0.05  # of the logarithm, for derivatives
 ROUNDS = 8
@@ -54,7 +55,7 @@ class Row(msgspec.Struct, frozen=True):
     demand: Demand
     device: Device
     plan: Plan
-    execution: str
+    runtime: Runtime
     layout: str
     least_s: Floats
     adds_s: float
@@ -144,7 +145,7 @@ def _row(one: Measurement, latency_s: float) -> Row:
     adds, floor = validate.input_s(one, result)
     family = re.sub(r"[\d_].*", "", one.model.removeprefix("wide_"))
     return Row(
-        latency_s, result.demand, result.device, result.plan, result.execution, one.scenario.layout, least,
+        latency_s, result.demand, result.device, result.plan, result.runtime, one.scenario.layout, least,
         adds[0], floor[0], one.group, family,
     )  # fmt: skip
 
@@ -153,7 +154,7 @@ def predicted(rows: Sequence[Row], rates: Efficiency) -> Floats:
     """Latency of each row at each setting, (s, rows)."""
     out = np.empty((len(rates.compute), len(rows)))
     for i, row in enumerate(rows):
-        kernels = kernel_seconds(row.demand, row.device, row.plan, row.execution, row.layout, rates)
+        kernels = kernel_seconds(row.demand, row.device, row.plan, row.runtime, row.layout, rates)
         out[:, i] = np.maximum(np.maximum(kernels, row.least_s).sum(axis=1) + row.adds_s, row.floor_s)
     return out
 

@@ -20,6 +20,7 @@ from hardware.device import load
 from hardware.errors import RequestError
 from hardware.execute import execute
 from hardware.plan import plan
+from hardware.runtime import of_mode
 
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
 Shape = dict[str, float]
@@ -114,7 +115,7 @@ def _device(name: str, rows: Sequence[dict[str, str]], folders: tuple[Path, ...]
     runs = plan(device, "fp32")
     # The kernels of the table are fp32 throughout: matrix products and, with TF32 off, convolutions.
     runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
-    predicted = execute(demand(kernels), device, runs, "fused", "channels_last").kernel_s
+    predicted = execute(demand(kernels), device, runs, of_mode(device, "fused"), "channels_last").kernel_s
     measured = np.array([float(row["latency_ms"]) * 1e-3 for row in rows])
     ops = np.array([row["op"] for row in rows])
     found = []
@@ -159,4 +160,5 @@ def demand(kernels: Sequence[Kernel]) -> Demand:
         others.ravel(),
         4.0,
         np.array([kernel.patches for kernel in kernels]),
+        np.zeros(n),
     )

@@ -130,6 +130,11 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     parallel: Parallel | None = None
 
     @property
+    def work(self) -> str:
+        """The kind of work, as runtimes tell it apart: 'vision', 'encoder' or 'language'."""
+        return self.family if self.family in ("encoder", "language") else "vision"
+
+    @property
     def n_operators(self) -> int:
         return len(self.operators.path)
 

@@ -16,12 +16,12 @@ from hwexplorer.commands import own
 from hwexplorer.format import safe, to_ascii
 from hwexplorer.state import (
     BATCH_MAX,
-    EXECUTIONS,
     IMAGE_MAX,
     LAYOUTS,
     PRECISIONS,
     TOKENS_MAX,
     State,
+    executions,
     parse,
     preferred,
     replace,
@@ -57,7 +57,11 @@ def whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
 def scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=whole(1, BATCH_MAX), metavar="N", help="inputs at once, 1-4096 (default 1)")
     parser.add_argument("--precision", choices=PRECISIONS, metavar="P", help=f"{', '.join(PRECISIONS)} (default fp32)")
-    parser.add_argument("--execution", choices=EXECUTIONS, metavar="X", help="auto, eager or fused (default auto)")
+    parser.add_argument(
+        "--runtime", "--execution", dest="execution", choices=executions(), metavar="R",
+        help="what runs it: auto, eager, compiled, fused, deployed (what one would deploy on each device), or a "
+        f"runtime: {', '.join(executions()[5:])} (default auto)",
+    )  # fmt: skip
     parser.add_argument("--layout", choices=LAYOUTS, metavar="L", help="nchw or channels_last (default nchw)")
     parser.add_argument("--image-size", type=whole(1, IMAGE_MAX), metavar="S", help="pixels (default: the weights')")
     lengths = parser.add_argument_group("language models")

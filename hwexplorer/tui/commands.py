@@ -278,9 +278,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "execution": Command(
         "execution X",
-        ", ".join(states.EXECUTIONS),
+        "auto, eager, compiled, fused, deployed, or a runtime by name",
         _field("execution", "execution fused"),
-        lambda app: states.EXECUTIONS,
+        lambda app: states.executions(),
     ),
     "layout": Command(
         "layout L", ", ".join(states.LAYOUTS), _field("layout", "layout nchw"), lambda app: states.LAYOUTS

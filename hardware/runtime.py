@@ -1,0 +1,112 @@
+"""What software runs a model: how it makes kernels of operators, and what the host spends on each and on each call."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hardware import files
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+
+PATH = Path(__file__).with_name("runtimes.toml")
+MODES = ("eager", "compiled", "fused")
+AUTO, DEPLOYED = "auto", "deployed"
+WORK = ("vision", "encoder", "language")
+
+
+class Ends(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A constant with its spread and source."""
+
+    value: float
+    low: float
+    high: float
+    source: str
+    quality: str
+
+    @property
+    def all(self) -> tuple[float, float, float]:
+        """Nominal, fast end, slow end."""
+        return self.value, self.low, self.high
+
+
+def _plain(value: float) -> Ends:
+    return Ends(value=value, low=value, high=value, source="", quality="")
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One runtime. `mode`: 'eager', 'compiled' or 'fused'; `runs_on` classes of software, `vendors` of devices and
+    beginnings of their `memory` technology (none named: all); `work` that it is for; `dispatch` and `launch` multiply
+    the device's facts of these names; `call_s` seconds per call of the model; `streaming` by class of software, the
+    share of the memory's bandwidth at which weights of products and cached keys and values are read (elsewhere the
+    rate of other traffic)."""
+
+    id: str = ""
+    name: str
+    mode: str
+    runs_on: tuple[str, ...]
+    vendors: tuple[str, ...] = ()
+    memory: tuple[str, ...] = ()
+    work: tuple[str, ...] = WORK
+    dispatch: Ends = _plain(1.0)
+    launch: Ends = _plain(1.0)
+    call_s: Ends = _plain(0.0)
+    streaming: dict[str, Ends] = {}
+
+    def fits(self, device: Device, work: str) -> bool:
+        """Whether it runs this kind of work on the device."""
+        return (
+            device.software_class in self.runs_on
+            and (not self.vendors or device.vendor in self.vendors)
+            and (not self.memory or device.memory_technology.startswith(self.memory))
+            and work in self.work
+        )
+
+
+@lru_cache(maxsize=1)
+def runtimes() -> dict[str, Runtime]:
+    """All runtimes by their id."""
+    rows = files.table(PATH)["runtimes"]
+    return {key: msgspec.convert({"id": key, **row}, Runtime) for key, row in rows.items()}
+
+
+_TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}
+
+
+@lru_cache(maxsize=len(MODES))
+def _plain_mode(mode: str) -> Runtime:
+    costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
+    dispatch = costs.dispatch if costs else _plain(1.0)
+    return Runtime(id=mode, name="ahead of time" if mode == "fused" else mode, mode=mode, runs_on=(), dispatch=dispatch)
+
+
+def of_mode(device: Device, mode: str) -> Runtime:
+    """A mode by itself: the framework's dispatch, and nothing that only one runtime has."""
+    typical = runtimes().get(_TYPICAL.get(mode, ""))
+    return typical if typical is not None and device.software_class in typical.runs_on else _plain_mode(mode)
+
+
+@lru_cache(maxsize=1)
+def names() -> tuple[str, ...]:
+    """What can be asked for: 'auto', 'deployed', a mode, or a runtime."""
+    return AUTO, DEPLOYED, *MODES, *runtimes()
+
+
+def resolve(device: Device, asked: str, work: str) -> Runtime:
+    """What runs on the device when so much is asked: a mode is itself everywhere, 'auto' the mode that is customary
+    on the architecture. Where a runtime does not run, what one would deploy on the device takes its place."""
+    if asked == AUTO or asked in MODES:
+        return of_mode(device, device.arch.execution if asked == AUTO else asked)
+    wanted = runtimes().get(asked)
+    return wanted if wanted is not None and wanted.fits(device, work) else deployed(device, work)
+
+
+def deployed(device: Device, work: str) -> Runtime:
+    """What one would deploy on the device for this kind of work."""
+    listed = files.table(PATH)["auto"].get(device.software_class, {}).get(work, ())
+    chosen = next((runtimes()[key] for key in listed if runtimes()[key].fits(device, work)), None)
+    return chosen or of_mode(device, device.arch.execution)

@@ -1,0 +1,96 @@
+"""Runtimes: what runs where, what a mode is, and that what they cost is counted once."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware.device import load, load_all
+from hardware.errors import RequestError
+from hardware.runtime import MODES, WORK, deployed, names, resolve, runtimes
+
+DEVICES = ("xeon_8490h", "h100_sxm", "jetson_agx_orin", "tpu_v4", "kpu_t256")
+
+
+def run(model: str, on: str, runtime: str, batch: int = 1, precision: str = "fp16") -> Estimate:
+    return estimate(store.load(model), load(on), Scenario(batch, precision, runtime))
+
+
+@pytest.mark.parametrize("name", runtimes())
+def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
+    runtime = runtimes()[name]
+    assert runtime.mode in MODES
+    assert set(runtime.work) <= set(WORK)
+    for ends in (runtime.dispatch, runtime.launch, runtime.call_s, *runtime.streaming.values()):
+        assert 0 <= ends.low <= ends.value <= ends.high
+        assert ends.source or ends.low == ends.high in (0.0, 1.0)
+    assert all(0 < share.high <= 1 for share in runtime.streaming.values())
+
+
+def test_every_device_has_something_that_one_would_deploy() -> None:
+    for device in load_all()[0]:
+        for work in WORK:
+            found = deployed(device, work)
+            assert found.mode == "fused" or found.name != "ahead of time"
+            assert not found.runs_on or found.fits(device, work)
+
+
+@pytest.mark.parametrize(
+    ("on", "asked", "work", "name"),
+    [
+        ("h100_sxm", "deployed", "vision", "TensorRT"),
+        ("mi300x", "deployed", "vision", "torch.compile"),
+        ("mi300x", "tensorrt", "vision", "torch.compile"),  # it does not run there
+        ("h100_sxm", "deployed", "language", "vLLM"),
+        ("xeon_8490h", "deployed", "vision", "OpenVINO"),
+        ("raspberry_pi_5", "deployed", "vision", "ONNX Runtime"),
+        ("raspberry_pi_5", "tflite", "vision", "TFLite with XNNPACK"),
+        ("xeon_8490h", "llama_cpp", "language", "llama.cpp"),
+        ("tpu_v4", "tensorrt", "vision", "XLA"),
+        ("coral_edge_tpu", "deployed", "vision", "Edge TPU compiler"),
+        ("h100_sxm", "auto", "vision", "PyTorch eager"),
+        ("kpu_t256", "eager", "vision", "eager"),
+    ],
+)
+def test_what_runs_on_a_device(on: str, asked: str, work: str, name: str) -> None:
+    assert resolve(load(on), asked, work).name == name
+
+
+def test_an_unknown_runtime_is_named_with_the_nearest() -> None:
+    with pytest.raises(RequestError, match="tensorrt"):
+        Scenario(execution="tensort")
+
+
+@pytest.mark.parametrize("on", DEVICES)
+@pytest.mark.parametrize("name", names())
+def test_physics_holds_under_every_runtime(on: str, name: str) -> None:
+    for model in ("resnet18", "llama3_2_1b:decode,kv=512"):
+        found = run(model, on, name)
+        assert found.run.latency_s.sum() == pytest.approx(found.latency_s, rel=1e-9)
+        assert found.event_energy_j.sum() == pytest.approx(found.energy_j, rel=1e-9)
+        assert found.energy_j / found.latency_s <= found.device.power_limit_w * (1 + 1e-9)
+        assert (found.run.utilization <= 1 + 1e-9).all()
+        moved = found.run.mapping.traffic.dram_read + found.run.mapping.traffic.dram_write
+        assert (moved / found.device.memory_bandwidth <= found.run.mapping.dram_s[0] * (1 + 1e-9)).all()
+        fast, slow = found.latency_band_s
+        assert fast <= found.latency_s * (1 + 1e-9)
+        assert found.latency_s <= slow * (1 + 1e-9)
+
+
+def test_a_call_costs_what_the_runtime_says_once() -> None:
+    with_host, without = run("resnet18", "h100_sxm", "cuda_graphs"), run("resnet18", "h100_sxm", "compiled")
+    launches = with_host.run.kernel_s.sum() - runtimes()["cuda_graphs"].call_s.value
+    assert launches < without.latency_s
+    steps = run("llama3_2_1b:request,in=64,out=33", "h100_sxm", "vllm")
+    free = run("llama3_2_1b:request,in=64,out=33", "h100_sxm", "fused")
+    assert steps.latency_s - free.latency_s == pytest.approx(33 * runtimes()["vllm"].call_s.value, rel=0.1)
+
+
+def test_decoding_streams_weights_faster_than_other_traffic_on_a_cpu() -> None:
+    model = "llama3_8b:decode,kv=256"
+    streamed, plain = run(model, "ryzen9_7950x", "llama_cpp", precision="bf16"), run(model, "ryzen9_7950x", "fused")
+    assert streamed.latency_s < 0.5 * plain.latency_s
+    weights = 7.5e9 * 2 / load("ryzen9_7950x").memory_bandwidth
+    assert streamed.latency_s > weights
