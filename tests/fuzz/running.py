@@ -30,7 +30,8 @@ from random import Random
 from time import monotonic
 from typing import Any
 
-CASE_SECONDS = 5.0  # what a reader may take for one case
+CASE_SECONDS = 5.0  # of the processor, what a reader may take for one case
+WAITING = 10  # times as long may pass by the clock: the machine has other things to do
 MEMORY_BYTES = 4 << 30  # of address space, for the process
 FAILURES_MAX = 10  # different ones, after which a reader is given up
 
@@ -91,7 +92,7 @@ def run(reader: str, mutations: int, seconds: float, seed: int) -> Outcome:
     context = multiprocessing.get_context("spawn")
     at = context.Value("q", 0)
     ours, theirs = context.Pipe(duplex=False)
-    patience = 4 * getattr(module(reader), "CASE_SECONDS", CASE_SECONDS) + 60.0  # the imports, a busy machine
+    patience = 2 * WAITING * getattr(module(reader), "CASE_SECONDS", CASE_SECONDS) + 60.0  # the imports, a busy machine
     with tempfile.TemporaryDirectory(prefix="hwexplorer-fuzz-") as folder:
         child = context.Process(target=_child, args=(reader, mutations, seconds, seed, folder, at, theirs))
         child.start()
@@ -123,7 +124,8 @@ def _child(reader: str, mutations: int, seconds: float, seed: int, folder: str, 
     memory_bytes = getattr(limits, "MEMORY_BYTES", MEMORY_BYTES)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    signal.signal(signal.SIGALRM, _too_slow)
+    for timer in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(timer, _too_slow)
     outcome = Outcome(reader, seed, getattr(limits, "WEIGHT", 1))
     start = monotonic()
     for number, one in enumerate(islice(cases(reader, seed), -(-mutations // outcome.weight))):
@@ -131,7 +133,8 @@ def _child(reader: str, mutations: int, seconds: float, seed: int, folder: str, 
         before = monotonic()
         if before - start > seconds or len(outcome.failures) >= FAILURES_MAX:
             break
-        signal.setitimer(signal.ITIMER_REAL, case_seconds)
+        signal.setitimer(signal.ITIMER_PROF, case_seconds)
+        signal.setitimer(signal.ITIMER_REAL, WAITING * case_seconds)
         try:
             if limits.survive(one):
                 outcome.read += 1
@@ -141,7 +144,8 @@ def _child(reader: str, mutations: int, seconds: float, seed: int, folder: str, 
             outcome.failed += 1
             outcome.failures.setdefault(_signature(error), number)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            for each in (signal.ITIMER_PROF, signal.ITIMER_REAL):
+                signal.setitimer(each, 0)
         outcome.cases += 1
         outcome.slowest = max(outcome.slowest, monotonic() - before)
     outcome.seconds = monotonic() - start
