@@ -21,6 +21,8 @@ from hwexplorer.state import State
 _folders: list[Path] = []
 # Models of the user's whose code a person asked to run, by name, and what they may take.
 _allowed: dict[str, Limits] = {}
+# Models to be captured anew, though a capture of them is stored.
+_again: set[tuple[str, int | None]] = set()
 # What this process captured, by model and image size: it stays usable where the cache cannot be written.
 _captured: dict[tuple[str, int | None], Workload] = {}
 # Files read as they are (`.pt2`, `.onnx`): what each was when it was read. Whoever remembers views asks `revision`.
@@ -90,8 +92,21 @@ def is_ready(state: State) -> bool:
     """False: the model must be captured first, which takes seconds and torch."""
     if (state.model, state.image_size) in _captured:
         return True
+    if (state.model, state.image_size) in _again:
+        return False
     try:
         return store.is_ready(state.model, state.image_size)
+    except ModelError as error:
+        raise RequestError(str(error)) from None
+
+
+def capture_again(state: State) -> None:
+    """What is stored or known of the model of a state is not used: `is_ready` is false until it is captured anew."""
+    try:
+        if store.is_captured(state.model, state.image_size):
+            _captured.pop((state.model, state.image_size), None)
+            _again.add((state.model, state.image_size))
+            _forget()
     except ModelError as error:
         raise RequestError(str(error)) from None
 
@@ -193,13 +208,15 @@ def _limits(state: State) -> Limits | None:
 def capture(state: State, progress: store.ProgressCallback | None = None) -> None:
     """Capture the model of a state and keep it, waiting for it. Raises RequestError with what went wrong."""
     try:
-        keep(state, store.load(state.model, state.image_size, progress=progress, limits=_limits(state)))
+        again = (state.model, state.image_size) in _again
+        keep(state, store.load(state.model, state.image_size, progress=progress, limits=_limits(state), again=again))
     except ModelError as error:
         raise RequestError(str(error)) from None
 
 
 def keep(state: State, captured: Workload) -> None:
     """Use this workload for the model of a state from now on."""
+    _again.discard((state.model, state.image_size))
     _captured[state.model, state.image_size] = captured
     _forget()
 

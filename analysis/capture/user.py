@@ -24,25 +24,25 @@ from analysis.workload.graph import Graph
 from analysis.workload.lower import lower
 from analysis.workload.workload import Workload
 
-from . import blame
+from . import blame, tracked
 from .exporter import export, tensors_in
 from .runtime import without_weights
 
 Progress = Callable[[str, float], None]
 Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-_OURS = Path(__file__).resolve().parents[1]  # the folder `analysis`
 
 
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
     """The workload of a factory. Raises a `CaptureError` that says in one line what went wrong and where."""
     file = targets.source(target)
     blame.own(file.parent)
+    tracked.start()
     progress("build", 0.3)
     factory = _find(_module(target, file), target)
     graph = _capture(lambda: _build(factory, target), target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)
-    graph = replace(graph, versions={"torch": graph.versions["torch"], **_imported(file)})
+    graph = replace(graph, versions={"torch": graph.versions["torch"], **tracked.versions()})
     return lower(graph, target.label, "custom", str(file))
 
 
@@ -157,21 +157,6 @@ def _check_call(function: Any, arguments: Sequence[Any], keywords: dict[str, Any
         signature.bind(*arguments, **keywords)
     except TypeError as error:
         raise CaptureError(f"{problem}: {error}; {remedy}") from None
-
-
-def _imported(file: Path) -> dict[str, str]:
-    """Fingerprints of the files of the user's own that the model is made of."""
-    found = {}
-    roots = {file.parent, Path.cwd()}
-    for module in list(sys.modules.values()):
-        name = getattr(module, "__file__", None)
-        if not isinstance(name, str) or not name.endswith(".py"):
-            continue
-        path = Path(name).absolute()
-        inside = any(root in path.parents for root in roots) and _OURS not in path.parents
-        if inside and "site-packages" not in path.parts and path.is_file():
-            found[f"file {path}"] = targets.fingerprint(path)
-    return dict(sorted(found.items())[:500])
 
 
 # --- exporting it -----------------------------------------------------------------------------------------

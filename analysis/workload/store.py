@@ -40,14 +40,16 @@ def load(
     progress: ProgressCallback | None = None,
     limits: Limits | None = None,
     cancel: threading.Event | None = None,
+    again: bool = False,
 ) -> Workload:
     """The workload of a model, a building block or a target. Raises a `ModelError` with a one-line message.
 
-    A target that names Python code runs that code, in the subprocess, unless its capture is in the cache.
+    A target that names Python code runs that code, in the subprocess, unless its capture is in the cache. `again`
+    captures what is stored anew: data files and the environment are not tracked.
     `progress` is called with a phase (`import`, `build`, `export`, `lower`) and a fraction while a capture
     runs; setting `cancel` ends it at once.
     """
-    found = ready(spec, image_size)
+    found = None if again and is_captured(spec, image_size) else ready(spec, image_size)
     if found is not None:
         return found
     job = capture_job(spec, image_size, limits)
@@ -103,6 +105,15 @@ def _written(text: str) -> Workload:
     return transformer.build(request.text, request.config, request.run)
 
 
+def is_captured(spec: str, image_size: int | None = None) -> bool:
+    """Whether the workload comes from a capture, stored or not; else it is read or written each time."""
+    target = _target(spec, image_size)
+    if target is not None:
+        return target.runs_code
+    resolved, _ = zoo.resolve(spec, image_size)
+    return not resolved.is_transformer and resolved.name != "gemm"
+
+
 def is_ready(spec: str, image_size: int | None = None) -> bool:
     """Whether `load` returns without a capture. Runs no code of the user's."""
     target = _target(spec, image_size)
@@ -117,19 +128,24 @@ def is_ready(spec: str, image_size: int | None = None) -> bool:
 
 
 def capture_job(spec: str, image_size: int | None = None, limits: Limits | None = None) -> CaptureJob:
-    """A capture to start, watch and cancel; its result goes to the cache as well."""
+    """A capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from has
+    changed meanwhile."""
     from .job import CaptureJob
 
-    return CaptureJob(spec, image_size, limits=limits, on_done=lambda workload: keep(spec, image_size, workload))
+    path = _path(spec, image_size)  # of what the file holds now, before any of it runs
+    return CaptureJob(
+        spec, image_size, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload)
+    )
 
 
 def keep(spec: str, image_size: int | None, workload: Workload) -> bool:
     """Store a workload in the user's cache; False where that is not possible."""
+    return _write(_path(spec, image_size), workload)
+
+
+def _path(spec: str, image_size: int | None) -> Path:
     target = _target(spec, image_size)
-    if target is not None:
-        return _write(_target_path(target), workload)
-    resolved, size = zoo.resolve(spec, image_size)
-    return _write(_cache_path(resolved, size), workload)
+    return _target_path(target) if target is not None else _cache_path(*zoo.resolve(spec, image_size))
 
 
 def _target(spec: str, image_size: int | None) -> targets.Target | None:
@@ -165,25 +181,27 @@ def _stored(path: Path) -> Workload:
     return found
 
 
-_FILE_KEY = "file "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint
+FILE, PACKAGE = "file ", "package "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint
 
 
 def is_current(workload: Workload) -> bool:
-    """Whether the files it was captured from are what they were."""
-    for key, mark in workload.versions.items():
-        if key.startswith(_FILE_KEY):
-            try:
-                if targets.fingerprint(Path(key.removeprefix(_FILE_KEY))) != mark:
-                    return False
-            except UnknownModelError:
-                return False
-    return True
+    """Whether the files and packages it was captured from are what they were."""
+    try:
+        return all(
+            targets.fingerprint(Path(key.removeprefix(FILE))) == mark
+            if key.startswith(FILE)
+            else version(key.removeprefix(PACKAGE)) == mark
+            for key, mark in workload.versions.items()
+            if key.startswith((FILE, PACKAGE))
+        )
+    except UnknownModelError:
+        return False
 
 
 def _target_path(target: targets.Target) -> Path:
     """Path, factory, contents, inputs and versions make the key."""
     file = targets.source(target)
-    words = [SCHEMA, str(RULES), f"torch={_version('torch')}", str(file), targets.fingerprint(file), str(target)]
+    words = [SCHEMA, str(RULES), f"torch={version('torch')}", str(file), targets.fingerprint(file), str(target)]
     key = hashlib.sha256("|".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
     return cache_folder() / f"{re.sub(r'[^A-Za-z0-9_.]', '-', target.label)[:60]}-{key}{_SUFFIX}"
 
@@ -227,12 +245,13 @@ def user_folder(kind: str) -> Path:
 
 def _cache_path(spec: Spec, image_size: int | None) -> Path:
     name = shipped_name(spec, image_size)
-    made_with = [f"{package}={_version(package)}" for package in ("torch", "torchvision")]
+    made_with = [f"{package}={version(package)}" for package in ("torch", "torchvision")]
     key = hashlib.sha256("|".join([SCHEMA, str(RULES), *made_with, name]).encode()).hexdigest()[:16]
     return cache_folder() / f"{name.removesuffix(_SUFFIX)[:80]}-{key}{_SUFFIX}"
 
 
-def _version(package: str) -> str:
+def version(package: str) -> str:
+    """Of an installed package, 'none' where it is not."""
     import importlib.metadata  # 20 ms that a shipped capture does not need
 
     try:

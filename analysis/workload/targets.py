@@ -206,11 +206,16 @@ def source(target: Target) -> Path:
     raise UnknownModelError(f"no module {target.path} here or on the Python path (a file is named as net.py:make)")
 
 
+def mark(data: bytes) -> str:
+    """A hash of what a file holds."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
 def fingerprint(path: Path) -> str:
     """A hash of a file's contents. Raises `UnknownModelError` where it cannot be read."""
     try:
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+            return mark(file.read())
     except OSError as error:
         raise UnknownModelError(f"cannot read {path}: {error.strerror}") from None
 

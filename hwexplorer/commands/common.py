@@ -114,6 +114,10 @@ def state(arguments: argparse.Namespace) -> State:
     if arguments.node:
         changes["at"] = arguments.node
     state = replace(state, **changes)
+    if getattr(arguments, "again", False):
+        from hwexplorer import engine
+
+        engine.capture_again(state)
     return state if state.on in state.devices else replace(state, on=preferred(state.devices))
 
 

@@ -31,15 +31,19 @@ def seconds(text: str) -> float:
 
 def options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "your own model (path/to/file.py:factory, package.module:factory, file.pt2, file.onnx)"
+        "your own model (path/to/file.py:factory, package.module:factory, file.pt2, file.onnx)",
+        "Its code runs with all your rights in a process of its own, under limits of time and memory: that is no "
+        "sandbox. A stored capture is used while its source files and packages are what they were; data files and "
+        "the environment are not watched.",
     )
     group.add_argument("--input", action="append", metavar="SHAPE", help="as 1x3x224x224 or 1x128:int64; repeatable")
     group.add_argument(
         "--batch-dim", metavar="N", help="dimension of the inputs that is the batch, or none (default 0)"
     )
-    group.add_argument("--time-limit", type=seconds, metavar="S", help="seconds a capture may take (default 120)")
-    group.add_argument("--memory-limit", type=memory, metavar="SIZE", help="what a capture may allocate (default 8G)")
+    group.add_argument("--time-limit", type=seconds, metavar="S", help="seconds of clock and processor (default 120)")
+    group.add_argument("--memory-limit", type=memory, metavar="SIZE", help="of all its processes (default 8G)")
     group.add_argument("--show-output", action="store_true", help="show on stderr what the model's code prints")
+    group.add_argument("--again", action="store_true", help="capture it anew though a capture is stored")
     group.add_argument("--strict", action="store_true", help="exit 1 where an operator has no cost rule")
     group.add_argument("--run-code", action="store_true", help="capture a model that a state string names")
 

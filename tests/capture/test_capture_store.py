@@ -140,7 +140,7 @@ def test_the_cache_key_knows_versions_rules_and_size(monkeypatch: pytest.MonkeyP
     paths = {store._cache_path(spec, 96), store._cache_path(spec, 97)}
     monkeypatch.setattr(store, "RULES", store.RULES + 1)
     paths.add(store._cache_path(spec, 96))
-    monkeypatch.setattr(store, "_version", lambda package: "0.0")
+    monkeypatch.setattr(store, "version", lambda package: "0.0")
     paths.add(store._cache_path(spec, 96))
     assert len(paths) == 4
 

@@ -1,0 +1,68 @@
+"""What of the user's a capture is made of: each source file as it was when it ran, and the version of each package.
+
+A file is marked by the bytes that are executed, not by what it holds when somebody looks later. Compiled code that
+Python kept is not used for such files: it may be older than its source where both were written within a second.
+Data files and the environment are not tracked.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import sysconfig
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from analysis.workload import store, targets
+
+_FILES_MAX = 2000  # what is to be read each time somebody asks whether a capture is current
+_OURS = tuple(Path(__file__).resolve().parents[2] / name for name in ("analysis", "hardware", "hwexplorer"))
+_PYTHON = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
+_INSTALLED = ("site-packages", "dist-packages")
+
+_marks: dict[Path, str] = {}
+_known: set[str] = set()
+_get_code = SourceFileLoader.get_code
+
+
+def start() -> None:
+    """From here on, what is imported is tracked."""
+    _known.update(_tops())
+    SourceFileLoader.get_code = _tracked_code  # type: ignore[method-assign]
+
+
+def versions() -> dict[str, str]:
+    """For `Workload.versions`: `file /home/me/net.py` -> its mark, `package timm` -> its version."""
+    for module in list(sys.modules.values()):
+        name = getattr(module, "__file__", None)
+        if isinstance(name, str) and _is_own(path := Path(name).absolute()) and path not in _marks:
+            _marks[path] = targets.fingerprint(path)  # compiled: extensions
+    found = {store.FILE + str(path): mark for path, mark in sorted(_marks.items())}
+    if len(found) > _FILES_MAX:
+        found = {store.FILE: "too many to look at each time"}  # no file of this name is ever what it was
+    owners = importlib.metadata.packages_distributions()
+    for top in sorted(_tops() - _known):
+        found |= {store.PACKAGE + name: store.version(name) for name in owners.get(top, ())}
+    return found
+
+
+def _tops() -> set[str]:
+    return {name.partition(".")[0] for name in sys.modules}
+
+
+def _tracked_code(self: Any, fullname: str) -> CodeType | None:
+    path = Path(self.path).absolute()
+    if not _is_own(path):
+        return _get_code(self, fullname)
+    data = self.get_data(self.path)
+    _marks[path] = targets.mark(data)
+    return self.source_to_code(data, self.path)  # type: ignore[no-any-return]
+
+
+def _is_own(path: Path) -> bool:
+    """Neither Python's, nor of an installed package, nor ours."""
+    if any(part in path.parts for part in _INSTALLED) or path.suffix not in (".py", ".so", ".pyd"):
+        return False
+    return path.is_file() and not any(folder in path.parents for folder in (*_OURS, *_PYTHON))
