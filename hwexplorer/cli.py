@@ -12,46 +12,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from importlib import import_module
-from pathlib import Path
+from functools import partial
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
-from hwexplorer import signals
-from hwexplorer.commands.common import OutputError, complain, put
-
-# Verb -> help line. Each is a module of hwexplorer.commands.
-VERBS: dict[str, str] = {
-    "open": "open the explorer (the default verb)",
-    "compare": "one model on several devices",
-    "tree": "model, subgraphs and operators with their energy-delay product",
-    "events": "architectural energy events of a node",
-    "why": "why a node costs what it costs",
-    "plot": "points of a plot: roofline, roofs, energy_roofs, cumulative, batch, pareto, memory",
-    "mapping": "how a device runs a model: utilisation, bounds, and each kernel's grid",
-    "concurrency": "stages, critical path, parallelism, hardware units each subgraph can use",
-    "roofline": "every kernel under its roofs: what bounds it, what would flip it",
-    "energy": "where the energy goes: components, power, idle losses, top consumers",
-    "memory": "what is held when, live at the peak, fits where, and what would save some",
-    "edp": "energy-delay product: components, concentration, top nodes, eager against fused",
-    "partition": "operators and subgraphs by type, traffic, parallelism, dependencies",
-    "sweep": "a model over batches, precisions, image sizes; or the whole catalogue",
-    "explain": "why one device costs more than another",
-    "pareto": "what no other configuration beats in energy and latency",
-    "search": "configurations within limits of energy, latency, memory, power, cost",
-    "rank": "models on one device, with their published accuracy",
-    "advise": "what to change, each suggestion run with the change",
-    "check": "rules that must hold, for CI: exit 1 where one is broken",
-    "cost": "money and carbon per million inferences, break-even of two devices",
-    "report": "everything about one model on one device: text, Markdown, or a page to open offline",
-    "capture": "capture a model, of your own or not: coverage, and a file to open elsewhere",
-    "models": "the models that can be opened",
-    "devices": "the device catalogue",
-    "device": "one device with the source of every fact",
-    "coefficients": "every energy constant of a device with its spread and source",
-    "serve": "the explorer in a browser",
-    "validate": "predictions against measurements",
-}
+from hwexplorer import registry, signals
+from hwexplorer.output import OutputError, complain, put, say
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,18 +42,17 @@ def _parse(words: list[str]) -> argparse.Namespace:
     first = next((word for word in words if not word.startswith("-")), None)
     if first is None and {"-h", "--help", "--version"} & set(words):
         return _overview().parse_args(words)
-    if words and words[0] in VERBS:
-        verb, rest = words[0], words[1:]
+    if words and words[0] in registry.names():
+        name, rest = words[0], words[1:]
     else:
         _check_typo(words)
-        verb, rest = "open", words
-    parser = _Parser(prog=f"hwexplorer {verb}", description=VERBS[verb], allow_abbrev=False)
-    command = import_module(f"hwexplorer.commands.{verb}")
-    command.arguments(parser)
-    parser.add_argument(
-        "--devices-dir", action="append", default=[], type=Path, metavar="DIR", help="a folder of your device files"
-    )
-    parser.set_defaults(verb=verb, run=command.run)
+        name, rest = "open", words
+    from hwexplorer import headless, options
+
+    verb = registry.load(name)
+    parser = _Parser(prog=f"hwexplorer {name}", description=registry.helps()[name], allow_abbrev=False)
+    options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
+    parser.set_defaults(verb=name, run=verb.run or partial(headless.report, name, verb))
     return parser.parse_args(rest)
 
 
@@ -96,17 +61,18 @@ def _check_typo(words: list[str]) -> None:
     if not words or words[0].startswith("-"):
         return
     followed = len(words) > 1 and not words[1].startswith("-")
-    if followed or get_close_matches(words[0], VERBS, cutoff=0.75):
+    verbs = registry.names()
+    if followed or get_close_matches(words[0], verbs, cutoff=0.75):
         from analysis.workload import zoo
 
         if words[0] not in zoo.names() and words[0] not in zoo.BLOCKS:
-            raise unknown("verb", words[0], VERBS)
+            raise unknown("verb", words[0], verbs)
 
 
 def _overview() -> argparse.ArgumentParser:
     from hwexplorer import __version__
 
-    verbs = "\n".join(f"  {name:14} {line}" for name, line in VERBS.items())
+    verbs = "\n".join(f"  {name:14} {line}" for name, line in registry.helps().items())
     parser = _Parser(
         prog="hwexplorer",
         usage="hwexplorer [MODEL | STATE | VERB] [options]",
@@ -126,6 +92,8 @@ def main(words: Sequence[str] | None = None) -> int:
         with signals.listening():
             _run(list(sys.argv[1:] if words is None else words))
     except RequestError as error:
+        for line in getattr(error, "picture", tuple)():
+            say(line)
         return _complain(str(error), 2)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from analysis.workload.errors import ModelError
 from analysis.workload.job import CaptureJob
-from hwexplorer import engine
+from hwexplorer import engine, registry
+from hwexplorer.plots import plot
+from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
-from hwexplorer.views import events, heat, models, plot, ranked, why
+from hwexplorer.views import heat
 from hwexplorer.views.plain import Column, Plot, Table, Text
+from hwexplorer.views.verdict import verdict
 
 _SIGN = {True: "x", False: ""}
 
@@ -42,30 +45,22 @@ class Engine:
     """The provider of the screen (hwexplorer/tui/provider.py)."""
 
     def models(self, state: State) -> Table:
-        return models.models(state)
+        return _table("models", state)
 
     def compare(self, state: State) -> Table:
-        return ranked.view(state)
+        return _table("compare", state)
 
     def tree(self, state: State) -> Table:
         return heat.view(state)
 
     def events(self, state: State) -> Table:
-        if not (state.pin and state.diff):
-            return events.events(state)
-        from hwexplorer.views import paired
-
-        return paired.view(state)
+        return _table("events", state)
 
     def why(self, state: State) -> Text:
-        if not (state.pin and state.diff):
-            return why.why(state)
-        from hwexplorer.views import verdict
-
-        return verdict.why(state)
+        return _text("why", state)
 
     def plot(self, state: State) -> Plot:
-        return plot.plot(state)
+        return plot(state)
 
     def status(self, state: State) -> str:
         result = engine.result(state)
@@ -73,17 +68,11 @@ class Engine:
         return "; ".join((covered, *result.marks))
 
     def verdict(self, state: State) -> str:
-        if not (state.pin and state.diff):
-            return ""
-        from hwexplorer.views.verdict import verdict
-
-        return verdict(state)
+        return verdict(state) if state.pin and state.diff else ""
 
     def devices(self, state: State) -> Table:
         """The catalogue; those of the state are keyed as they are spelt there."""
-        from hwexplorer.views import devices
-
-        table = devices.devices()
+        table = _table("devices", state)
         spelt = {engine.device(name).id: name for name in state.devices}
         column = Column("chosen", "In", role="flag", keep=0)
         rows = tuple(
@@ -93,18 +82,20 @@ class Engine:
         return replace(table, columns=(table.columns[0], column, *table.columns[1:]), rows=rows)
 
     def device(self, name: str) -> Text:
-        from hwexplorer.views import devices
-
-        return devices.device(name)
+        return _text("device", State(), device=name)
 
     def device_key(self, name: str) -> str:
         return engine.device(name).key
 
     def text(self, state: State, verb: str, width: int) -> str | None:
         """What a verb prints about a state; None where that takes a process of its own."""
-        from hwexplorer.export.render import VIEWS, render
+        from hwexplorer.declare import Report
+        from hwexplorer.export.render import render
 
-        return render(replace(state, at=node(state.at)), verb, "text", width) if verb in VIEWS else None
+        report = registry.load(verb)
+        if not isinstance(report, Report) or not report.on_screen:
+            return None
+        return render(replace(state, at=node(state.at)), verb, "text", width)
 
     def named(self, model: str, inputs: tuple[str, ...]) -> str:
         return engine.named(model, inputs)
@@ -129,3 +120,15 @@ class Engine:
         shown = replace(state, at="" if view == "tree" else node(state.at))
         files.write(path, render(shown, view, files.format_of(path)), overwrite)
         return f"{view} written to {path}"
+
+
+def _table(report: str, state: State) -> Table:
+    view = Answer(report, state).view()
+    assert isinstance(view, Table)
+    return view
+
+
+def _text(report: str, state: State, **options: str) -> Text:
+    view = Answer(report, state, **options).view()
+    assert isinstance(view, Text)
+    return view

@@ -10,6 +10,7 @@ from analysis.run.estimate import Estimate
 from analysis.run.figures import Figures, figures
 from analysis.run.metrics import EXPLAINED, METRICS
 from hardware.errors import RequestError, unknown
+from hardware.quantity import Unit
 
 
 class Side(Figures, frozen=True, kw_only=True):
@@ -27,7 +28,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     metric: str
-    unit: str
+    unit: Unit
     per_inference: bool
     a: Side
     b: Side

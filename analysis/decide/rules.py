@@ -100,9 +100,9 @@ class RuleError(RequestError):
         self.text, self.column = text, column
         super().__init__(f"rule {text[:120]!r}, column {column + 1}: {message}")
 
-    def picture(self) -> str:
-        """The rule with a caret under the column."""
-        return f"{self.text}\n{' ' * self.column}^"
+    def picture(self) -> tuple[str, str]:
+        """The rule in one line, and a caret under the column."""
+        return " ".join(self.text.splitlines()), f"{' ' * self.column}^"
 
 
 def parse_rule(text: str) -> Rule:

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.workload.workload import Floats
 
 
-class Bucket(msgspec.Struct, frozen=True):
+class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     """Members with `low` <= value < `high` (None: no end). `fraction` of the count, `weight` of what they weigh
     (time, FLOPs: the report says) as a fraction of the whole."""
 
@@ -40,7 +40,14 @@ def buckets(values: Floats, edges: Sequence[float], labels: Sequence[str], weigh
     whole, weight = len(values) or 1, float(weights.sum()) or 1.0
     ends = [0.0, *edges, None]
     return tuple(
-        Bucket(label, float(ends[b] or 0.0), ends[b + 1], counts[b], counts[b] / whole, weighed[b] / weight)
+        Bucket(
+            label=label,
+            low=float(ends[b] or 0.0),
+            high=ends[b + 1],
+            count=counts[b],
+            fraction=counts[b] / whole,
+            weight=weighed[b] / weight,
+        )
         for b, label in enumerate(labels)
     )
 

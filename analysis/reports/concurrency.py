@@ -15,6 +15,7 @@ import numpy as np
 
 from analysis.reports.checks import Check
 from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
 from analysis.run.graph import Graph, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.run.kernels import demand
 from analysis.workload.workload import Floats
@@ -38,7 +39,7 @@ class Stage(msgspec.Struct, frozen=True):
     serial_s: float
 
 
-class CriticalPath(msgspec.Struct, frozen=True):
+class CriticalPath(msgspec.Struct, frozen=True, kw_only=True):
     """The longest chain of operators by number, by FLOPs and by time on the device; `subgraphs` of the last."""
 
     operators: int
@@ -69,7 +70,7 @@ class Split(msgspec.Struct, frozen=True):
     exchanged_bytes: float
 
 
-class Units(msgspec.Struct, frozen=True):
+class Units(msgspec.Struct, frozen=True, kw_only=True):
     """Hardware units of one subgraph: `threads` results it could compute at once, times with all units and with
     the optimal number."""
 
@@ -84,7 +85,7 @@ class Units(msgspec.Struct, frozen=True):
     splits: tuple[Split, ...]
 
 
-class ConcurrencyReport(msgspec.Struct, frozen=True):
+class ConcurrencyReport(Head, frozen=True, kw_only=True):
     n_stages: int
     operator_stages: int
     widest_stage: int
@@ -112,20 +113,21 @@ def concurrency(result: Estimate) -> ConcurrencyReport:
     total = float(_flops(result).sum())
     kinds = _parallelism(result, path, total, width, int(of_operators.max(initial=0)) + 1)
     return ConcurrencyReport(
-        len(stages),
-        int(of_operators.max(initial=0)) + 1,
-        widest.stage,
-        widest.subgraphs,
-        width,
-        total,
-        result.latency_s,
-        path,
-        kinds,
-        kinds[0].speedup,
-        result.device.file.unit_name,
-        stages,
-        _units(result),
-        _checks(result, path, stages, width, kinds),
+        **about(result, on_device=True),
+        n_stages=len(stages),
+        operator_stages=int(of_operators.max(initial=0)) + 1,
+        widest_stage=widest.stage,
+        widest_subgraphs=widest.subgraphs,
+        widest_operators=width,
+        total_flops=total,
+        total_s=result.latency_s,
+        critical_path=path,
+        parallelism=kinds,
+        theoretical_speedup=kinds[0].speedup,
+        unit_name=result.device.file.unit_name,
+        stages=stages,
+        units=_units(result),
+        checks=_checks(result, path, stages, width, kinds),
     )
 
 
@@ -158,12 +160,12 @@ def _critical_path(result: Estimate, operators: Graph, subgraphs: Graph) -> Crit
     whole = float(flops.sum())
     through = dict.fromkeys(int(result.partition.subgraph[i]) for i in nodes)
     return CriticalPath(
-        int(count),
-        min(heavy, whole),
-        min(heavy / whole, 1.0) if whole else 0.0,
-        min(slow, result.latency_s),
-        min(slow / result.latency_s, 1.0) if result.latency_s else 0.0,
-        tuple(result.partition.id[s] for s in through),
+        operators=int(count),
+        flops=min(heavy, whole),
+        flops_fraction=min(heavy / whole, 1.0) if whole else 0.0,
+        time_s=min(slow, result.latency_s),
+        time_fraction=min(slow / result.latency_s, 1.0) if result.latency_s else 0.0,
+        subgraphs=tuple(result.partition.id[s] for s in through),
     )
 
 
@@ -177,14 +179,29 @@ def _parallelism(result: Estimate, path: CriticalPath, flops: float, width: int,
     slowest = float(time.max(initial=0.0))
     mean = float(np.median(threads)) if len(threads) else 0.0
     return (
-        Parallelism("graph", width, n / depth, by_time,
-                    f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once"),
+        Parallelism(
+            "graph",
+            width,
+            n / depth,
+            by_time,
+            f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once",
+        ),
         Parallelism("batch", batch, batch, float(batch), "inputs that do not depend on each other"),
-        Parallelism("thread", float(threads.max(initial=0.0)), mean, max(min(mean, lanes), 1.0),
-                    f"results a subgraph can compute at once (median); the device has {lanes:,.0f} lanes"),
-        Parallelism("pipeline", len(time), len(time), max(result.latency_s / slowest, 1.0) if slowest else 1.0,
-                    "subgraphs on devices of their own, a stream of inputs: paced by the slowest"),
-    )  # fmt: skip
+        Parallelism(
+            "thread",
+            float(threads.max(initial=0.0)),
+            mean,
+            max(min(mean, lanes), 1.0),
+            f"results a subgraph can compute at once (median); the device has {lanes:,.0f} lanes",
+        ),
+        Parallelism(
+            "pipeline",
+            len(time),
+            len(time),
+            max(result.latency_s / slowest, 1.0) if slowest else 1.0,
+            "subgraphs on devices of their own, a stream of inputs: paced by the slowest",
+        ),
+    )
 
 
 def _lanes(device: Device, form: str) -> float:
@@ -207,10 +224,17 @@ def _units(result: Estimate) -> tuple[Units, ...]:
         splits = _splits(fused, head, result.scenario.batch, *(float(side[s]) for side in border))
         rows.append(
             Units(
-                name, parts.kind[s], float(fused.elements[head]), counts[minimum], counts[optimal], total,
-                float(best[s]), float(times[optimal, s]), splits,
+                id=name,
+                type=parts.kind[s],
+                threads=float(fused.elements[head]),
+                minimum=counts[minimum],
+                optimal=counts[optimal],
+                units_total=total,
+                best_s=float(best[s]),
+                optimal_s=float(times[optimal, s]),
+                splits=splits,
             )
-        )  # fmt: skip
+        )
     return tuple(rows)
 
 
@@ -279,4 +303,4 @@ def _checks(
             f"{batch}x from the batch, {branches:.2f}x from branches, {kinds[3].speedup:.1f}x from a "
             "pipeline over a stream of inputs; all else is inside operators",
         ),
-    )  # fmt: skip
+    )

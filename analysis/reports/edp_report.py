@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.run.estimate import COMPONENTS, Estimate, estimate
+from analysis.run.figures import Head, about
 from analysis.run.tree import Level, Tree, told, tree
 from analysis.workload.workload import Floats
 from hardware.demand import READ_WEIGHT, WRITE
@@ -21,7 +22,7 @@ FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
 _FIRST_MEMORY_RESOURCE = 2  # of hardware.execute.RESOURCES: DRAM and on-chip memory
 
 
-class Component(msgspec.Struct, frozen=True):
+class Component(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     energy_j: float
     time_s: float
@@ -40,7 +41,7 @@ class Concentration(msgspec.Struct, frozen=True):
     operators_fraction: float
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A subgraph or operator; `edp_js` attributed, split into components; `own_edp_js` its own energy
     per inference x time."""
 
@@ -61,7 +62,7 @@ class Node(msgspec.Struct, frozen=True):
     fusion_benefit_js: float
 
 
-class Execution(msgspec.Struct, frozen=True):
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """The model under one execution mode."""
 
     execution: str
@@ -75,7 +76,7 @@ class Execution(msgspec.Struct, frozen=True):
     dram_bytes: float
 
 
-class Saved(msgspec.Struct, frozen=True):
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """Eager less fused. A round trip is a value that eager writes and reads back and fused keeps on chip; its bytes
     both ways, and the part of all bytes that memory no longer carries."""
 
@@ -88,7 +89,7 @@ class Saved(msgspec.Struct, frozen=True):
     edp_js: float
 
 
-class SideBySide(msgspec.Struct, frozen=True):
+class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
     """One subgraph under both modes."""
 
     id: str
@@ -106,7 +107,7 @@ class SideBySide(msgspec.Struct, frozen=True):
     dram_bytes_saved: float
 
 
-class EdpReport(msgspec.Struct, frozen=True):
+class EdpReport(Head, frozen=True, kw_only=True):
     edp_js: float
     energy_j: float
     energy_j_per_inference: float
@@ -129,19 +130,20 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
     eager, fused = (_in(result, mode) for mode in ("eager", "fused"))
     modes = (_execution(eager), _execution(fused))
     return EdpReport(
-        result.edp_js,
-        result.energy_j,
-        result.energy_j_per_inference,
-        result.latency_s,
-        len(result.partition.id),
-        result.workload.n_operators,
-        _components(result, shares),
-        _concentration(figures),
-        _subgraphs(figures, shares, top),
-        _operators(figures, shares, top),
-        modes,
-        _saved(*modes),
-        _side_by_side(eager, fused),
+        **about(result, on_device=True),
+        edp_js=result.edp_js,
+        energy_j=result.energy_j,
+        energy_j_per_inference=result.energy_j_per_inference,
+        latency_s=result.latency_s,
+        n_subgraphs=len(result.partition.id),
+        n_operators=result.workload.n_operators,
+        components=_components(result, shares),
+        concentration=_concentration(figures),
+        top_subgraphs=_subgraphs(figures, shares, top),
+        top_operators=_operators(figures, shares, top),
+        executions=modes,
+        saved=_saved(*modes),
+        side_by_side=_side_by_side(eager, fused),
     )
 
 
@@ -168,12 +170,12 @@ def _components(result: Estimate, shares: Floats) -> tuple[Component, ...]:
     batch = result.scenario.batch
     return tuple(
         Component(
-            name,
-            float(energy[c]),
-            float(time[c]),
-            float(shares[c].sum()),
-            float(shares[c].sum()) * result.edp_js,
-            float(energy[c]) / batch * result.latency_s,
+            name=name,
+            energy_j=float(energy[c]),
+            time_s=float(time[c]),
+            share=float(shares[c].sum()),
+            edp_js=float(shares[c].sum()) * result.edp_js,
+            energy_delay_js=float(energy[c]) / batch * result.latency_s,
         )
         for c, name in enumerate(COMPONENTS)
     )
@@ -221,21 +223,21 @@ def _top(
     order = np.argsort(-level.share, kind="stable")[:top].tolist()
     return tuple(
         Node(
-            ids[i],
-            kinds[i],
-            float(level.share[i]) * whole,
-            float(level.share[i]),
-            float(level.cumulative[i]),
-            float(level.own_edp_js[i]),
-            float(level.energy_j[i]),
-            float(level.latency_s[i]),
-            float(by_component[0, i]) * whole,
-            float(by_component[1, i]) * whole,
-            float(by_component[2, i]) * whole,
-            bool(fused[i]),
-            float(level.base_edp_js[i]),
-            told(float(level.modifier[i])),
-            float(level.fusion_benefit_js[i]),
+            id=ids[i],
+            type=kinds[i],
+            edp_js=float(level.share[i]) * whole,
+            share=float(level.share[i]),
+            cumulative=float(level.cumulative[i]),
+            own_edp_js=float(level.own_edp_js[i]),
+            energy_j=float(level.energy_j[i]),
+            latency_s=float(level.latency_s[i]),
+            compute_edp_js=float(by_component[0, i]) * whole,
+            memory_edp_js=float(by_component[1, i]) * whole,
+            static_edp_js=float(by_component[2, i]) * whole,
+            is_fused=bool(fused[i]),
+            base_edp_js=float(level.base_edp_js[i]),
+            architectural_modifier=told(float(level.modifier[i])),
+            fusion_benefit_js=float(level.fusion_benefit_js[i]),
         )
         for i in order
     )
@@ -262,27 +264,27 @@ def _execution(result: Estimate) -> Execution:
     asked = result.demand
     activations = asked.transfer_bytes[asked.transfer_role != READ_WEIGHT]
     return Execution(
-        result.execution,
-        result.edp_js,
-        result.energy_j,
-        result.component_j["memory"],
-        result.latency_s,
-        asked.n_kernels,
-        int(_written(result).sum()),
-        float(activations.sum()),
-        float(_dram(result).sum()),
+        execution=result.execution,
+        edp_js=result.edp_js,
+        energy_j=result.energy_j,
+        memory_j=result.component_j["memory"],
+        latency_s=result.latency_s,
+        kernels=asked.n_kernels,
+        values_moved=int(_written(result).sum()),
+        activation_bytes=float(activations.sum()),
+        dram_bytes=float(_dram(result).sum()),
     )
 
 
 def _saved(eager: Execution, fused: Execution) -> Saved:
     return Saved(
-        eager.values_moved - fused.values_moved,
-        eager.activation_bytes - fused.activation_bytes,
-        eager.dram_bytes - fused.dram_bytes,
-        eager.memory_j - fused.memory_j,
-        eager.energy_j - fused.energy_j,
-        eager.latency_s - fused.latency_s,
-        eager.edp_js - fused.edp_js,
+        round_trips=eager.values_moved - fused.values_moved,
+        activation_bytes=eager.activation_bytes - fused.activation_bytes,
+        dram_bytes=eager.dram_bytes - fused.dram_bytes,
+        memory_j=eager.memory_j - fused.memory_j,
+        energy_j=eager.energy_j - fused.energy_j,
+        latency_s=eager.latency_s - fused.latency_s,
+        edp_js=eager.edp_js - fused.edp_js,
     )
 
 
@@ -297,19 +299,19 @@ def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
     dram = total(_dram(eager)) - total(_dram(fused))
     return tuple(
         SideBySide(
-            name,
-            parts.kind[s],
-            float(before.share[s]) * eager.edp_js,
-            float(after.share[s]) * fused.edp_js,
-            float(before.share[s]) * eager.edp_js - float(after.share[s]) * fused.edp_js,
-            float(before.share[s]),
-            float(after.share[s]),
-            float(before.energy_j[s]),
-            float(after.energy_j[s]),
-            float(before.latency_s[s]),
-            float(after.latency_s[s]),
-            round(float(trips[s])),
-            float(dram[s]),
+            id=name,
+            type=parts.kind[s],
+            eager_edp_js=float(before.share[s]) * eager.edp_js,
+            fused_edp_js=float(after.share[s]) * fused.edp_js,
+            benefit_js=float(before.share[s]) * eager.edp_js - float(after.share[s]) * fused.edp_js,
+            eager_share=float(before.share[s]),
+            fused_share=float(after.share[s]),
+            eager_energy_j=float(before.energy_j[s]),
+            fused_energy_j=float(after.energy_j[s]),
+            eager_latency_s=float(before.latency_s[s]),
+            fused_latency_s=float(after.latency_s[s]),
+            round_trips_saved=round(float(trips[s])),
+            dram_bytes_saved=float(dram[s]),
         )
         for s, name in enumerate(parts.id)
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from analysis.reports.kernel_rows import kernel_id, kernels, kernels_of
 from analysis.run.estimate import COMPONENTS, Estimate
+from analysis.run.figures import Head, about
 from analysis.run.tree import operators_of
 from analysis.workload.workload import Floats, Ints
 
@@ -27,7 +28,7 @@ class Part(msgspec.Struct, frozen=True):
     fraction: float
 
 
-class Consumer(msgspec.Struct, frozen=True):
+class Consumer(msgspec.Struct, frozen=True, kw_only=True):
     """A subgraph or operator among those that use most; `cumulative` with all above it."""
 
     id: str
@@ -41,7 +42,7 @@ class Consumer(msgspec.Struct, frozen=True):
     latency_s: float
 
 
-class EnergyReport(msgspec.Struct, frozen=True):
+class EnergyReport(Head, frozen=True, kw_only=True):
     node: str
     energy_j: float
     energy_j_per_inference: float
@@ -78,25 +79,26 @@ def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyRep
         for name in categories
     ]
     return EnergyReport(
-        path,
-        energy,
-        energy / result.scenario.batch,
-        time,
-        _parts(list(zip(COMPONENTS, component.tolist(), strict=True)), energy, result.scenario.batch),
-        _parts(by_category, energy, result.scenario.batch),
-        energy / time if time else 0.0,
-        peak_w,
-        peak_kernel,
-        static / time if time else 0.0,
-        result.device.power_limit_w,
-        result.device.tdp_w,
-        energy - static,
-        (energy - static) / energy if energy else 0.0,
-        used,
-        lost,
-        lost / energy if energy else 0.0,
-        _top_subgraphs(result, members, energy, top),
-        _top_operators(result, members, energy, top),
+        **about(result, on_device=True),
+        node=path,
+        energy_j=energy,
+        energy_j_per_inference=energy / result.scenario.batch,
+        latency_s=time,
+        components=_parts(list(zip(COMPONENTS, component.tolist(), strict=True)), energy, result.scenario.batch),
+        categories=_parts(by_category, energy, result.scenario.batch),
+        average_power_w=energy / time if time else 0.0,
+        peak_power_w=peak_w,
+        peak_power_kernel=peak_kernel,
+        static_power_w=static / time if time else 0.0,
+        power_limit_w=result.device.power_limit_w,
+        tdp_w=result.device.tdp_w,
+        dynamic_j=energy - static,
+        efficiency=(energy - static) / energy if energy else 0.0,
+        utilization=used,
+        idle_loss_j=lost,
+        idle_loss_fraction=lost / energy if energy else 0.0,
+        top_subgraphs=_top_subgraphs(result, members, energy, top),
+        top_operators=_top_operators(result, members, energy, top),
     )
 
 
@@ -155,15 +157,15 @@ def _consumers(
     running = np.cumsum(energy[order])
     return tuple(
         Consumer(
-            ids[i],
-            kinds[i],
-            float(energy[i]),
-            float(energy[i]) / whole if whole else 0.0,
-            float(running[j]) / whole if whole else 0.0,
-            float(component[0, i]),
-            float(component[1, i]),
-            float(component[2, i]),
-            float(latency[i]),
+            id=ids[i],
+            type=kinds[i],
+            energy_j=float(energy[i]),
+            fraction=float(energy[i]) / whole if whole else 0.0,
+            cumulative=float(running[j]) / whole if whole else 0.0,
+            compute_j=float(component[0, i]),
+            memory_j=float(component[1, i]),
+            static_j=float(component[2, i]),
+            latency_s=float(latency[i]),
         )
         for j, i in enumerate(order.tolist())
     )

@@ -6,11 +6,12 @@ import msgspec
 import numpy as np
 
 from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
 from analysis.run.tree import operators_of
 from hardware.mapping.common import units_in_all
 
 
-class EventRow(msgspec.Struct, frozen=True):
+class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One event. `fraction` of the node's energy; the band holds the count and moves the price."""
 
     category: str
@@ -29,11 +30,10 @@ class EventRow(msgspec.Struct, frozen=True):
     component: str
 
 
-class EventReport(msgspec.Struct, frozen=True):
+class EventReport(Head, frozen=True, kw_only=True):
     """All events of a node on a device; `total_j` is their exact sum. Rates are fractions."""
 
     node: str
-    device: str
     total_j: float
     overhead_j: float
     events: tuple[EventRow, ...]
@@ -48,25 +48,32 @@ def report(result: Estimate, path: str = "") -> EventReport:
     total = float(energies.sum())
     rows = tuple(
         EventRow(
-            price.category,
-            price.event,
-            float(count),
-            price.unit,
-            float(energy),
-            float(count) * price.low_j,
-            float(count) * price.high_j,
-            float(energy) / total if total else 0.0,
-            price.value_j,
-            price.low_j,
-            price.high_j,
-            price.source,
-            price.quality,
-            event.component,
+            category=price.category,
+            event=price.event,
+            count=float(count),
+            unit=price.unit,
+            energy_j=float(energy),
+            energy_low_j=float(count) * price.low_j,
+            energy_high_j=float(count) * price.high_j,
+            fraction=float(energy) / total if total else 0.0,
+            coefficient_j=price.value_j,
+            coefficient_low_j=price.low_j,
+            coefficient_high_j=price.high_j,
+            source=price.source,
+            quality=price.quality,
+            component=event.component,
         )
         for price, event, count, energy in zip(result.run.prices.rows, result.events, counts, energies, strict=True)
     )
     overhead = sum(row.energy_j for row, event in zip(rows, result.events, strict=True) if event.is_overhead)
-    return EventReport(path, result.device.key, total, overhead, rows, rates(result, members))
+    return EventReport(
+        **about(result, on_device=True),
+        node=path,
+        total_j=total,
+        overhead_j=overhead,
+        events=rows,
+        rates=rates(result, members),
+    )
 
 
 def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from hardware.demand import OpClass
 from hardware.remember import remembered
 
 
-class Kernels(msgspec.Struct, frozen=True):
+class Kernels(msgspec.Struct, frozen=True, kw_only=True):
     """All kernels of an estimate, shape (k,). `head` is the operator each was started for; `ideal_s` what the
     busiest unit needs at full peak; bytes at the memory interface and at the last on-chip level."""
 
@@ -36,14 +36,14 @@ def kernels(result: Estimate) -> Kernels:
     head[asked.kernel[heads]] = heads
     matrix, vector = asked.per_kernel(run.mapping.matrix_ideal_s), asked.per_kernel(run.mapping.vector_ideal_s)
     return Kernels(
-        head,
-        np.bincount(asked.kernel, minlength=asked.n_kernels).astype(np.int32),
-        asked.per_kernel(asked.flops),
-        np.maximum(matrix, vector),
-        asked.per_kernel(flow.dram_read + flow.dram_write),
-        asked.per_kernel(flow.chip_read + flow.chip_write),
-        asked.per_kernel(run.energy_j),
-        asked.per_kernel(result.component_energy_j[2]),
+        head=head,
+        size=np.bincount(asked.kernel, minlength=asked.n_kernels).astype(np.int32),
+        flops=asked.per_kernel(asked.flops),
+        ideal_s=np.maximum(matrix, vector),
+        dram_bytes=asked.per_kernel(flow.dram_read + flow.dram_write),
+        chip_bytes=asked.per_kernel(flow.chip_read + flow.chip_write),
+        energy_j=asked.per_kernel(run.energy_j),
+        static_j=asked.per_kernel(result.component_energy_j[2]),
     )
 
 

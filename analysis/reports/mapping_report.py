@@ -8,6 +8,7 @@ import numpy as np
 from analysis.reports.buckets import Bucket, buckets
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of
 from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
 from analysis.workload.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
 from hardware.mapping.common import total_units, units_in_all
@@ -24,7 +25,7 @@ class Bound(msgspec.Struct, frozen=True):
     time_fraction: float
 
 
-class KernelRow(msgspec.Struct, frozen=True):
+class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel. `blocks` pieces of work dealt to `units` of `units_total`, in `waves`; `tile_m` x `tile_n`
     results each, 0 where it is no tiled product; `split` ways K is divided; `occupancy` None but on GPUs."""
 
@@ -52,7 +53,7 @@ class KernelRow(msgspec.Struct, frozen=True):
     sentence: str
 
 
-class MappingReport(msgspec.Struct, frozen=True):
+class MappingReport(Head, frozen=True, kw_only=True):
     """`average_utilization` weighs kernels by time (the model's utilisation), `mean_utilization` counts each alike;
     `weight` of a bucket is its fraction of the time. `units_active` on average over time, of `units_total`."""
 
@@ -81,19 +82,20 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
     active = _weighted((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
     resident = _occupancy(result, heads)
     return MappingReport(
-        path,
-        len(chosen),
-        whole,
-        _weighted(used, time),
-        float(used.mean()) if len(used) else 0.0,
-        buckets(used, UTILIZATION, UTILIZATION_LABELS, time),
-        _bounds(result, chosen),
-        result.device.arch.array or result.device.unit_name,
-        active * total,
-        total,
-        active,
-        None if resident is None else _weighted(resident, time),
-        tuple(
+        **about(result, on_device=True),
+        node=path,
+        kernels=len(chosen),
+        latency_s=whole,
+        average_utilization=_weighted(used, time),
+        mean_utilization=float(used.mean()) if len(used) else 0.0,
+        utilization=buckets(used, UTILIZATION, UTILIZATION_LABELS, time),
+        bounds=_bounds(result, chosen),
+        unit_name=result.device.arch.array or result.device.unit_name,
+        units_active=active * total,
+        units_total=total,
+        units_active_fraction=active,
+        occupancy=None if resident is None else _weighted(resident, time),
+        rows=tuple(
             _row(result, int(k), None if resident is None else float(resident[j]))
             for j, k in enumerate(chosen.tolist())
         ),
@@ -116,8 +118,11 @@ def _bounds(result: Estimate, chosen: Ints) -> tuple[Bound, ...]:
     rows = []
     for b, name in enumerate(BOUNDS):
         mine = run.bound[chosen] == b
-        rows.append(Bound(name, int(mine.sum()), int(mine.sum()) / count, float(time[mine].sum()),
-                          float(time[mine].sum()) / whole))  # fmt: skip
+        rows.append(
+            Bound(
+                name, int(mine.sum()), int(mine.sum()) / count, float(time[mine].sum()), float(time[mine].sum()) / whole
+            )
+        )
     return tuple(rows)
 
 
@@ -130,28 +135,28 @@ def _row(result: Estimate, k: int, resident: float | None) -> KernelRow:
     is_product = bool(asked.macs[i] > 0)
     form = result.plan.matrix if on_matrix else (result.plan.vector_mac if is_product else result.plan.vector)
     return KernelRow(
-        kernel_id(result, k),
-        kernel_type(result, k),
-        int(found.size[k]),
-        BOUNDS[int(run.bound[k])],
-        RESOURCES[int(run.resource[k])],
-        float(run.kernel_s[k]),
-        float(found.flops[k]),
-        float(found.flops[k]) / time,
-        float(run.utilization[k]),
-        float(found.dram_bytes[k]) / time,
-        "matrix" if on_matrix else "vector",
-        form,
-        blocks,
-        float(tiling.tile_m[i]),
-        float(tiling.tile_n[i]),
-        max(float(tiling.split[i]), 1.0),
-        waves,
-        float(run.mapping.units[i]),
-        total,
-        float(run.mapping.units[i]) / total,
-        resident,
-        result.device.arch.sentence(asked, result.device, result.plan, run.mapping, i),
+        id=kernel_id(result, k),
+        type=kernel_type(result, k),
+        operators=int(found.size[k]),
+        bound=BOUNDS[int(run.bound[k])],
+        resource=RESOURCES[int(run.resource[k])],
+        latency_s=float(run.kernel_s[k]),
+        flops=float(found.flops[k]),
+        effective_flop_per_s=float(found.flops[k]) / time,
+        utilization=float(run.utilization[k]),
+        effective_byte_per_s=float(found.dram_bytes[k]) / time,
+        runs_on="matrix" if on_matrix else "vector",
+        format=form,
+        blocks=blocks,
+        tile_m=float(tiling.tile_m[i]),
+        tile_n=float(tiling.tile_n[i]),
+        split=max(float(tiling.split[i]), 1.0),
+        waves=waves,
+        units=float(run.mapping.units[i]),
+        units_total=total,
+        units_fraction=float(run.mapping.units[i]) / total,
+        occupancy=resident,
+        sentence=result.device.arch.sentence(asked, result.device, result.plan, run.mapping, i),
     )
 
 

@@ -12,6 +12,7 @@ from analysis.reports.kernel_rows import kernel_id
 from analysis.reports.recompute import Checkpointing, Recomputation, checkpointing, recompute_one
 from analysis.run import workspace
 from analysis.run.estimate import Estimate, estimate
+from analysis.run.figures import Head, about
 from analysis.run.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.workload.workload import INPUT
 from hardware.demand import Demand
@@ -20,15 +21,16 @@ from hardware.precision import PRECISIONS, STORED_BYTES
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """What is held while one kernel runs, weights included in `total_bytes`."""
+    """What is held while one kernel runs, weights included in `total_bytes`, a `fraction` of the peak."""
 
     kernel: str
     activation_bytes: float
     workspace_bytes: float
     total_bytes: float
+    fraction: float
 
 
-class Live(msgspec.Struct, frozen=True):
+class Live(msgspec.Struct, frozen=True, kw_only=True):
     """A value held at the peak, by name and by the operator that makes it ('input')."""
 
     name: str
@@ -39,7 +41,7 @@ class Live(msgspec.Struct, frozen=True):
     last: str
 
 
-class Level(msgspec.Struct, frozen=True):
+class Level(msgspec.Struct, frozen=True, kw_only=True):
     """One level of the device's memory. `kernels_that_fit` is the fraction whose operands and results fit."""
 
     level: str
@@ -50,7 +52,7 @@ class Level(msgspec.Struct, frozen=True):
     kernels_that_fit: float
 
 
-class Quantization(msgspec.Struct, frozen=True):
+class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     """The same inference in a narrower precision, run by the engine; ratios to the present one."""
 
     precision: str
@@ -63,7 +65,7 @@ class Quantization(msgspec.Struct, frozen=True):
     energy_ratio: float
 
 
-class MemoryReport(msgspec.Struct, frozen=True):
+class MemoryReport(Head, frozen=True, kw_only=True):
     """`peak_bytes` = weights + activations + workspace at `peak_kernel`. `workspace_rule` says where the workspace
     comes from, '' where no rule is known and none is counted. `cache_bytes` of the activations are the key-value
     cache of a language model."""
@@ -98,23 +100,24 @@ def memory_report(result: Estimate) -> MemoryReport:
     most = float(held.timeline.max(initial=0.0))
     ruled = workspace.applies(result.device, result.execution)
     return MemoryReport(
-        held.peak_bytes,
-        held.weight_bytes,
-        held.activation_peak_bytes,
-        held.workspace_peak_bytes,
-        timeline[at].kernel if timeline else "",
-        workspace.SOURCE if ruled else "",
-        result.device.memory_bytes,
-        result.fits,
-        whole,
-        whole / most if most else 1.0,
-        _live(result, at),
-        _levels(result),
-        _quantization(result),
-        recompute_one(result),
-        checkpointing(result),
-        timeline,
-        cache_bytes(result.workload, result.scenario.batch, result.plan.element_bytes),
+        **about(result, on_device=True),
+        peak_bytes=held.peak_bytes,
+        weight_bytes=held.weight_bytes,
+        activation_bytes=held.activation_peak_bytes,
+        workspace_bytes=held.workspace_peak_bytes,
+        peak_kernel=timeline[at].kernel if timeline else "",
+        workspace_rule=workspace.SOURCE if ruled else "",
+        device_bytes=result.device.memory_bytes,
+        fits=result.fits,
+        total_activation_bytes=whole,
+        reuse=whole / most if most else 1.0,
+        live=_live(result, at),
+        levels=_levels(result),
+        quantization=_quantization(result),
+        recomputation=recompute_one(result),
+        checkpointing=checkpointing(result),
+        timeline=timeline,
+        cache_bytes=cache_bytes(result.workload, result.scenario.batch, result.plan.element_bytes),
     )
 
 
@@ -123,15 +126,10 @@ def _timeline(result: Estimate) -> tuple[Moment, ...]:
     activations, scratch = np.zeros(asked.n_kernels), np.zeros(asked.n_kernels)
     np.maximum.at(activations, asked.kernel, held.timeline)
     np.maximum.at(scratch, asked.kernel, held.workspace)
-    return tuple(
-        Moment(
-            kernel_id(result, k),
-            float(activations[k]),
-            float(scratch[k]),
-            held.weight_bytes + float(activations[k] + scratch[k]),
-        )
-        for k in range(asked.n_kernels)
-    )
+    total = held.weight_bytes + (activations + scratch)
+    fraction = total / (held.peak_bytes or 1.0)
+    columns = (column.tolist() for column in (activations, scratch, total, fraction))
+    return tuple(Moment(kernel_id(result, k), *row) for k, row in enumerate(zip(*columns, strict=True)))
 
 
 def _live(result: Estimate, at: int) -> tuple[Live, ...]:
@@ -145,8 +143,16 @@ def _live(result: Estimate, at: int) -> tuple[Live, ...]:
     for a in here[np.argsort(-size[here], kind="stable")].tolist():
         t = int(lives.tensor[a])
         made_by = "input" if tensors.role[t] == INPUT else workload.operators.path[int(tensors.producer[t])]
-        span = (kernel_id(result, int(lives.first[a])), kernel_id(result, int(lives.last[a])))
-        rows.append(Live(tensors.name[t], made_by, float(size[a]), float(size[a]) / whole, *span))
+        rows.append(
+            Live(
+                name=tensors.name[t],
+                made_by=made_by,
+                bytes=float(size[a]),
+                fraction=float(size[a]) / whole,
+                first=kernel_id(result, int(lives.first[a])),
+                last=kernel_id(result, int(lives.last[a])),
+            )
+        )
     return tuple(rows)
 
 
@@ -159,12 +165,12 @@ def _levels(result: Estimate) -> tuple[Level, ...]:
     held, needs = result.memory, _working_sets(result.demand)
     return tuple(
         Level(
-            name,
-            capacity,
-            held.peak_bytes <= capacity,
-            held.activation_peak_bytes <= capacity,
-            held.weight_bytes <= capacity,
-            float((needs <= capacity).mean()) if len(needs) else 1.0,
+            level=name,
+            capacity_bytes=capacity,
+            peak_fits=held.peak_bytes <= capacity,
+            activations_fit=held.activation_peak_bytes <= capacity,
+            weights_fit=held.weight_bytes <= capacity,
+            kernels_that_fit=float((needs <= capacity).mean()) if len(needs) else 1.0,
         )
         for name, capacity in capacities(result.device)
     )
@@ -186,14 +192,14 @@ def _quantization(result: Estimate) -> tuple[Quantization, ...]:
         other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, precision=precision))
         rows.append(
             Quantization(
-                precision,
-                other.precision_run,
-                other.memory.peak_bytes,
-                result.memory.peak_bytes - other.memory.peak_bytes,
-                other.latency_s,
-                other.latency_s / (result.latency_s or 1.0),
-                other.energy_j,
-                other.energy_j / (result.energy_j or 1.0),
+                precision=precision,
+                precision_run=other.precision_run,
+                peak_bytes=other.memory.peak_bytes,
+                saved_bytes=result.memory.peak_bytes - other.memory.peak_bytes,
+                latency_s=other.latency_s,
+                latency_ratio=other.latency_s / (result.latency_s or 1.0),
+                energy_j=other.energy_j,
+                energy_ratio=other.energy_j / (result.energy_j or 1.0),
             )
         )
     return tuple(rows)

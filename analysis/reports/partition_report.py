@@ -12,11 +12,13 @@ import msgspec
 import numpy as np
 
 from analysis.reports.buckets import Bucket, Kind, buckets, kinds
+from analysis.run.figures import Head, about_model
 from analysis.run.graph import heaviest_path, levels, operand_bytes, operator_graph, subgraph_graph
 from analysis.run.kernels import demand
 from analysis.run.partition import partition
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE
+from hardware.precision import STORED_BYTES
 
 PARALLELISM = (1e3, 1e4, 1e5)
 PARALLELISM_LABELS = ("< 1 K", "1-10 K", "10-100 K", "> 100 K")
@@ -24,7 +26,7 @@ INTENSITY = (1.0, 10.0, 50.0)
 INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
 
 
-class Subgraph(msgspec.Struct, frozen=True):
+class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     """One subgraph. `stage` is its depth in the dependency graph; bytes cross its border, `internal_bytes` pass
     between its operators (written and read)."""
 
@@ -67,7 +69,7 @@ class Distribution(msgspec.Struct, frozen=True):
     subgraphs: tuple[Bucket, ...]
 
 
-class PartitionReport(msgspec.Struct, frozen=True):
+class PartitionReport(Head, frozen=True, kw_only=True):
     n_operators: int
     n_subgraphs: int
     operators_by_type: tuple[Kind, ...]
@@ -87,7 +89,7 @@ class PartitionReport(msgspec.Struct, frozen=True):
     edges: tuple[Edge, ...]
 
 
-class _Columns(msgspec.Struct, frozen=True):
+class _Columns(msgspec.Struct, frozen=True, kw_only=True):
     """Per subgraph, shape (s,), but `operator_*` (n,)."""
 
     macs: Floats
@@ -103,30 +105,32 @@ class _Columns(msgspec.Struct, frozen=True):
     operator_intensity: Floats
 
 
-def partition_report(workload: Workload, batch: int, element_bytes: float) -> PartitionReport:
-    """The report at one batch and element width."""
+def partition_report(workload: Workload, batch: int, precision: str) -> PartitionReport:
+    """The report at one batch and precision."""
+    element_bytes = STORED_BYTES[precision]
     parts, columns = partition(workload), _columns(workload, batch, element_bytes)
     path = _critical_path(workload, columns)
     fused = sum(len(members) for members in parts.members if len(members) > 1)
     n = workload.n_operators
     return PartitionReport(
-        n,
-        len(parts.id),
-        kinds(workload.operators.kind, columns.operator_flops),
-        kinds(parts.kind, columns.flops),
-        fused,
-        fused / n if n else 0.0,
-        float(columns.macs.sum()),
-        float(columns.flops.sum()),
-        float(columns.ingress.sum()),
-        float(columns.egress.sum()),
-        float(columns.weights.sum()),
-        float(columns.internal.sum()),
-        _distribution(columns, "threads", PARALLELISM, PARALLELISM_LABELS),
-        _distribution(columns, "intensity", INTENSITY, INTENSITY_LABELS),
-        path,
-        _subgraphs(workload, columns, set(path.subgraphs)),
-        _edges(workload, batch, element_bytes),
+        **about_model(workload, batch, precision),
+        n_operators=n,
+        n_subgraphs=len(parts.id),
+        operators_by_type=kinds(workload.operators.kind, columns.operator_flops),
+        subgraphs_by_pattern=kinds(parts.kind, columns.flops),
+        fused_operators=fused,
+        fused_fraction=fused / n if n else 0.0,
+        macs=float(columns.macs.sum()),
+        flops=float(columns.flops.sum()),
+        ingress_bytes=float(columns.ingress.sum()),
+        egress_bytes=float(columns.egress.sum()),
+        weight_bytes=float(columns.weights.sum()),
+        internal_bytes=float(columns.internal.sum()),
+        parallelism=_distribution(columns, "threads", PARALLELISM, PARALLELISM_LABELS),
+        intensity=_distribution(columns, "intensity", INTENSITY, INTENSITY_LABELS),
+        critical_path=path,
+        subgraphs=_subgraphs(workload, columns, set(path.subgraphs)),
+        edges=_edges(workload, batch, element_bytes),
     )
 
 
@@ -140,17 +144,17 @@ def _columns(workload: Workload, batch: int, element_bytes: float) -> _Columns:
     ingress, egress, weights = crossing(READ), crossing(WRITE), crossing(READ_WEIGHT)
     total, alone = asked.per_kernel(flops), operand_bytes(workload, batch, element_bytes)
     return _Columns(
-        asked.per_kernel(asked.macs),
-        total,
-        ingress,
-        egress,
-        weights,
-        asked.per_kernel(asked.local_bytes),
-        asked.elements[parts.head],
-        _ratio(total, ingress + egress + weights),
-        flops,
-        asked.elements,
-        _ratio(flops, alone),
+        macs=asked.per_kernel(asked.macs),
+        flops=total,
+        ingress=ingress,
+        egress=egress,
+        weights=weights,
+        internal=asked.per_kernel(asked.local_bytes),
+        threads=asked.elements[parts.head],
+        intensity=_ratio(total, ingress + egress + weights),
+        operator_flops=flops,
+        operator_threads=asked.elements,
+        operator_intensity=_ratio(flops, alone),
     )
 
 
@@ -185,19 +189,19 @@ def _subgraphs(workload: Workload, columns: _Columns, critical: set[str]) -> tup
     parts, stage = partition(workload), levels(subgraph_graph(workload)).tolist()
     return tuple(
         Subgraph(
-            parts.id[s],
-            parts.kind[s],
-            stage[s],
-            tuple(parts.operator_id[i] for i in parts.members[s]),
-            float(columns.macs[s]),
-            float(columns.flops[s]),
-            float(columns.ingress[s]),
-            float(columns.egress[s]),
-            float(columns.weights[s]),
-            float(columns.internal[s]),
-            float(columns.threads[s]),
-            float(columns.intensity[s]),
-            parts.id[s] in critical,
+            id=parts.id[s],
+            type=parts.kind[s],
+            stage=stage[s],
+            operators=tuple(parts.operator_id[i] for i in parts.members[s]),
+            macs=float(columns.macs[s]),
+            flops=float(columns.flops[s]),
+            ingress_bytes=float(columns.ingress[s]),
+            egress_bytes=float(columns.egress[s]),
+            weight_bytes=float(columns.weights[s]),
+            internal_bytes=float(columns.internal[s]),
+            threads=float(columns.threads[s]),
+            intensity=float(columns.intensity[s]),
+            on_critical_path=parts.id[s] in critical,
         )
         for s in range(len(parts.id))
     )

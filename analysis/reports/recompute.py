@@ -21,7 +21,7 @@ from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats
 from hardware.demand import WRITE
 
 
-class Recomputation(msgspec.Struct, frozen=True):
+class Recomputation(msgspec.Struct, frozen=True, kw_only=True):
     """`peak_bytes` without weights, before and after. `value` is what is dropped ('' where nothing helps),
     `kernels` run again, at a cost of `latency_s` and `energy_j`."""
 
@@ -34,7 +34,7 @@ class Recomputation(msgspec.Struct, frozen=True):
     energy_j: float
 
 
-class Checkpointing(msgspec.Struct, frozen=True):
+class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
     """Activations kept for a backward pass, all of them or those of `segments`; the cost is the forward work
     repeated, beside `forward_s` of one pass."""
 
@@ -47,7 +47,7 @@ class Checkpointing(msgspec.Struct, frozen=True):
     forward_s: float
 
 
-class _Values(msgspec.Struct, frozen=True):
+class _Values(msgspec.Struct, frozen=True, kw_only=True):
     """Allocations (a,): bytes, kernels that write and read each, those live in each kernel; per kernel (k,) what
     is held beside. `inputs[k]` are the allocations kernel k reads."""
 
@@ -84,16 +84,16 @@ def _values(result: Estimate) -> _Values:
     scratch = np.zeros(asked.n_kernels)
     np.maximum.at(scratch, asked.kernel, result.memory.workspace)
     return _Values(
-        size,
-        lives.first.tolist(),
-        lives.last.tolist(),
-        [tensors.name[t] for t in lives.tensor.tolist()],
-        [bool(tensors.role[t] == INPUT) for t in lives.tensor.tolist()],
-        [sorted(set(ks)) for ks in writes],
-        [sorted(set(ks)) for ks in reads],
-        inputs,
-        live_bytes(lives, size, asked.n_kernels),
-        scratch,
+        size=size,
+        first=lives.first.tolist(),
+        last=lives.last.tolist(),
+        name=[tensors.name[t] for t in lives.tensor.tolist()],
+        is_input=[bool(tensors.role[t] == INPUT) for t in lives.tensor.tolist()],
+        writes=[sorted(set(ks)) for ks in writes],
+        reads=[sorted(set(ks)) for ks in reads],
+        inputs=inputs,
+        held=live_bytes(lives, size, asked.n_kernels),
+        scratch=scratch,
     )
 
 
@@ -102,7 +102,9 @@ def recompute_one(result: Estimate) -> Recomputation:
     values = _values(result)
     total = values.held + values.scratch
     before = float(total.max(initial=0.0))
-    best = Recomputation("", before, before, 0.0, 0, 0.0, 0.0)
+    best = Recomputation(
+        value="", before_bytes=before, peak_bytes=before, saved_bytes=0.0, kernels=0, latency_s=0.0, energy_j=0.0
+    )
     if not len(total):
         return best
     energy, seconds = kernels(result).energy_j, result.run.kernel_s
@@ -115,7 +117,13 @@ def recompute_one(result: Estimate) -> Recomputation:
         cost = float(seconds[again].sum())
         if peak < best.peak_bytes or (peak == best.peak_bytes and best.value and cost < best.latency_s):
             best = Recomputation(
-                values.name[a], before, peak, before - peak, len(again), cost, float(energy[again].sum())
+                value=values.name[a],
+                before_bytes=before,
+                peak_bytes=peak,
+                saved_bytes=before - peak,
+                kernels=len(again),
+                latency_s=cost,
+                energy_j=float(energy[again].sum()),
             )
     return best
 
@@ -184,19 +192,34 @@ def checkpointing(result: Estimate) -> Checkpointing:
     n = len(values.held)
     energy, seconds = kernels(result).energy_j, result.run.kernel_s
     kept = float(values.size.sum())
-    best = Checkpointing(kept, 1, kept, 0.0, 0.0, 0.0, result.latency_s)
+    best = Checkpointing(
+        kept_bytes=kept,
+        segments=1,
+        checkpointed_bytes=kept,
+        saved_bytes=0.0,
+        latency_s=0.0,
+        energy_j=0.0,
+        forward_s=result.latency_s,
+    )
     made = np.bincount(np.array(values.first, dtype=np.int64), values.size, minlength=max(n, 1)).astype(np.float64)
-    needed = [max([*reads, *writes, first]) for reads, writes, first in zip(
-        values.reads, values.writes, values.first, strict=True)]  # fmt: skip
+    needed = [
+        max([*reads, *writes, first])
+        for reads, writes, first in zip(values.reads, values.writes, values.first, strict=True)
+    ]
     for segments in range(2, int(2 * np.sqrt(n)) + 2):
         cuts = _cuts(made, segments)
         held = _segmented(values, needed, cuts, n)
         if held < best.checkpointed_bytes and cuts:
             last = cuts[-1]
             best = Checkpointing(
-                kept, len(cuts) + 1, held, kept - held,
-                float(seconds[:last].sum()), float(energy[:last].sum()), result.latency_s,
-            )  # fmt: skip
+                kept_bytes=kept,
+                segments=len(cuts) + 1,
+                checkpointed_bytes=held,
+                saved_bytes=kept - held,
+                latency_s=float(seconds[:last].sum()),
+                energy_j=float(energy[:last].sum()),
+                forward_s=result.latency_s,
+            )
     return best
 
 

@@ -9,14 +9,17 @@ stays on chip has none.
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of, members
 from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
 from analysis.run.reason import flip
+from analysis.workload.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
 
 
-class OperatorRoof(msgspec.Struct, frozen=True):
+class OperatorRoof(msgspec.Struct, frozen=True, kw_only=True):
     """An operator's part of its kernel: seconds it needs of compute and of memory, and of the kernel's time."""
 
     id: str
@@ -32,7 +35,7 @@ class OperatorRoof(msgspec.Struct, frozen=True):
     bound: str
 
 
-class KernelRoof(msgspec.Struct, frozen=True):
+class KernelRoof(msgspec.Struct, frozen=True, kw_only=True):
     """`max(compute_s, memory_s)` (overlapped) plus `overhead_s` is the time before any power limit.
 
     `side` of the ridge: 'left' (memory would bound a perfect kernel) or 'right'; '' without arithmetic.
@@ -60,7 +63,7 @@ class KernelRoof(msgspec.Struct, frozen=True):
     parts: tuple[OperatorRoof, ...]
 
 
-class RooflineReport(msgspec.Struct, frozen=True):
+class RooflineReport(Head, frozen=True, kw_only=True):
     """`peaks` FLOP/s by unit and format of the device; `ridge` of the format that most arithmetic runs in."""
 
     node: str
@@ -78,27 +81,55 @@ class RooflineReport(msgspec.Struct, frozen=True):
 def roofline(result: Estimate, path: str = "") -> RooflineReport:
     """The kernels below a node ('' is the model). Raises RequestError for an unknown node."""
     rows = tuple(_kernel(result, k) for k in kernels_of(result, path).tolist())
-    name, peak = _main_peak(result)
+    name, peak = main_peak(result)
     return RooflineReport(
-        path,
-        sum(row.latency_s for row in rows),
-        result.device.memory_bandwidth,
-        {f"{unit}.{form}": rate for (unit, form), rate in result.device.peaks.items()},
-        name,
-        peak / result.device.memory_bandwidth,
-        sum(row.side == "left" for row in rows),
-        sum(row.side == "right" for row in rows),
-        {bound: sum(row.bound == bound for row in rows) for bound in BOUNDS},
-        rows,
+        **about(result, on_device=True),
+        node=path,
+        latency_s=sum(row.latency_s for row in rows),
+        memory_bandwidth=result.device.memory_bandwidth,
+        peaks={f"{unit}.{form}": rate for (unit, form), rate in result.device.peaks.items()},
+        peak=name,
+        ridge=peak / result.device.memory_bandwidth,
+        left=sum(row.side == "left" for row in rows),
+        right=sum(row.side == "right" for row in rows),
+        bound_counts={bound: sum(row.bound == bound for row in rows) for bound in BOUNDS},
+        kernels=rows,
     )
 
 
-def _main_peak(result: Estimate) -> tuple[str, float]:
-    runs, peaks = result.plan, result.device.peaks
-    unit, form = runs.convolution if result.precision_run == runs.convolution[1] else runs.contraction
+def contraction(result: Estimate) -> tuple[str, str]:
+    """The unit that most of the contractions run on, and its format."""
+    runs = result.plan
+    return runs.convolution if result.precision_run == runs.convolution[1] else runs.contraction
+
+
+def main_peak(result: Estimate) -> tuple[str, float]:
+    """The unit and format that most of the contractions run on (`matrix.fp16`), and its FLOP/s; of a device that has
+    no rate for it, the fastest."""
+    peaks, (unit, form) = result.device.peaks, contraction(result)
     if (unit, form) not in peaks:
         unit, form = max(peaks, key=lambda key: peaks[key])
     return f"{unit}.{form}", peaks[unit, form]
+
+
+class Points(msgspec.Struct, frozen=True):
+    """The kernels that do arithmetic, shape (p,): FLOP per byte, FLOP/s, and the number of the kernel and of the
+    operator that it was started for."""
+
+    intensity: Floats
+    flop_per_s: Floats
+    kernel: Ints
+    operator: Ints
+
+
+def points(result: Estimate) -> Points:
+    """What stays on chip has no byte of memory traffic: its intensity is drawn from what crosses the last on-chip
+    level."""
+    found = kernels(result)
+    moved = np.where(found.dram_bytes > 0, found.dram_bytes, found.chip_bytes)
+    kept = np.flatnonzero((found.flops > 0) & (moved > 0)).astype(np.int32)
+    rate = found.flops[kept] / np.maximum(result.run.kernel_s[kept], 1e-30)
+    return Points(found.flops[kept] / moved[kept], rate, kept, found.head[kept])
 
 
 def _kernel(result: Estimate, k: int) -> KernelRoof:
@@ -111,26 +142,26 @@ def _kernel(result: Estimate, k: int) -> KernelRoof:
     is_left = ridge is not None and intensity is not None and intensity < ridge
     achieved = flops / time if time else 0.0
     return KernelRoof(
-        kernel_id(result, k),
-        kernel_type(result, k),
-        int(found.size[k]),
-        flops,
-        dram,
-        float(found.chip_bytes[k]),
-        intensity,
-        ridge,
-        "" if ridge is None else ("left" if is_left else "right"),
-        float(run.kernel_compute_s[k]),
-        float(run.kernel_memory_s[k]),
-        float(run.overhead_s[k]),
-        time,
-        BOUNDS[int(run.bound[k])],
-        RESOURCES[int(run.resource[k])],
-        achieved,
-        roof,
-        achieved / roof if roof else 0.0,
-        flip(result, k),
-        tuple(_operator(result, i, k) for i in members(result, k).tolist()),
+        id=kernel_id(result, k),
+        type=kernel_type(result, k),
+        operators=int(found.size[k]),
+        flops=flops,
+        dram_bytes=dram,
+        chip_bytes=float(found.chip_bytes[k]),
+        intensity=intensity,
+        ridge=ridge,
+        side="" if ridge is None else ("left" if is_left else "right"),
+        compute_s=float(run.kernel_compute_s[k]),
+        memory_s=float(run.kernel_memory_s[k]),
+        overhead_s=float(run.overhead_s[k]),
+        latency_s=time,
+        bound=BOUNDS[int(run.bound[k])],
+        resource=RESOURCES[int(run.resource[k])],
+        achieved_flop_per_s=achieved,
+        attainable_flop_per_s=roof,
+        efficiency=achieved / roof if roof else 0.0,
+        flips=flip(result, k),
+        parts=tuple(_operator(result, i, k) for i in members(result, k).tolist()),
     )
 
 
@@ -142,15 +173,15 @@ def _operator(result: Estimate, i: int, k: int) -> OperatorRoof:
     compute = max(float(mapping.matrix_s[0, i]), float(mapping.vector_s[0, i]))
     memory = max(float(mapping.dram_s[0, i]), float(mapping.chip_s[i]))
     return OperatorRoof(
-        result.partition.operator_id[i],
-        result.workload.operators.kind[i],
-        flops,
-        dram,
-        float(flow.chip_read[i] + flow.chip_write[i]),
-        flops / dram if dram else None,
-        compute,
-        memory,
-        float(run.overhead_s[k]) if asked.head[i] else 0.0,
-        float(run.latency_s[i]),
-        "memory" if memory > compute else "compute",
+        id=result.partition.operator_id[i],
+        type=result.workload.operators.kind[i],
+        flops=flops,
+        dram_bytes=dram,
+        chip_bytes=float(flow.chip_read[i] + flow.chip_write[i]),
+        intensity=flops / dram if dram else None,
+        compute_s=compute,
+        memory_s=memory,
+        overhead_s=float(run.overhead_s[k]) if asked.head[i] else 0.0,
+        latency_s=float(run.latency_s[i]),
+        bound="memory" if memory > compute else "compute",
     )

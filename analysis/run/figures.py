@@ -9,6 +9,7 @@ import msgspec
 
 from analysis.run.estimate import Estimate
 from analysis.run.totals import rates
+from analysis.workload.workload import Workload
 from hardware.execute import BOUNDS
 
 
@@ -52,14 +53,14 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document is about. `device` and `execution_run` where it is about one device; `sequence`, `kv` and
-    `output` of a model that has these lengths."""
+    """What a document is about. `execution` and `layout` where that depends on a device, `device` and `execution_run`
+    where it is about one; `sequence`, `kv` and `output` of a model that has these lengths."""
 
     model: str
     batch: int
     precision: str
-    execution: str
-    layout: str
+    execution: str | msgspec.UnsetType = msgspec.UNSET
+    layout: str | msgspec.UnsetType = msgspec.UNSET
     image_size: int | None
     device: str | msgspec.UnsetType = msgspec.UNSET
     execution_run: str | msgspec.UnsetType = msgspec.UNSET
@@ -113,14 +114,13 @@ def with_cost(of: Figures, latency_s: float, energy_j: float, **others: Any) -> 
 
 def about(result: Estimate, on_device: bool = False) -> dict[str, Any]:
     """The fields of a Head; `on_device` names the device and what `auto` means on it."""
-    asked, workload = result.scenario, result.workload
-    head = {
-        "model": workload.name,
-        "batch": asked.batch,
-        "precision": asked.precision,
-        "execution": asked.execution,
-        "layout": asked.layout,
-        "image_size": workload.image_size,
-        **workload.defaults,
-    }
+    asked = result.scenario
+    head = about_model(result.workload, asked.batch, asked.precision)
+    head |= {"execution": asked.execution, "layout": asked.layout}
     return head | ({"device": result.device.key, "execution_run": result.execution} if on_device else {})
+
+
+def about_model(workload: Workload, batch: int, precision: str) -> dict[str, Any]:
+    """The fields of a Head about a model alone."""
+    head = {"model": workload.name, "batch": batch, "precision": precision, "image_size": workload.image_size}
+    return head | workload.defaults

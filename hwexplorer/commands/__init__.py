@@ -1,1 +1,1 @@
-"""One module per verb: `arguments(parser)` declares its options, `run(arguments)` does it."""
+"""One module per verb that does more than print: its help in the first line, and `VERB` (hwexplorer.declare.Verb)."""

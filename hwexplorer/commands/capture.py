@@ -1,42 +1,38 @@
-"""`hwexplorer capture`: capture models now, several at once, say what each covers, and keep them."""
+"""Capture a model, of your own or not: coverage, and a file to open elsewhere.
+
+Several are captured at once, said what each covers, and kept.
+"""
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
+
+from analysis.workload import store, targets, together
+from analysis.workload.errors import ModelError
+from analysis.workload.job import CaptureJob
+from analysis.workload.workload import Workload
 from hardware.errors import RequestError
-from hwexplorer.commands import common, own
+from hardware.quantity import quantity
+from hwexplorer import engine, output, own_model, request
+from hwexplorer.declare import CATALOGUE, Verb
+from hwexplorer.export import files
+from hwexplorer.export.files import FORMATS
+from hwexplorer.export.render import encode, plain
 from hwexplorer.format import safe
-
-if TYPE_CHECKING:
-    from analysis.workload.job import CaptureJob
-    from analysis.workload.workload import Workload
-    from hwexplorer.state import State
-    from hwexplorer.views.plain import View
+from hwexplorer.options import IMAGE_SIZE, option, whole
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Row, Table
+from hwexplorer.views.tables import rows
 
 _JOBS_MAX = 64
-
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    what = "net.py:factory, package.module:factory, net.pt2, net.onnx, or any model; several are captured at once"
-    parser.add_argument("models", metavar="TARGET", nargs="+", help=what)
-    parser.add_argument("--jobs", type=common.whole(1, _JOBS_MAX), metavar="N", help="at once (default: one a core)")
-    parser.add_argument("--image-size", type=common.whole(1, common.IMAGE_MAX), metavar="S", help="pixels")
-    own.options(parser)
-    parser.add_argument("--format", choices=common.FORMATS, metavar="F", help="of the summary (default text)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="write the workload here (.msgpack.gz: opens as a model anywhere), or the summary",
-    )
-    parser.set_defaults(batch=None, precision=None, execution=None, layout=None, on=None, baseline=None, node=None)
-    parser.set_defaults(several=True)
 
 
 class _Done(NamedTuple):
@@ -44,10 +40,7 @@ class _Done(NamedTuple):
     seconds: float
 
 
-def run(arguments: argparse.Namespace) -> None:
-    from analysis.workload import store, targets
-    from hwexplorer.export import files
-
+def _run(arguments: argparse.Namespace) -> None:
     target = Path(arguments.output) if arguments.output is not None else None
     packed = target is not None and target.name.endswith(targets.STORED)
     names = list(dict.fromkeys(arguments.models))
@@ -62,27 +55,23 @@ def run(arguments: argparse.Namespace) -> None:
     if done:
         _show(arguments, done, failures)
     for failure in failures[:-1]:
-        common.complain(failure)
+        output.complain(failure)
     if failures:
         raise RequestError(failures[-1])
-    gaps = [gap for item in done if (gap := own.gap(item.workload))]
+    gaps = [gap for item in done if (gap := own_model.gap(item.workload))]
     if arguments.strict and gaps:
-        raise common.OutputError("; ".join(gaps))
+        raise output.OutputError("; ".join(gaps))
 
 
 def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[_Done], list[str]]:
     """What was captured, in the order asked for, and a line for each that was not."""
-    from analysis.workload import together
-    from analysis.workload.errors import ModelError
-    from hwexplorer import engine
-
     done: dict[str, _Done] = {}
     failures: dict[str, str] = {}
     jobs: dict[str, tuple[State, CaptureJob]] = {}
     for name in names:
         try:
             arguments.model = name
-            state = common.state(arguments)
+            state = request.state(arguments, CATALOGUE)
             if engine.is_ready(state):
                 done[name] = _Done(engine.captured(state), 0.0)
             else:
@@ -127,108 +116,128 @@ class _Progress:
             self._write("")
 
     def _write(self, line: str) -> None:
-        import shutil
-
         columns = shutil.get_terminal_size().columns
         print(f"\r\x1b[K{line[: columns - 1]}", end="", file=sys.stderr, flush=True)
 
 
 def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str]) -> None:
-    reports = [_report(item.workload, item.seconds) for item in done]
-    if len(arguments.models) == 1:
-        common.show(arguments, lambda: _view(done[0].workload, reports[0]), lambda: reports[0])
-        return
-    document = {"schema": reports[0]["schema"], "captures": reports, "failures": failures}
-    common.show(arguments, lambda: _table(reports), lambda: document)
+    captures = tuple(_captured(item.workload, item.seconds) for item in done)
+    one = captures[0] if len(arguments.models) == 1 else None
+
+    def make(form: str) -> str:
+        if form == "json":
+            return encode(one or Captures(captures, tuple(failures)))
+        return plain(_sheet(one) if one else _table(captures), form, output.width())
+
+    output.emit(arguments, make)
 
 
-def _report(workload: Workload, seconds: float) -> dict[str, Any]:
-    from hwexplorer.schema import SCHEMA
+class Captured(msgspec.Struct, frozen=True, kw_only=True):
+    """What a capture holds. What an operator without a rule computes is not known, so neither is the share of the
+    FLOPs beside it: `coverage_flops` is None then."""
 
+    model: str
+    origin: str
+    parameters: int
+    macs: float
+    flops: float
+    operators: int
+    coverage: float
+    coverage_flops: float | None
+    uncovered: dict[str, int]
+    inputs: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
+    versions: dict[str, str]
+    seconds: float
+
+
+class Captures(msgspec.Struct, frozen=True):
+    captures: tuple[Captured, ...]
+    failures: tuple[str, ...]
+
+
+def _captured(workload: Workload, seconds: float) -> Captured:
     known = workload.operators.has_rule
     at = workload.at(**dict.fromkeys(workload.dims, 1))
-    macs, flops = workload.operators.macs @ at, workload.operators.flops @ at
-    return {
-        "schema": SCHEMA,
-        "model": workload.name,
-        "origin": workload.origin,
-        "parameters": workload.parameters,
-        "macs": float(macs.sum()),
-        "flops": float(flops.sum()),
-        "operators": workload.n_operators,
-        "coverage": float(known.mean()) if len(known) else 1.0,
-        # What an operator without a rule computes is not known, so neither is a share beside it.
-        "coverage_flops": 1.0 if known.all() else None,
-        "uncovered": own.uncovered(workload),
-        "inputs": [{"name": i.name, "dtype": i.dtype, "shape": list(i.shape)} for i in workload.inputs],
-        "notes": list(workload.notes),
-        "versions": workload.versions,
-        "seconds": round(seconds, 3),
-    }
+    return Captured(
+        model=workload.name,
+        origin=workload.origin,
+        parameters=workload.parameters,
+        macs=float((workload.operators.macs @ at).sum()),
+        flops=float((workload.operators.flops @ at).sum()),
+        operators=workload.n_operators,
+        coverage=float(known.mean()) if len(known) else 1.0,
+        coverage_flops=1.0 if known.all() else None,
+        uncovered=own_model.uncovered(workload),
+        inputs=tuple({"name": i.name, "dtype": i.dtype, "shape": list(i.shape)} for i in workload.inputs),
+        notes=workload.notes,
+        versions=workload.versions,
+        seconds=round(seconds, 3),
+    )
 
 
-def _table(reports: list[dict[str, Any]]) -> View:
+def _took(capture: Captured) -> str:
+    return f"{capture.seconds:.1f} s" if capture.seconds else "stored already"
+
+
+COLUMNS = tuple(
+    Column(title.lower(), title, role="text", keep=0, of=of)
+    for title, of in (
+        ("Model", "model"),
+        ("Parameters", lambda capture: quantity(capture.parameters, "SI")),
+        ("One input", lambda capture: quantity(capture.macs, "MAC")),
+        ("Operators", lambda capture: f"{capture.operators:,}"),
+        ("Covered", lambda capture: f"{capture.coverage:.1%}"),
+        ("Captured in", _took),
+    )
+)
+
+
+def _gaps(capture: Captured) -> list[str]:
+    return [f"no cost rule: {target} ({count}x)" for target, count in capture.uncovered.items()]
+
+
+def _table(captures: tuple[Captured, ...]) -> Table:
     """A row for each capture."""
-    from hardware.quantity import quantity
-    from hwexplorer.views.plain import Column, Row, Table
-
-    heads = ("Model", "Parameters", "One input", "Operators", "Covered", "Captured in")
-    rows = tuple(
-        Row(
-            str(place),
-            (
-                report["model"],
-                quantity(report["parameters"], "SI"),
-                quantity(report["macs"], "MAC"),
-                f"{report['operators']:,}",
-                f"{report['coverage']:.1%}",
-                _took(report),
-            ),
-        )
-        for place, report in enumerate(reports)
-    )
-    notes = tuple(
-        f"{report['model']}: {note}"
-        for report in reports
-        for note in (
-            *(f"no cost rule: {name} ({count}x)" for name, count in report["uncovered"].items()),
-            *report["notes"],
-        )
-    )
-    columns = tuple(Column(head.lower(), head, role="text", keep=0) for head in heads)
-    return Table("capture", f"{len(reports)} models captured", columns, rows, (), notes)
+    notes = tuple(f"{each.model}: {note}" for each in captures for note in (*_gaps(each), *each.notes))
+    places = iter(range(len(captures)))
+    shown = rows(COLUMNS, captures, key=lambda _: str(next(places)))
+    return Table("capture", f"{len(captures)} models captured", COLUMNS, shown, footer=(), notes=notes)
 
 
-def _covered(report: dict[str, Any]) -> str:
-    return f"{report['coverage']:.1%}" + (
-        "" if report["coverage_flops"] else " of the operators; FLOPs of the rest unknown"
-    )
-
-
-def _took(report: dict[str, Any]) -> str:
-    return f"{report['seconds']:.1f} s" if report["seconds"] else "stored already"
-
-
-def _view(workload: Workload, report: dict[str, Any]) -> View:
-    from hardware.quantity import quantity
-    from hwexplorer.views.plain import Column, Row, Table
-
-    inputs = ", ".join(f"{'x'.join(map(str, item.shape))} {item.dtype}" for item in workload.inputs)
-    cells = [
-        ("parameters", quantity(workload.parameters, "SI")),
-        ("work of one input", quantity(report["macs"], "MAC")),
-        ("operators", f"{workload.n_operators:,}"),
-        ("covered", _covered(report)),
-        ("inputs", inputs),
-        ("captured in", _took(report)),
-    ]
-    rows = tuple(Row(name, (name, value)) for name, value in cells)
-    gaps = tuple(f"no cost rule: {target} ({count}x)" for target, count in report["uncovered"].items())
+def _sheet(capture: Captured) -> Table:
+    """A row for each figure of one capture."""
+    unknown = "" if capture.coverage_flops else " of the operators; FLOPs of the rest unknown"
+    cells = {
+        "parameters": quantity(capture.parameters, "SI"),
+        "work of one input": quantity(capture.macs, "MAC"),
+        "operators": f"{capture.operators:,}",
+        "covered": f"{capture.coverage:.1%}{unknown}",
+        "inputs": ", ".join(f"{'x'.join(map(str, item['shape']))} {item['dtype']}" for item in capture.inputs),
+        "captured in": _took(capture),
+    }
     return Table(
         "capture",
-        f"{workload.name} captured",
+        f"{capture.model} captured",
         (Column("name", "What", role="text", keep=0), Column("value", "Value", role="text", keep=0)),
-        rows,
-        (),
-        (*gaps, *workload.notes),
+        tuple(Row(name, (name, value)) for name, value in cells.items()),
+        footer=(),
+        notes=(*_gaps(capture), *capture.notes),
     )
+
+
+_WHAT = "net.py:factory, package.module:factory, net.pt2, net.onnx, or any model; several are captured at once"
+VERB = Verb(
+    options=(
+        option("models", metavar="TARGET", nargs="+", help=_WHAT),
+        option("--jobs", type=whole(1, _JOBS_MAX), metavar="N", help="at once (default: one a core)"),
+        IMAGE_SIZE,
+        *own_model.OPTIONS,
+        option("--format", choices=FORMATS, metavar="F", help="of the summary (default text)"),
+        option(
+            "-o", "--output", metavar="FILE",
+            help="write the workload here (.msgpack.gz: opens as a model anywhere), or the summary",
+        ),
+    ),
+    run=_run,
+)  # fmt: skip

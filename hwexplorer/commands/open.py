@@ -1,4 +1,7 @@
-"""`hwexplorer MODEL`: the screen; without a terminal, or with a format or file named, the comparison."""
+"""Open the explorer (the default verb).
+
+Without a terminal, or with a format or file named, the comparison is printed.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +10,29 @@ import gc
 import os
 import sys
 
-from hwexplorer.commands import common
+from hwexplorer import engine, output, request
+from hwexplorer.declare import DEVICES, Subject, Verb
+from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
 from hwexplorer.state import State, node, replace
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    common.model_options(parser, devices="DEV,..", default="resnet50")
-    parser.add_argument("--baseline", metavar="DEV", help="the device others are compared with (default: the GPU)")
-    parser.add_argument("--ascii", action="store_true", help="plain characters only")
-    parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
-    parser.add_argument("--theme", default="", metavar="NAME", help="dark, light, ansi .. (default: your settings)")
-    parser.add_argument("--plain", action="store_true", help="print the view that the screen would focus, as text")
-    parser.add_argument("--last", action="store_true", help="go on where the last session ended")
-    parser.add_argument("--session", metavar="NAME", help="a session saved with :save NAME")
-    common.output_options(parser)
+_SUBJECT = Subject(options=(or_default(MODEL, "resnet50"), *DEVICES.options[1:]), several=True)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace) -> None:
     state = _state(arguments)
     if arguments.plain:
-        _print(state, arguments)
+        # the focused view as text: what a screen reader, or a pipe, can do with
+        _print(replace(state, at="" if state.pane == "tree" else node(state.at)), state.pane, arguments)
         return
     asked = arguments.format is not None or arguments.output is not None
     # Textual reads keys from stdin and draws on stderr; with stdout redirected somebody wants the text.
     streams = (sys.stdin, sys.stdout, sys.stderr)
     served = "TEXTUAL_DRIVER" in os.environ  # by `hwexplorer serve`: the browser is the terminal
     if asked or not (served or all(stream is not None and stream.isatty() for stream in streams)):
-        from hwexplorer.export.render import render
-
-        common.prepare(state)
-        common.emit(arguments, lambda form: render(state, "compare", form, common.width()))
+        _print(state, "compare", arguments)
         return
     # Nothing of what start-up allocates dies before the first frame; the screen turns collection back on after it.
     gc.disable()
-    from hwexplorer import engine
-
     for name in state.devices:
         engine.device(name)
     if not engine.is_ready(state):  # an unknown model is better said here than on a screen
@@ -58,17 +49,31 @@ def run(arguments: argparse.Namespace) -> None:
 def _state(arguments: argparse.Namespace) -> State:
     """The state asked for, or one that was kept."""
     if not arguments.last and arguments.session is None:
-        return common.state(arguments)
+        return request.state(arguments, _SUBJECT)
     from hwexplorer.tui import paths
     from hwexplorer.tui.sessions import LAST, Sessions
 
     return Sessions(paths.sessions_file()).state(arguments.session or LAST)
 
 
-def _print(state: State, arguments: argparse.Namespace) -> None:
-    """The focused view as text: what a screen reader, or a pipe, can do with."""
+def _print(state: State, report: str, arguments: argparse.Namespace) -> None:
     from hwexplorer.export.render import render
 
-    common.prepare(state)
-    shown = replace(state, at="" if state.pane == "tree" else node(state.at))
-    common.emit(arguments, lambda form: render(shown, state.pane, form, common.width()))
+    request.prepare((state,), arguments.strict)
+    output.emit(arguments, lambda form: render(state, report, form, output.width()))
+
+
+VERB = Verb(
+    options=(
+        *_SUBJECT.options,
+        BASELINE,
+        option("--ascii", action="store_true", help="plain characters only"),
+        option("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
+        option("--theme", default="", metavar="NAME", help="dark, light, ansi .. (default: your settings)"),
+        option("--plain", action="store_true", help="print the view that the screen would focus, as text"),
+        option("--last", action="store_true", help="go on where the last session ended"),
+        option("--session", metavar="NAME", help="a session saved with :save NAME"),
+        *OUTPUT,
+    ),
+    run=_run,
+)

@@ -1,4 +1,4 @@
-"""`hwexplorer serve`: the explorer in a browser, on this machine unless told otherwise."""
+"""The explorer in a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from hardware.errors import RequestError
-from hwexplorer.commands import common
+from hwexplorer.declare import Verb
+from hwexplorer.options import MODEL, option, or_default, whole
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -26,16 +27,7 @@ const waiting = setInterval(() => {
 </script></head>"""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", default="resnet50", help="a model, a building block, or a state string")
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
-    )
-    parser.add_argument("--port", type=common.whole(1, 65_535), default=PORT, metavar="N", help=f"default {PORT}")
-    parser.add_argument("--public-url", metavar="URL", help="what browsers call it, behind a proxy")
-
-
-def run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace) -> None:
     from hwexplorer import engine, itself
     from hwexplorer.state import parse
 
@@ -84,7 +76,7 @@ def _server(command: str, host: str, port: int, public_url: str | None) -> Any:
 
         async def handle_index(self, request: web.Request) -> Any:
             self._check_host(request)
-            page = await super().handle_index(request)
+            page: Any = await super().handle_index(request)
             page.text = _LINK.sub(self._if_ours, page.text or "").replace("</head>", _HEAD)
             return page
 
@@ -111,3 +103,14 @@ def _server(command: str, host: str, port: int, public_url: str | None) -> Any:
                     raise web.HTTPForbidden(text="unknown host name")
 
     return Guarded(command, host=host, port=port, title="hwexplorer", public_url=public_url)
+
+
+VERB = Verb(
+    options=(
+        or_default(MODEL, "resnet50"),
+        option("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"),
+        option("--port", type=whole(1, 65_535), default=PORT, metavar="N", help=f"default {PORT}"),
+        option("--public-url", metavar="URL", help="what browsers call it, behind a proxy"),
+    ),
+    run=_run,
+)

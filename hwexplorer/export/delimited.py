@@ -9,18 +9,17 @@ import re
 from hardware import text
 from hwexplorer.export.text import _column
 from hwexplorer.format import safe
-from hwexplorer.views.plain import Cell, Plot, Report, Table, Text, View, for_reading
+from hwexplorer.views.plain import Cell, Page, Plot, Table, Text, View, for_reading
 
 
-def as_csv(view: View | Report) -> str:
+def as_csv(view: View | Page) -> str:
     """One header line, one line per row (point, paragraph), numbers in SI units; of a report its main table."""
-    if isinstance(view, Report):
-        return as_csv(view.parts[view.main])
+    if isinstance(view, Page):
+        return as_csv(view.csv or view.parts[view.main])
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if isinstance(view, Table):
-        names = [f"{column.key}_{_SI[column.unit]}" if column.unit in _SI else column.key for column in view.columns]
-        writer.writerow(["key", "depth", *names])
+        writer.writerow(["key", "depth", *(column.si_name for column in view.columns)])
         writer.writerows([inert(row.key), row.depth, *map(inert, row.cells)] for row in view.rows)
     elif isinstance(view, Plot):
         writer.writerow(["series", "label", "x", "y"])
@@ -34,33 +33,30 @@ def as_csv(view: View | Report) -> str:
     return out.getvalue()
 
 
-_SI = {"s": "s", "J": "j", "Js": "js", "byte": "bytes", "W": "w", "1/s": "per_s", "FLOP/s": "flop_per_s"}
-
-
 def inert(value: Cell) -> Cell:
     """A cell that a spreadsheet does not run."""
     return text.inert(value) if isinstance(value, str) else value
 
 
-def as_markdown(view: View | Report) -> str:
+def as_markdown(view: View | Page) -> str:
     """A Markdown table, or headed lists; the parts of a report a level below its title."""
-    if isinstance(view, Report):
+    if isinstance(view, Page):
         parts = ["\n".join("#" + line if line.startswith("#") else line for line in as_markdown(part).split("\n"))
                  for part in for_reading(view).parts]  # fmt: skip
         return "\n".join([f"# {_md(view.title)}\n", *parts])
     if isinstance(view, Text):
-        parts = [f"# {_md(view.title)}"]
-        for heading, lines in view.sections:
-            parts += [*(["", f"## {_md(heading)}"] if heading else []), "", *(f"- {_md(line)}" for line in lines)]
-        return "\n".join(parts) + "\n"
+        lines = [f"# {_md(view.title)}"]
+        for heading, said in view.sections:
+            lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *(f"- {_md(line)}" for line in said)]
+        return "\n".join(lines) + "\n"
     if isinstance(view, Plot):
         head = f"| series | label | {_md(view.x_title)} | {_md(view.y_title)} |"
-        rows = [
+        points = [
             f"| {_md(s.name)} | {_md(label)} | {x:.6g} | {y:.6g} |"
             for s in view.series
             for label, x, y in zip(s.labels or ("",) * len(s.x), s.x, s.y, strict=True)
         ]
-        return "\n".join([f"# {_md(view.title)}", "", head, "|---|---|--:|--:|", *rows]) + "\n"
+        return "\n".join([f"# {_md(view.title)}", "", head, "|---|---|--:|--:|", *points]) + "\n"
     columns = [_column(column, index, view.rows) for index, column in enumerate(view.columns)]
     aligned = ["---" if column.role in ("text", "bar", "flag") else "--:" for column in view.columns]
     lines = [f"# {_md(view.title)}", "", _line([column[0] for column in columns]), _line(aligned)]

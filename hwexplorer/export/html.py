@@ -10,7 +10,7 @@ from html import escape
 
 from hwexplorer.export.text import _column
 from hwexplorer.format import quantity, safe
-from hwexplorer.views.plain import Column, Plot, Report, Row, Series, Table, Text, View
+from hwexplorer.views.plain import Column, Page, Plot, Row, Series, Table, Text, View
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d}
@@ -44,7 +44,7 @@ rows.forEach(function(r){body.appendChild(r)})})})});
 """
 
 
-def as_html(view: View | Report) -> str:
+def as_html(view: View | Page) -> str:
     """The view as a page of its own."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -54,9 +54,9 @@ def as_html(view: View | Report) -> str:
     )
 
 
-def _part(view: View | Report, level: int) -> str:
+def _part(view: View | Page, level: int) -> str:
     title = f"<h{level}>{_text(view.title)}</h{level}>\n" if view.title else ""
-    if isinstance(view, Report):
+    if isinstance(view, Page):
         return title + "\n".join(_part(inner, min(level + 1, 3)) for inner in view.parts)
     if isinstance(view, Table):
         return title + _table(view)
@@ -129,10 +129,9 @@ class _Axis:
         finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)] or [1.0, 10.0]
         self.log, self.a, self.b = log, a, b
         low, high = min(finite), max(finite)
+        self.low, self.high = min(low, 0.0), high
         if log:
             self.low, self.high = math.floor(math.log10(low)), math.ceil(math.log10(high) + 1e-9)
-        else:
-            self.low, self.high = min(low, 0.0), high
         if self.high <= self.low:
             self.high = self.low + 1
 

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from hardware.errors import unknown
 from hardware.text import visible_json
-from hwexplorer import documents
 from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.text import render as as_text
+from hwexplorer.registry import Answer
 from hwexplorer.schema import stamped
 from hwexplorer.state import State
-from hwexplorer.views import decisions, devices, heat, models, paired, plot, ranked, reports, verdict
-from hwexplorer.views.plain import Report, View
-
-VIEWS: dict[str, Callable[[State], View | Report]] = {
-    "models": models.models,
-    "devices": lambda _state: devices.devices(),
-    "compare": ranked.view,
-    "tree": heat.subtree,
-    "events": paired.view,
-    "why": verdict.why,
-    "plot": plot.plot,
-    **reports.views(),
-    **decisions.views(),
-}
+from hwexplorer.views.plain import Page, View
 
 
-def render(state: State, view: str, form: str, width: int = 0) -> str:
-    """The view as text of the format. `width` is the columns to fit, 0 for all."""
-    if view not in VIEWS:
-        raise unknown("view", view, VIEWS)
-    if form == "json":
-        return encode(documents.DOCUMENTS[view](state))
-    return plain(VIEWS[view](state), form, width)
+def render(state: State, report: str, form: str, width: int = 0) -> str:
+    """A report as text of the format. `width` is the columns to fit, 0 for all."""
+    return told(Answer(report, state), form, width)
 
 
-def plain(built: View | Report, form: str, width: int = 0) -> str:
+def told(answer: Answer, form: str, width: int = 0) -> str:
+    """An answer as text of the format."""
+    return encode(answer.document) if form == "json" else plain(answer.view(), form, width)
+
+
+def plain(built: View | Page, form: str, width: int = 0) -> str:
     """A built view in one of the formats for people and spreadsheets."""
     if form == "csv":
         return as_csv(built)

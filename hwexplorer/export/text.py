@@ -7,15 +7,15 @@ import unicodedata
 from collections.abc import Iterable
 
 from hwexplorer.format import delta, quantity, safe, scale_for
-from hwexplorer.views.plain import Cell, Column, Plot, Report, Row, Table, Text, View, for_reading
+from hwexplorer.views.plain import Cell, Column, Page, Plot, Row, Table, Text, View, for_reading
 
 BAR = 12
 NAME_LEAST = 16
 
 
-def render(view: View | Report, width: int = 0) -> str:
+def render(view: View | Page, width: int = 0) -> str:
     """A view as text; `width` 0 drops no column."""
-    if isinstance(view, Report):
+    if isinstance(view, Page):
         return "\n".join(
             [
                 "\n".join(_wrap(safe(view.title), width)) + "\n",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware.errors import RequestError, unknown
-from hwexplorer.cli import VERBS
+from hwexplorer import registry
 from hwexplorer.tui.commands import ALIASES, COMMANDS, NOT_HERE, names, run_verb
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.prompt import Prompt
@@ -53,7 +53,7 @@ def _run(app: HwExplorer, words: list[str]) -> None:
         COMMANDS[name].run(app, words[1:])
     elif name in NOT_HERE:
         raise RequestError(f"{name} is for the shell, not for this line")
-    elif name in VERBS:
+    elif name in registry.names():
         run_verb(app, [name, *words[1:]])
     else:
         raise unknown("command", name, names())
@@ -95,7 +95,7 @@ def note(app: HwExplorer, text: str) -> str:
         return "  ".join(shown) + (f"  +{len(found) - 6}" if len(found) > 6 else "")
     if command is not None:
         return f"{command.usage}: {command.help}"
-    return VERBS.get(name, "")
+    return registry.helps().get(name, "")
 
 
 def moved(app: HwExplorer, typing: Prompt, key: str) -> Prompt:

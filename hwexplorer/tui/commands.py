@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware.errors import RequestError, unknown
+from hwexplorer import registry
 from hwexplorer import state as states
-from hwexplorer.cli import VERBS
 from hwexplorer.state import State, replace
 from hwexplorer.tui import effects, moves, overlays, takeaway
 from hwexplorer.tui.palette import THEMES
@@ -18,8 +18,7 @@ from hwexplorer.views.plain import Text
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
 
-# Verbs that take no model, and those that are the screen's own affair.
-NO_MODEL = ("models", "devices", "device", "coefficients", "validate", "rank", "capture")
+# Verbs that are not for this line.
 NOT_HERE = ("open", "serve", "check")
 Run = Callable[["HwExplorer", list[str]], None]
 Complete = Callable[["HwExplorer"], Iterable[str]]
@@ -227,8 +226,8 @@ def _sessions(app: HwExplorer, words: list[str]) -> None:
 
 
 def _help(app: HwExplorer, words: list[str]) -> None:
-    settings = tuple(f"{c.usage}\t{c.help}" for name, c in COMMANDS.items() if name not in VERBS)
-    verbs = tuple(f"{name}\t{line}" for name, line in VERBS.items() if name not in NOT_HERE)
+    settings = tuple(f"{c.usage}\t{c.help}" for name, c in COMMANDS.items() if name not in registry.names())
+    verbs = tuple(f"{name}\t{line}" for name, line in registry.helps().items() if name not in NOT_HERE)
     sections = (("On this screen", settings), ("Verbs, run on this state; options as in the shell", verbs))
     overlays.show_text(app, "commands", "Commands", Text("commands", "Commands", sections))
 
@@ -245,7 +244,7 @@ def run_verb(app: HwExplorer, words: list[str]) -> None:
             lines = tuple(text.rstrip().split("\n"))
             overlays.show_text(app, "report", verb.title(), Text("report", verb, (("", lines),)))
             return
-    if verb not in NO_MODEL:
+    if registry.takes_model(verb):
         rest = [states.format(replace(app.state, at=states.node(app.state.at), open=())), *rest]
     app.start_errand(Task([verb, *rest], width))
 
@@ -330,7 +329,7 @@ ALIASES = {"q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precisi
 
 
 def names() -> list[str]:
-    return sorted({*COMMANDS, *(verb for verb in VERBS if verb not in NOT_HERE)})
+    return sorted({*COMMANDS, *(verb for verb in registry.names() if verb not in NOT_HERE)})
 
 
 def _models(app: HwExplorer) -> list[str]:

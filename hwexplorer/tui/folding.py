@@ -83,4 +83,4 @@ def _row(table: Table, parent: str, members: tuple[int, ...], depth: int, adds: 
         text = table.columns[index].role in ("text", "flag")
         cells.append(sum(numbers) if add and numbers else "" if text else None)
     cells[0] = f"{len(members)} more"
-    return Row(more_key(parent), tuple(cells), depth, True, "more", True)
+    return Row(more_key(parent), tuple(cells), depth=depth, has_children=True, kind="more", dim=True)

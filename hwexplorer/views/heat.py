@@ -34,9 +34,12 @@ def heat(table: Table, state: State) -> Table:
     columns = [table.columns[i] for i in kept if table.columns[i].role != "delta"]
     metric = METRICS[state.metric]
     columns += [
-        Column(ON + name, name, metric.unit, "quantity", 1 if name == state.on else 2, f"{metric.title} of the row")
+        Column(
+            ON + name, name, metric.unit, role="quantity", keep=1 if name == state.on else 2,
+            help=f"{metric.title} of the row",
+        )
         for name in state.devices
-    ]
+    ]  # fmt: skip
     columns.append(Column("wins", "Wins", role="text", keep=1, help="the device with the least"))
     columns += [column for column in table.columns if column.role == "delta"]
     wins: Counter[str] = Counter()
@@ -51,7 +54,16 @@ def heat(table: Table, state: State) -> Table:
             wins[winner] += 1
         cells = [row.cells[i] for i in kept if table.columns[i].role != "delta"]
         deltas = [row.cells[i] for i in kept if table.columns[i].role == "delta"]
-        rows.append(Row(row.key, (*cells, *values, winner, *deltas), row.depth, row.has_children, row.kind, row.dim))
+        rows.append(
+            Row(
+                row.key,
+                (*cells, *values, winner, *deltas),
+                depth=row.depth,
+                has_children=row.has_children,
+                kind=row.kind,
+                dim=row.dim,
+            )
+        )
     subgraphs = wins.total()
     tied = f", {wins.pop('tie')} tied" if wins["tie"] else ""
     told = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied

@@ -11,8 +11,8 @@ from analysis.run.tree import tree as tree_figures
 from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
-from hwexplorer.views.compare import FLAGS, label, title
 from hwexplorer.views.plain import Cell, Column, Row, Table
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, label, title
 
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
@@ -20,7 +20,7 @@ COLUMNS = (
     Column("share", "%", "%", keep=0),
     Column("latency", "Latency", "s", keep=1),
     Column("energy", "Energy", "J", keep=1),
-    Column("bound", "B", role="flag", keep=2, help="C compute, M memory, L launch, P power bound"),
+    Column("bound", "B", role="flag", keep=2, help=FLAGS_HELP),
     Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
     Column("modifier", "Modifier", "x", keep=5, help="attributed over base EDP: above 1 pays, below 1 hidden"),
@@ -39,7 +39,7 @@ def tree(state: State) -> Table:
     figures = tree_figures(engine.result(state))
     result = figures.estimate
     parts, ops = result.partition, result.workload.operators
-    sub_share, op_share = _shares(figures, state.metric)
+    sub_share, op_share = shares(figures, state.metric)
     deltas = _deltas(state)
     joined = [result.execution == "fused" and len(members) > 1 for members in parts.members]
     sub_cells = _cells(figures.subgraphs, sub_share, figures.subgraph_bound, parts.kind, joined)
@@ -48,7 +48,7 @@ def tree(state: State) -> Table:
 
     def row(key: str, name: str, cells: tuple[Cell, ...], depth: int, children: bool, kind: str, dim: bool) -> Row:
         end = () if deltas is None else (deltas.get(key),)
-        return Row(key, (name, *cells, *end), depth, children, kind, dim)
+        return Row(key, (name, *cells, *end), depth=depth, has_children=children, kind=kind, dim=dim)
 
     rows = [row("", result.workload.name, _root(figures), 0, True, "model", False)]
     for s in _ordered(state, figures.subgraphs, sub_share, range(len(parts.id)), parts.id):
@@ -70,8 +70,8 @@ def tree(state: State) -> Table:
         f"{title(state)} on {label(result.device)}",
         columns if deltas is None else (*columns, DELTA),
         tuple(rows),
-        (footer, _pareto(figures.subgraphs.share)),
-        result.marks,
+        footer=(footer, _pareto(figures.subgraphs.share)),
+        notes=result.marks,
     )
 
 
@@ -110,7 +110,7 @@ def _pareto(share: Floats) -> str:
     return f"{half} of {len(share)} subgraphs {verb} 50 % of the EDP, {most} make 80 %"
 
 
-def _shares(figures: Tree, metric: str) -> tuple[Floats, Floats]:
+def shares(figures: Tree, metric: str) -> tuple[Floats, Floats]:
     result = figures.estimate
     if metric == "energy":
         whole = result.energy_j or 1.0
@@ -135,7 +135,7 @@ def _by_node(state: State, metric: str) -> dict[str, float]:
     figures = tree_figures(engine.result(state))
     result = figures.estimate
     whole = METRICS[metric].of(result)
-    sub_share, op_share = _shares(figures, metric)
+    sub_share, op_share = shares(figures, metric)
     values = dict(zip(result.partition.operator_id, (op_share * whole).tolist(), strict=True))
     values.update(zip(result.partition.id, (sub_share * whole).tolist(), strict=True))
     values[""] = whole

@@ -9,8 +9,8 @@ from analysis.reports.partition_report import PartitionReport, partition_report
 from analysis.workload import store
 
 
-def report(model: str, batch: int = 1, element_bytes: float = 4.0) -> PartitionReport:
-    return partition_report(store.load(model), batch, element_bytes)
+def report(model: str, batch: int = 1, precision: str = "fp32") -> PartitionReport:
+    return partition_report(store.load(model), batch, precision)
 
 
 @pytest.mark.parametrize("model", grid.MODELS)
@@ -71,7 +71,7 @@ def test_resnet18_exactly() -> None:
 
 def test_product_by_hand() -> None:
     m, n, k = 48, 80, 112
-    (s,) = partition_report(store.load(f"gemm:M={m},N={n},K={k}"), 1, 2.0).subgraphs
+    (s,) = partition_report(store.load(f"gemm:M={m},N={n},K={k}"), 1, "fp16").subgraphs
     assert s.macs == m * n * k
     assert s.ingress_bytes + s.weight_bytes == (m * k + k * n) * 2
     assert s.egress_bytes == m * n * 2

@@ -136,7 +136,7 @@ def test_top(verb: str) -> None:
         ("roofline resnet18 --on h10", "did you mean"),
         ("memory resnet18 --node conv1", "unrecognized arguments: --node"),
         ("partition resnet18 --on gpu", "unrecognized arguments: --on"),
-        ("partition resnet18 --layout nchw", "--layout changes nothing"),
+        ("partition resnet18 --layout nchw", "unrecognized arguments: --layout"),
         ("edp resnet18 --on cpu,gpu", "one device"),
         ("concurrency resnt18", "did you mean"),
     ],

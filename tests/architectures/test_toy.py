@@ -14,8 +14,8 @@ from analysis.run.scenario import Scenario
 from analysis.workload import store
 from hardware.device import load, load_all
 from hardware.precision import PRECISIONS
-from hwexplorer import engine
-from hwexplorer.cli import VERBS, main
+from hwexplorer import engine, registry
+from hwexplorer.cli import main
 from hwexplorer.provider import Engine
 from hwexplorer.state import PANES, PLOTS, State
 from hwexplorer.tui import clipboard
@@ -74,7 +74,7 @@ def test_three_files_are_all_of_it() -> None:
 
 
 def test_every_verb_is_tried() -> None:
-    assert {words[0] for words in COMMANDS.values()} | NOT_ABOUT_DEVICES == set(VERBS)
+    assert {words[0] for words in COMMANDS.values()} | NOT_ABOUT_DEVICES == set(registry.names())
 
 
 @pytest.mark.parametrize("form", ["text", "json", "csv", "md", "html"])

@@ -113,7 +113,7 @@ def test_a_wrong_place_is_said_before_the_work(refused: Callable[..., str], monk
     def fail(*_: object) -> str:
         raise AssertionError("rendered for nothing")
 
-    monkeypatch.setattr("hwexplorer.export.render.render", fail)
+    monkeypatch.setattr("hwexplorer.headless.told", fail)
     for target in ("", "/nowhere/out.json", "/tmp", "a\0b.json"):
         refused("tree", "resnet18", "-o", target)
 
@@ -125,7 +125,7 @@ def test_a_failing_render_leaves_the_old_file(call: Call, tmp_path: Path, monkey
     def fail(*_: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("hwexplorer.export.render.render", fail)
+    monkeypatch.setattr("hwexplorer.headless.told", fail)
     assert call("tree", "resnet18", "-o", str(target)).code == 1
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.json", "old")]
 
@@ -168,7 +168,15 @@ def test_a_cell_that_a_spreadsheet_would_run_is_quoted(text: str) -> None:
     assert cell[0] == "'"
     table = Table("t", "t", (Column("a", text, role="text"),), (Row(text, (text,)),))
     prose = Text("t", "t", ((text, (text,)),))
-    plot = Plot("t", "t", "x", "y", "", "", (Series(text, (1.0,), (2.0,), labels=(text,)),))
+    plot = Plot(
+        name="t",
+        title="t",
+        x_title="x",
+        y_title="y",
+        x_unit="",
+        y_unit="",
+        series=(Series(text, (1.0,), (2.0,), labels=(text,)),),
+    )
     for view in (table, prose, plot):
         for line in list(csv.reader(io.StringIO(as_csv(view))))[1:]:
             assert not [cell for cell in line if cell[:1] in tuple("=+-@\t\r\n")], line
@@ -192,7 +200,11 @@ HOSTILE = "a|b\\c <img> `x` ![a](http://b/c) [d]: http://e \x1b[31m\u202e\n# new
 
 def test_markdown_of_hostile_names() -> None:
     table = Table(
-        "t", HOSTILE, (Column("a", "A", role="text"), Column("b", "B", "s")), (Row("k", (HOSTILE, 1.0)),), (HOSTILE,)
+        "t",
+        HOSTILE,
+        (Column("a", "A", role="text"), Column("b", "B", "s")),
+        (Row("k", (HOSTILE, 1.0)),),
+        footer=(HOSTILE,),
     )
     text = as_markdown(table)
     assert "\x1b" not in text
@@ -270,7 +282,7 @@ def test_wide_and_combining_characters_line_up(parsed: Callable[..., Any]) -> No
 def test_text_fits_the_terminal(
     call: Call, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], width: int
 ) -> None:
-    monkeypatch.setattr("hwexplorer.commands.common.width", lambda: width)
+    monkeypatch.setattr("hwexplorer.output.width", lambda: width)
     text = call(*words).out
     too_long = [line for line in text.splitlines() if len(line) > width]
     # What is never dropped of a device list (id, peak, bandwidth) is wider than the narrowest terminal.
@@ -282,7 +294,7 @@ def test_a_narrow_table_drops_columns_not_rows(
     call: Call, parsed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = parsed(call("tree", "vit_b_16", "--on", "gpu").out)
-    monkeypatch.setattr("hwexplorer.commands.common.width", lambda: 80)
+    monkeypatch.setattr("hwexplorer.output.width", lambda: 80)
     text = call("tree", "vit_b_16", "--on", "gpu").out
     narrow = parsed(text.replace("\n  batch", " batch"))
     assert len(narrow) == len(wide)

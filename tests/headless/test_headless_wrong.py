@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hwexplorer.cli import VERBS
+from hwexplorer import registry
 from tests.headless.conftest import Call
 
 Refused = Callable[..., str]
@@ -88,12 +88,12 @@ def test_one_line_and_exit_code_two(refused: Refused, words: tuple[str, ...], sa
     assert len(line) < 500
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
+@pytest.mark.parametrize("verb", sorted(registry.names()))
 def test_every_verb_refuses_an_unknown_option(refused: Refused, verb: str) -> None:
     assert re.search("--no-such-option|required", refused(verb, "--no-such-option"))
 
 
-@pytest.mark.parametrize("verb", sorted(VERBS))
+@pytest.mark.parametrize("verb", sorted(registry.names()))
 def test_every_verb_has_help(call: Call, verb: str) -> None:
     done = call(verb, "--help")
     assert done.code == 0
@@ -131,7 +131,7 @@ def test_an_internal_error_is_one_line_too(call: Call, monkeypatch: pytest.Monke
     def fail(*_: object) -> str:
         raise ZeroDivisionError("of\nall things")
 
-    monkeypatch.setattr("hwexplorer.export.render.render", fail)
+    monkeypatch.setattr("hwexplorer.headless.told", fail)
     done = call("compare", "resnet18")
     assert done.code == 1
     assert done.out == ""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hatch_build import moved
-from hwexplorer.cli import VERBS
+from hwexplorer import registry
 from tests.terminal import Program
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +122,7 @@ def test_verbs_run_and_nothing_of_ours_is_outside(installed: Environment) -> Non
     code = f"""
 import sys
 from hwexplorer import cli
-for verb in {list(VERBS)}:
+for verb in {list(registry.names())}:
     try:
         cli.main([verb, "--help"])
     except SystemExit as ended:
@@ -132,7 +132,7 @@ ours = [m for m in sys.modules if m.partition(".")[0] in ("analysis", "hardware"
 assert not ours, ours
 assert all({str(installed.packages)!r} in m.__file__ for n, m in sys.modules.items() if n.startswith("hwexplorer"))
 """
-    assert installed.run("-c", code).count("usage: hwexplorer ") == len(VERBS)
+    assert installed.run("-c", code).count("usage: hwexplorer ") == len(registry.names())
     words = ("compare", "resnet18", "--format", "json")
     there = installed.run("-m", "hwexplorer", *words)
     assert there == run([str(installed.bin / "hwexplorer"), *words], installed.folder)

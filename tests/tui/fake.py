@@ -92,7 +92,7 @@ class Fake:
             Column("power", "power", "W", keep=3),
             Column("util", "util", "%", keep=5),
             Column("bound", "bound", role="flag", keep=2),
-            Column("delta", "Δ EDP", "%", "delta", keep=0),
+            Column("delta", "Δ EDP", "%", role="delta", keep=0),
         )
         there = pinned(state)
         rows = []
@@ -114,12 +114,12 @@ class Fake:
         self.calls.append("tree")
         columns = (
             Column("name", "name", role="text", keep=0),
-            Column("share", "share", "%", "bar", keep=0),
+            Column("share", "share", "%", role="bar", keep=0),
             Column("latency", "latency", "s", keep=1),
             Column("energy", "energy", "J", keep=1),
             Column("cumulative", "cum", "%", keep=4),
             Column("bound", "bound", role="flag", keep=3),
-            Column("delta", "Δ EDP", "%", "delta", keep=0),
+            Column("delta", "Δ EDP", "%", role="delta", keep=0),
         )
         t, e = self._total(state)
         there = pinned(state)
@@ -127,7 +127,7 @@ class Fake:
         if there is not None:
             pt, pe = self._total(there)
             ratio = (e * t) / (pe * pt) - 1
-        rows = [Row("", (state.model, 1.0, t, e, 1.0, "M", ratio), 0, True, "model")]
+        rows = [Row("", (state.model, 1.0, t, e, 1.0, "M", ratio), depth=0, has_children=True, kind="model")]
         weights = self._weights(state)
         total = sum(w for _, w in weights)
         if state.sort in ("share", "latency", "energy"):
@@ -139,15 +139,28 @@ class Fake:
             share = weight / total
             cumulative += share
             shown = f"[bold]{name}\x1b[31m 漢字" if self.hostile else name
-            rows.append(Row(name, (shown, share, t * share, e * share, cumulative, "M", ratio), 1, True, "subgraph"))
+            rows.append(
+                Row(
+                    name,
+                    (shown, share, t * share, e * share, cumulative, "M", ratio),
+                    depth=1,
+                    has_children=True,
+                    kind="subgraph",
+                )
+            )
             for part, op in zip((0.8, 0.15, 0.05), OPERATORS, strict=True):
                 cells = (op, share * part, t * share * part, e * share * part, None, "C", ratio)
-                rows.append(Row(f"{name}/{op}", cells, 2, False, "operator"))
+                rows.append(Row(f"{name}/{op}", cells, depth=2, has_children=False, kind="operator"))
         if state.heat:
-            columns = (*columns[:2], *(Column("on:" + d, d, "Js", "quantity", 2) for d in state.devices))
+            columns = (*columns[:2], *(Column("on:" + d, d, "Js", role="quantity", keep=2) for d in state.devices))
             shares = [(row, float(row.cells[1] or 0)) for row in rows]  # type: ignore[arg-type]
             rows = [
-                Row(r.key, (*r.cells[:2], *(v / (n + 1) for n, _ in enumerate(state.devices))), r.depth, r.has_children)
+                Row(
+                    r.key,
+                    (*r.cells[:2], *(v / (n + 1) for n, _ in enumerate(state.devices))),
+                    depth=r.depth,
+                    has_children=r.has_children,
+                )
                 for r, v in shares
             ]
         return Table("tree", f"Tree · {DEVICES[state.on][0]}", columns, tuple(rows))
@@ -156,17 +169,17 @@ class Fake:
         self.calls.append("events")
         columns = (
             Column("event", "event", role="text", keep=0),
-            Column("share", "share", "%", "bar", keep=0),
+            Column("share", "share", "%", role="bar", keep=0),
             Column("energy", "energy", "J", keep=1),
             Column("count", "count", "count", keep=3),
         )
         _, e = self._total(state)
         rows = []
         for category, part in (("compute", 0.3), ("memory", 0.45), ("control", 0.1), ("static", 0.15)):
-            rows.append(Row(category, (category, part, e * part, None), 0, True))
+            rows.append(Row(category, (category, part, e * part, None), depth=0, has_children=True))
             for n, piece in enumerate((0.7, 0.25, 0.05)):
                 cells = (f"{category} event {n}", part * piece, e * part * piece, int(1e6 * part * piece))
-                rows.append(Row(f"{category}.{n}", cells, 1))
+                rows.append(Row(f"{category}.{n}", cells, depth=1))
         where = state.at or state.model
         return Table("events", f"Events · {where}", columns, tuple(rows), footer=(f"Σ 12 events = {e * 1e3:.3f} mJ",))
 
@@ -186,9 +199,17 @@ class Fake:
         y = tuple(min(3.3e12 * v, 6e14) * (0.3 + (i * 37 % 60) / 100) for i, v in enumerate(x))
         keys = tuple(r.key for r in rows)
         roof = Series("roof", (1e-3, 182, 1e6), (3.3e9, 6e14, 6e14), line=True)
-        points = Series("operators", x, y, keys, keys)
+        points = Series("operators", x, y, keys=keys, labels=keys)
         title = f"Roofline · {DEVICES[state.on][0]}"
-        return Plot("roofline", title, "intensity", "rate", "FLOP/byte", "FLOP/s", (roof, points))
+        return Plot(
+            name="roofline",
+            title=title,
+            x_title="intensity",
+            y_title="rate",
+            x_unit="FLOP/byte",
+            y_unit="FLOP/s",
+            series=(roof, points),
+        )
 
     def status(self, state: State) -> str:
         return "coverage 100 %" + (" · fp8 run as fp16" if state.precision == "fp8" else "")

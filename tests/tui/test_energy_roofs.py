@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from analysis.reports.energy_roof import EnergyRoof, energy_roof
 from hwexplorer import engine
 from hwexplorer.provider import Engine
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.views import plot_energy
 from hwexplorer.views.plain import Plot
 from tests.tui.test_app import screen_text
 
@@ -28,7 +28,7 @@ def shown(state: State) -> Plot:
 def test_contractions_that_use_memory_stay_below_the_roof(text: str) -> None:
     state = parse(text)
     result = engine.result(state)
-    roof = plot_energy.roof(result)
+    roof = energy_roof(result)
     flow = result.run.mapping.traffic
     dram = result.demand.per_kernel(flow.dram_read + flow.dram_write)
     macs = result.demand.per_kernel(result.demand.macs)
@@ -46,7 +46,7 @@ def _winograd(state: State) -> np.ndarray:  # type: ignore[type-arg]
 
 
 def test_the_roof_is_its_formula() -> None:
-    roof = plot_energy.Roof(flop_j=1e-12, byte_j=50e-12, static_w=100.0, peak=1e14, bandwidth=1e12)
+    roof = EnergyRoof(flop_j=1e-12, byte_j=50e-12, static_w=100.0, peak=1e14, bandwidth=1e12)
     assert roof.balance == pytest.approx(50)
     many, few = roof.at(np.array([1e9, 1.0]))
     assert many == pytest.approx(1 / (1e-12 + 100 / 1e14), rel=1e-6)  # at the peak: the arithmetic and the idle power

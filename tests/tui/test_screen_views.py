@@ -8,14 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.decide import difference
 from analysis.run.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.provider import Engine
+from hwexplorer.reports import events
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
 from hwexplorer.tui.copied import command
-from hwexplorer.views import heat, paired, ranked, verdict
+from hwexplorer.views import heat
 from hwexplorer.views.plain import Plot
+from hwexplorer.views.verdict import verdict
 
 PAIRS = (
     "resnet18@b8,fp16?pin=tpu_v4@b8",
@@ -32,21 +35,21 @@ def test_the_verdict_adds_up(text: str, metric: str) -> None:
     there = pinned(state)
     assert there is not None
     here, other = engine.result(state), engine.result(there)
-    found, places, causes = verdict.parts(here, other, metric)
-    assert found.shape == (len(places), len(causes))
-    difference = METRICS[metric].of(here) - METRICS[metric].of(other)
-    assert found.sum() == pytest.approx(difference, rel=1e-6)
-    bars = verdict.waterfall(here, other, metric)
-    assert sum(part for _, part in bars) == pytest.approx(difference / METRICS[metric].of(other), abs=0.02)
-    told = verdict.verdict(state)
+    found = difference.difference(here, other, metric)
+    assert found.parts.shape == (len(found.places), len(found.causes))
+    change = METRICS[metric].of(here) - METRICS[metric].of(other)
+    assert found.parts.sum() == pytest.approx(change, rel=1e-6)
+    bars = difference.waterfall(here, other, metric)
+    assert sum(part for _, part in bars) == pytest.approx(change / METRICS[metric].of(other), abs=0.02)
+    told = verdict(state)
     assert "\n" not in told
     assert " vs " in told
 
 
 def test_the_verdict_of_equals_and_of_other_models() -> None:
-    assert verdict.verdict(parse("resnet18")) == ""
-    assert "0 %" in verdict.verdict(parse("resnet18@b8?pin=h100_sxm@b8"))
-    assert "resnet34" in verdict.verdict(parse("resnet18@b8?pin=resnet34/h100_sxm@b8"))
+    assert verdict(parse("resnet18")) == ""
+    assert "0 %" in verdict(parse("resnet18@b8?pin=h100_sxm@b8"))
+    assert "resnet34" in verdict(parse("resnet18@b8?pin=resnet34/h100_sxm@b8"))
 
 
 @pytest.mark.parametrize("text", PAIRS)
@@ -54,7 +57,7 @@ def test_events_of_two_devices_side_by_side_add_up_to_each(text: str) -> None:
     state = parse(text)
     there = pinned(state)
     assert there is not None
-    table = paired.view(state)
+    table = events.view(state)
     keys = [column.key for column in table.columns]
     for name, result in (("energy", engine.result(state)), ("there", engine.result(there))):
         place = keys.index(name)
@@ -63,13 +66,13 @@ def test_events_of_two_devices_side_by_side_add_up_to_each(text: str) -> None:
             assert total == pytest.approx(result.energy_j, rel=1e-9)
     assert len({row.key for row in table.rows}) == len(table.rows)
     assert all(len(row.cells) == len(keys) for row in table.rows)
-    assert paired.view(replace(state, diff=False)).columns != table.columns
+    assert events.view(replace(state, diff=False)).columns != table.columns
 
 
 def test_stages_are_parts_of_the_model() -> None:
     ids = engine.result(parse("resnet18")).partition.id
-    assert {"layer1", "layer4", "conv1"} <= set(verdict.stages(ids))
-    deep = verdict.stages(engine.result(parse("vit_b_16")).partition.id)
+    assert {"layer1", "layer4", "conv1"} <= set(difference.stages(ids))
+    deep = difference.stages(engine.result(parse("vit_b_16")).partition.id)
     assert len(set(deep)) > 10
 
 
@@ -92,9 +95,9 @@ def test_heat_columns_are_what_each_device_has() -> None:
 @pytest.mark.parametrize("rank", RANKS)
 def test_devices_in_order(rank: str) -> None:
     state = parse(f"resnet18@b8?rank={rank}")
-    rows = [row.key for row in ranked.view(state).rows]
+    rows = [row.key for row in Engine().compare(state).rows]
     assert sorted(rows) == sorted(state.devices)
-    assert [row.key for row in ranked.view(replace(state, rank_reverse=True)).rows] == rows[::-1]
+    assert [row.key for row in Engine().compare(replace(state, rank_reverse=True)).rows] == rows[::-1]
     if rank == "edp":
         assert rows == sorted(rows, key=lambda name: engine.result(state, name).edp_js)
 

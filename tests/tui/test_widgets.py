@@ -90,10 +90,10 @@ def test_bars_have_eighths_and_leave_a_trace() -> None:
 
 def big(count: int) -> Table:
     names = [f"block{i}.attention.projection" for i in range(count)]
-    columns = (Column("name", "name", role="text", keep=0), Column("share", "share", "%", "bar", keep=0))
+    columns = (Column("name", "name", role="text", keep=0), Column("share", "share", "%", role="bar", keep=0))
     columns += tuple(Column(f"c{i}", f"c{i}", "s", keep=i) for i in range(1, 7))
-    rows = [Row("", ("model", 1.0, *[1.0] * 6), 0, True)]
-    rows += [Row(n, (n, 1 / (i + 2), *[1e-6 * (i + 1)] * 6), 1) for i, n in enumerate(names)]
+    rows = [Row("", ("model", 1.0, *[1.0] * 6), depth=0, has_children=True)]
+    rows += [Row(n, (n, 1 / (i + 2), *[1e-6 * (i + 1)] * 6), depth=1) for i, n in enumerate(names)]
     return Table("tree", "Tree", columns, tuple(rows))
 
 
@@ -120,8 +120,16 @@ def test_five_thousand_rows_repaint_in_time() -> None:
 
 def test_the_plot() -> None:
     roof = Series("roof", (0.01, 100, 1e5), (1e10, 1e14, 1e14), line=True)
-    points = Series("operators", (1, 10, 1000), (5e11, 8e12, 9e13), ("a", "b", "c"), ("a", "b", "c"))
-    plot = Plot("roofline", "Roofline", "intensity", "rate", "FLOP/byte", "FLOP/s", (roof, points))
+    points = Series("operators", (1, 10, 1000), (5e11, 8e12, 9e13), keys=("a", "b", "c"), labels=("a", "b", "c"))
+    plot = Plot(
+        name="roofline",
+        title="Roofline",
+        x_title="intensity",
+        y_title="rate",
+        x_unit="FLOP/byte",
+        y_unit="FLOP/s",
+        series=(roof, points),
+    )
     drawn = ["".join(s.text for s in line).rstrip() for line in render(plot, 40, 12, PALETTE, "b")]
     assert drawn == [
         "rate FLOP/s  ─ roof  • operators",
@@ -148,9 +156,19 @@ def test_a_plot_fits_whatever_its_size(width: int, height: int, ascii: bool) -> 
 
 @pytest.mark.parametrize("bad", [(), (float("nan"),), (0.0,), (-1.0, float("inf"))])
 def test_a_plot_of_nothing_says_so_or_stays_empty(bad: tuple[float, ...]) -> None:
-    plot = Plot("p", "p", "x", "y", "s", "J", (Series("s", bad, bad),))
+    plot = Plot(name="p", title="p", x_title="x", y_title="y", x_unit="s", y_unit="J", series=(Series("s", bad, bad),))
     assert len(render(plot, 40, 10, PALETTE)) == 10
-    linear = Plot("p", "p", "x", "y", "s", "J", (Series("s", bad, bad),), log_x=False, log_y=False)
+    linear = Plot(
+        name="p",
+        title="p",
+        x_title="x",
+        y_title="y",
+        x_unit="s",
+        y_unit="J",
+        series=(Series("s", bad, bad),),
+        log_x=False,
+        log_y=False,
+    )
     assert len(render(linear, 40, 10, PALETTE)) == 10
 
 

@@ -24,10 +24,11 @@ def without(table: Table, hide: Collection[str]) -> Table:
     if len(keep) == len(table.columns):
         return table
     rows = tuple(
-        Row(r.key, tuple(r.cells[i] for i in keep), r.depth, r.has_children, r.kind, r.dim) for r in table.rows
+        Row(r.key, tuple(r.cells[i] for i in keep), depth=r.depth, has_children=r.has_children, kind=r.kind, dim=r.dim)
+        for r in table.rows
     )
     columns = tuple(table.columns[i] for i in keep)
-    return Table(table.name, table.title, columns, rows, table.footer, table.notes)
+    return Table(table.name, table.title, columns, rows, footer=table.footer, notes=table.notes)
 
 
 def _said_by_bar(table: Table, index: int) -> bool:

@@ -1,0 +1,60 @@
+"""The grids of configurations that sweeps, fronts and searches run over, and the options that say which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from analysis.decide.catalogue_sweep import PRECISIONS as USUAL
+from analysis.decide.choose import Candidate, candidates
+from analysis.decide.cost import settings
+from analysis.decide.sweep import BATCHES
+from hardware.device import load_all
+from hwexplorer import engine
+from hwexplorer.options import names, option, wholes
+from hwexplorer.state import BATCH_MAX, PRECISIONS, State
+
+GRID = (
+    option("--batches", type=wholes("batch", BATCH_MAX), metavar="N,..", singular="batch",
+           help=f"batches (default {','.join(map(str, BATCHES))})"),
+    option("--precisions", type=names("precision", PRECISIONS), metavar="P,..", singular="precision",
+           help="precisions, as fp32,fp16"),
+    option("--power-modes", action="store_true", help="every power mode of each device as well"),
+)  # fmt: skip
+Tick = Callable[[int, int], None]
+
+
+def catalogue() -> tuple[str, ...]:
+    """The keys of all devices that load."""
+    return tuple(device.key for device in load_all(engine.folders())[0])
+
+
+def devices(names: Iterable[str], power_modes: bool) -> tuple[str, ...]:
+    """The keys of devices, each once; with `power_modes` every mode of each."""
+    keys = [key for name in names for key in (_modes(name) if power_modes else [engine.device(name).key])]
+    return tuple(dict.fromkeys(keys))
+
+
+def _modes(name: str) -> list[str]:
+    """The device as named, and its other power modes."""
+    device = engine.device(name)
+    return [device.key, *(f"{device.id}:{mode}" for mode in device.file.power_modes if mode != device.power_mode)]
+
+
+def evaluated(
+    states: Iterable[State],
+    batches: tuple[int, ...] | None,
+    precisions: tuple[str, ...] | None,
+    power_modes: bool,
+    tick: Tick | None,
+) -> list[Candidate]:
+    """Every configuration of the models of the states on the devices of the first."""
+    asked = list(states)
+    return candidates(
+        [engine.workload(each) for each in asked],
+        [engine.device(key) for key in devices(asked[0].devices, power_modes)],
+        batches or BATCHES,
+        precisions or USUAL,
+        engine.scenario(asked[0]),
+        settings(),
+        tick,
+    )

@@ -1,0 +1,147 @@
+"""What a verb declares. A report is a verb that prints a document: one module of hwexplorer.reports with
+
+    VERB = Report(subject=DEVICE, document=.., title=.., parts=(..), options=(..), examples={..})
+
+and its help in the first line. The command line, JSON, CSV, text, HTML, the screen, the complete report, the golden
+tests and the reference read this and nothing else. A verb that does more than print declares `VERB = Verb(..)` in a
+module of hwexplorer.commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from hwexplorer import options, own_model
+from hwexplorer.options import Option
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Page, Table, Text, View
+from hwexplorer.views.tables import Named, rows
+
+# --- what it is about -------------------------------------------------------------------------------------
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verb is about, by the options that say so. `several` devices may follow --on; without it, `everywhere`
+    takes the whole catalogue."""
+
+    options: tuple[Option, ...] = ()
+    several: bool = False
+    everywhere: bool = False
+
+    def has(self, name: str) -> bool:
+        return any(option.name == name for option in self.options)
+
+
+_ASKED = (options.MODEL, *options.SCENARIO, *own_model.OPTIONS)
+CATALOGUE = Subject()
+MODEL = Subject(options=(options.MODEL, *options.INPUT, *own_model.OPTIONS))
+DEVICE = Subject(options=(*_ASKED, options.ON_ONE))
+NODE = Subject(options=(*_ASKED, options.ON_ONE, options.NODE))
+DEVICES = Subject(options=(*_ASKED, options.ON_SEVERAL), several=True)
+EVERYWHERE = Subject(options=DEVICES.options, several=True, everywhere=True)
+
+# --- what it shows ----------------------------------------------------------------------------------------
+
+Lines = Callable[[Any, State], Iterable[str]]
+
+
+class Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the rows that the document has under `of` (a field, or a function of the document).
+
+    `without` are the columns that this document leaves out; `footer` and `notes` are lines, or make them."""
+
+    name: str
+    title: str | Callable[[Any], str] = ""
+    columns: tuple[Column, ...]
+    of: str | Callable[[Any], Iterable[Any]] = ""
+    key: Named = ""
+    kind: str = ""
+    dim: Callable[[Any], bool] | None = None
+    children: Callable[[Any], tuple[Any, ...]] | None = None
+    without: Callable[[Any], tuple[str, ...]] | None = None
+    footer: tuple[str, ...] | Lines = ()
+    notes: tuple[str, ...] | Lines = ()
+
+    def __call__(self, document: Any, state: State) -> Table:
+        out = self.without(document) if self.without is not None else ()
+        columns = tuple(column for column in self.columns if column.key not in out)
+        of = self.of or self.name
+        items = getattr(document, of) if isinstance(of, str) else of(document)
+        return Table(
+            self.name,
+            self.title if isinstance(self.title, str) else self.title(document),
+            columns,
+            rows(columns, items, self.key, self.kind, self.dim, self.children),
+            footer=_lines(self.footer, document, state),
+            notes=_lines(self.notes, document, state),
+        )
+
+
+def _lines(said: tuple[str, ...] | Lines, document: Any, state: State) -> tuple[str, ...]:
+    return said if isinstance(said, tuple) else tuple(said(document, state))
+
+
+def facts(lines: Lines) -> Callable[[Any, State], Text]:
+    """Short statements at the top of a report."""
+    return lambda document, state: Text("summary", "Summary", (("", tuple(lines(document, state))),))
+
+
+# A part of a report: a declared table, or what makes a view from the document.
+Part = Rows | Callable[[Any, State], View]
+
+# --- the verbs --------------------------------------------------------------------------------------------
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Where a report stands in the complete one, and under which heading."""
+
+    place: int
+    heading: str
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True):
+    """`run` does it. `examples` are words after the verb, by the name of the golden files that hold what they print."""
+
+    options: tuple[Option, ...] = ()
+    run: Callable[[argparse.Namespace], None]
+    examples: dict[str, str] = {}
+
+    def all_options(self) -> tuple[Option, ...]:
+        return self.options
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """`document(state, **options)` is what was found, a struct in SI units whose fields are the keys of the JSON.
+
+    `title(document, state)` and `parts` make the view from it: a page, or the one part where there is no title; `main`
+    names the table that CSV carries (default: the last part). A view that follows from more than the document is made
+    by `view(state, **options)` in their place. `states(state, **options)` are those whose models must be captured;
+    `fails(document)` says what is broken, for the exit code; `ticks` names
+    what `document` counts with a function of (done, total), its argument `tick`. `section` puts it into the complete
+    report, `on_screen` among what the screen shows at once; `run` is for a verb that at times does something else."""
+
+    subject: Subject
+    document: Callable[..., Any]
+    title: Callable[[Any, State], str] | None = None
+    parts: tuple[Part, ...] = ()
+    main: str = ""
+    view: Callable[..., View | Page] | None = None
+    options: tuple[Option, ...] = ()
+    states: Callable[..., Iterable[State]] = lambda state, **_: (state,)
+    fails: Callable[[Any], str] | None = None
+    ticks: str = ""
+    section: Section | None = None
+    on_screen: bool = True
+    run: Callable[[argparse.Namespace], None] | None = None
+    examples: dict[str, str] = {}
+
+    def all_options(self) -> tuple[Option, ...]:
+        return (*self.subject.options, *self.options, *options.OUTPUT)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Those of all its tables, for the reference."""
+        return tuple(column for part in self.parts if isinstance(part, Rows) for column in part.columns)

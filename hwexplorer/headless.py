@@ -1,0 +1,30 @@
+"""A report from the command line: the words become a state, the answer goes where it was asked to go."""
+
+from __future__ import annotations
+
+import argparse
+
+from hwexplorer import output, request
+from hwexplorer.declare import Report
+from hwexplorer.export.render import told
+from hwexplorer.registry import Answer
+from hwexplorer.state import State
+
+
+class Failed(output.OutputError):
+    """What had to hold does not. The message says by which figure; the output is complete."""
+
+
+def report(name: str, report: Report, arguments: argparse.Namespace) -> None:
+    """Print a report, or write it. Raises Failed where it says that something is broken."""
+    state = request.state(arguments, report.subject)
+    own = [option for option in report.options if option.name not in State.__struct_fields__]
+    options = {option.name: option.given(arguments) for option in own}
+    if report.subject.options:
+        request.prepare(report.states(state, **options), arguments.strict)
+    if report.ticks:
+        options["tick"] = output.ticking(report.ticks)
+    answer = Answer(name, state, **options)
+    output.emit(arguments, lambda form: told(answer, form, output.width()))
+    if report.fails is not None and (broken := report.fails(answer.document)):
+        raise Failed(broken)

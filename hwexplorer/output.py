@@ -1,0 +1,79 @@
+"""Where the output of a command goes: standard output or a file, and one line on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from hwexplorer.format import safe, to_ascii
+
+
+class OutputError(Exception):
+    """What was asked for is made, but standard output does not take it. The message is one line."""
+
+
+def emit(arguments: argparse.Namespace, make: Callable[[str], str]) -> None:
+    """Make the output in the format asked for and put it where it was asked for."""
+    from hwexplorer.export import files
+
+    target = Path(arguments.output) if arguments.output is not None else None
+    if target is not None:
+        files.check(target, overwrite=True)  # said before the work, not after
+    text = make(arguments.format or (files.format_of(target) if target is not None else "text"))
+    if target is not None:
+        files.write(target, text, overwrite=True)
+    else:
+        put(text)
+
+
+def put(text: str) -> None:
+    """Write to standard output, in ASCII where its encoding lacks a character. Raises OutputError."""
+    out = sys.stdout
+    if out is None:
+        raise OutputError("standard output is closed")
+    try:
+        text.encode(out.encoding or "utf-8", out.errors or "strict")
+    except UnicodeEncodeError:
+        text = to_ascii(text)
+    try:
+        out.write(text)
+        out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write to standard output: {error.strerror or error}") from None
+
+
+def width() -> int:
+    """Columns of the terminal; 0 (no limit) when the output is not one."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return 0
+    return os.get_terminal_size(sys.stdout.fileno()).columns
+
+
+def complain(message: str) -> None:
+    """One line that cannot steer the terminal; where even that cannot be written, the exit code tells."""
+    say(f"hwexplorer: {' '.join(message.split())}")
+
+
+def say(line: str) -> None:
+    """One line on standard error, as it is but for what would steer the terminal."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(safe(line), file=sys.stderr, flush=True)
+
+
+def ticking(what: str) -> Callable[[int, int], None] | None:
+    """Progress on standard error where that is a terminal; the line is cleared at the end."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+
+    def tick(done: int, total: int) -> None:
+        line = f"{what}: {done:,} of {total:,}" if done < total else ""
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    return tick

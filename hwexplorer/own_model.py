@@ -1,0 +1,102 @@
+"""Options for a model of the user's own: what goes in, and what its code may take."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+from analysis.workload import targets
+from analysis.workload.errors import ModelError
+from analysis.workload.job import USER_LIMITS, Limits
+from analysis.workload.workload import Workload
+from hardware.errors import RequestError
+from hwexplorer import engine
+from hwexplorer.options import Option, option
+from hwexplorer.state import parse
+
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def memory(text: str) -> int:
+    """A converter for argparse: `8G`, `512M`."""
+    match = re.fullmatch(r"([0-9]{1,6})([kmgt])(i?b)?", text.strip().lower())
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no amount of memory (as 8G or 512M)")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds (as 120)")
+    return float(text)
+
+
+_GROUP = (
+    "your own model (path/to/file.py:factory, package.module:factory, file.pt2, file.onnx)\n"
+    "Its code runs with all your rights in a process of its own, under limits of time and memory: that is no sandbox. "
+    "A stored capture is used while its source files and packages are what they were; data files and the environment "
+    "are not watched."
+)
+
+
+def _option(flag: str, help: str, **settings: Any) -> Option:
+    return option(flag, help=help, group=_GROUP, **settings)
+
+
+OPTIONS = (
+    _option("--input", "as 1x3x224x224 or 1x128:int64; repeatable", action="append", metavar="SHAPE"),
+    _option("--batch-dim", "dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
+    _option("--time-limit", "seconds of clock and processor (default 120)", type=seconds, metavar="S"),
+    _option("--memory-limit", "of all its processes (default 8G)", type=memory, metavar="SIZE"),
+    _option("--show-output", "show on stderr what the model's code prints", action="store_true"),
+    _option("--again", "capture it anew though a capture is stored", action="store_true"),
+    _option("--strict", "exit 1 where an operator has no cost rule", action="store_true"),
+    _option("--run-code", "capture a model that a state string names", action="store_true"),
+)
+
+
+def named(model: str, arguments: argparse.Namespace) -> str:
+    """The complete name of the user's model that the words give, '' for a state string. Naming it here is what lets
+    its code run; a state string does not, unless --run-code says so."""
+    try:
+        is_target = targets.parse(model) is not None
+    except ModelError as error:
+        raise RequestError(str(error)) from None
+    inputs = arguments.input or ()
+    if is_target or inputs or arguments.batch_dim is not None:
+        trusted = arguments.run_code
+        return engine.named(model, inputs, arguments.batch_dim, _limits(arguments), trusted=trusted)
+    # `hf:` and a folder is no state string: the slashes are the folder's.
+    if model.startswith("hf:") and not any(mark in model for mark in "@?%"):
+        return model
+    if arguments.run_code:
+        engine.allow(parse(model).model, _limits(arguments))
+    return ""
+
+
+def gap(model: Workload) -> str:
+    """What has no cost rule, in one line; '' where everything has one."""
+    known = model.operators.has_rule
+    names = uncovered(model)
+    if not names:
+        return ""
+    listed = ", ".join(f"{name} ({count}x)" for name, count in list(names.items())[:8])
+    return f"{model.name}: {len(known) - int(known.sum())} of {len(known)} operators have no cost rule: {listed}"
+
+
+def uncovered(model: Workload) -> dict[str, int]:
+    """Operators without a cost rule and how often each occurs, the most frequent first."""
+    counts: dict[str, int] = {}
+    for target, known in zip(model.operators.target, model.operators.has_rule.tolist(), strict=True):
+        if not known:
+            counts[target] = counts.get(target, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+
+def _limits(arguments: argparse.Namespace) -> Limits:
+    return Limits(
+        arguments.time_limit or USER_LIMITS.seconds,
+        arguments.memory_limit or USER_LIMITS.memory_bytes,
+        arguments.show_output,
+    )

@@ -1,0 +1,34 @@
+"""The metric of the state over the batch on each device, the best batch marked."""
+
+from __future__ import annotations
+
+from analysis.run.metrics import METRICS
+from hwexplorer import engine
+from hwexplorer.plots._over_batches import keys, line
+from hwexplorer.state import State
+from hwexplorer.views.plain import Plot, Series
+
+
+def plot(state: State) -> Plot:
+    metric = METRICS[state.metric]
+    lines, points, best = [], [], []
+    for device in state.devices:
+        found = line(state, device)
+        x, y = tuple(float(p.batch) for p in found), tuple(metric.of(p) for p in found)
+        lines.append(Series(device, x, y, line=True))
+        points.append(Series(device, x, y, keys=keys(device, found), labels=keys(device, found)))
+        if found:
+            best.append((device, min(found, key=lambda p: metric.of(p))))
+    marked = tuple(f"{device}@b{p.batch}" for device, p in best)
+    x, y = tuple(float(p.batch) for _, p in best), tuple(metric.of(p) for _, p in best)
+    told = ", ".join(f"{device} {p.batch}" for device, p in best)
+    return Plot(
+        name="batch",
+        title=f"{metric.title} of {engine.workload(state).name} by batch, {state.precision}, {state.execution}",
+        x_title="Batch",
+        y_title=metric.title,
+        x_unit="count",
+        y_unit=metric.unit,
+        series=(*points, *lines, Series("best", x, y, keys=marked, labels=marked, mark=True)),
+        notes=(f"best batch: {told}",),
+    )

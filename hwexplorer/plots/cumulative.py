@@ -1,0 +1,44 @@
+"""The running share of the operators, the heaviest first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.run.metrics import METRICS
+from analysis.run.tree import tree
+from hwexplorer import engine
+from hwexplorer.state import State
+from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.tree import shares
+from hwexplorer.views.words import label, scenario
+
+PARTS = (0.5, 0.8, 0.9, 0.95, 0.99)
+
+
+def plot(state: State) -> Plot:
+    result = engine.result(state)
+    share = shares(tree(result), state.metric)[1]
+    order = np.argsort(-share, kind="stable")
+    running = np.cumsum(share[order])
+    ids = result.partition.operator_id
+    keys = tuple(ids[i] for i in order.tolist())
+    places = tuple(float(n) for n in range(1, len(keys) + 1))
+    most = {part: min(int(np.searchsorted(running, part - 1e-12)) + 1, len(keys)) for part in PARTS}
+    title = METRICS[state.metric].title.partition(" ")[0]
+    rest = ", ".join(f"{count} make {part * 100:.0f} %" for part, count in most.items() if part != 0.8)
+    ends = (1.0, float(max(len(keys), 2)))
+    return Plot(
+        name="cumulative",
+        title=f"Cumulative {title} of {result.workload.name}, {scenario(state)} on {label(result.device)}",
+        x_title="Operators, heaviest first",
+        y_title=f"{title} so far",
+        x_unit="count",
+        y_unit="%",
+        series=(
+            Series("operators", places, tuple(running.tolist()), keys=keys, labels=keys),
+            Series("80 %", ends, (0.8, 0.8), line=True, guide=True),
+        ),
+        log_x=False,
+        log_y=False,
+        notes=(f"{most[0.8]} of {len(keys)} make 80 % of the {title}; {rest}",),
+    )

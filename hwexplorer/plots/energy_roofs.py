@@ -1,0 +1,51 @@
+"""The energy roofline: kernels by arithmetic intensity and FLOP per joule, under the energy roofs of all devices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.reports.energy_roof import efficiencies, energy_roof
+from analysis.reports.roofline import points
+from analysis.workload.workload import Floats
+from hwexplorer import engine
+from hwexplorer.plots.roofline import operators, span
+from hwexplorer.state import State
+from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.words import label
+
+PLACES = 32  # of a roof, which is a curve
+
+
+def plot(state: State) -> Plot:
+    """The operators on the device under the cursor under the energy roofs of all devices."""
+    result, shown = engine.result(state), points(engine.result(state))
+    reached = efficiencies(result, shown)
+    keys = tuple(result.partition.operator_id[i] for i in shown.operator)
+    roofs = {name: energy_roof(engine.result(state, name)) for name in state.devices}
+    places = np.geomspace(*span(shown.intensity, 4 * max(each.balance for each in roofs.values())), PLACES)
+    here = roofs[state.on]
+    series = [
+        operators(keys, shown.intensity, reached),
+        *(_line(name, places, each.at(places)) for name, each in roofs.items()),
+        _line("dynamic only", places, here.at(places, static=False), guide=True),
+    ]
+    balances = ", ".join(f"{name} {each.balance:.0f}" for name, each in roofs.items())
+    half = int((reached >= here.at(shown.intensity) / 2).sum()) if len(reached) else 0
+    return Plot(
+        name="energy_roofs",
+        title=f"FLOP per joule of {result.workload.name} on {label(result.device)} under the energy roofs of all "
+        "devices",
+        x_title="FLOP per DRAM byte",
+        y_title="FLOP per joule",
+        x_unit="FLOP/byte",
+        y_unit="FLOP/J",
+        series=tuple(series),
+        notes=(
+            f"{half} of {len(reached)} kernels reach half of the roof of {state.on}",
+            f"bytes cost as much as arithmetic at (FLOP/byte): {balances}",
+        ),
+    )
+
+
+def _line(name: str, x: Floats, y: Floats, guide: bool = False) -> Series:
+    return Series(name, tuple(x.tolist()), tuple(y.tolist()), line=True, guide=guide)

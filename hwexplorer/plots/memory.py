@@ -1,0 +1,44 @@
+"""What is held in device memory while each operator runs."""
+
+from __future__ import annotations
+
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.state import State
+from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.words import label, scenario
+
+
+def plot(state: State) -> Plot:
+    result = engine.result(state)
+    held, ids, capacity = result.memory, result.partition.operator_id, result.device.memory_bytes
+    total = tuple((held.weight_bytes + held.timeline + held.workspace).tolist())
+    places = tuple(float(n) for n in range(1, len(ids) + 1))
+    ends = (1.0, float(max(len(ids), 2)))
+    series = [
+        Series("held", places, total, keys=ids, labels=ids),
+        Series("held over time", places, total, line=True),
+        Series("weights", ends, (held.weight_bytes, held.weight_bytes), line=True),
+    ]
+    if ids:
+        at = held.peak_at
+        series.append(
+            Series("peak", (places[at],), (held.peak_bytes,), keys=(ids[at],), labels=(f"peak {ids[at]}",), mark=True)
+        )
+    note = (
+        f"peak {quantity(held.peak_bytes, 'byte')} at {ids[held.peak_at] if ids else 'no operator'}: weights "
+        f"{quantity(held.weight_bytes, 'byte')}, activations {quantity(held.activation_peak_bytes, 'byte')}; "
+        f"{held.peak_bytes / capacity:.1%} of {quantity(capacity, 'byte')}"
+    )
+    return Plot(
+        name="memory",
+        title=f"Memory of {result.workload.name}, {scenario(state)} on {label(result.device)}",
+        x_title="Operators in order",
+        y_title="Held",
+        x_unit="count",
+        y_unit="byte",
+        series=tuple(series),
+        log_x=False,
+        log_y=False,
+        notes=(note,),
+    )

@@ -1,0 +1,70 @@
+"""The roofline: kernels by arithmetic intensity and rate, under the roofs of the device under the cursor."""
+
+from __future__ import annotations
+
+from analysis.reports.roofline import main_peak, points
+from analysis.run.estimate import Estimate
+from analysis.run.tree import operators_of
+from analysis.workload.workload import Floats
+from hwexplorer import engine
+from hwexplorer.state import State
+from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.words import label
+
+
+def plot(state: State) -> Plot:
+    """A fused operator stands where its kernel does; those of the node under the cursor stand out."""
+    result = engine.result(state)
+    shown = points(result)
+    below = set(operators_of(result, state.at).tolist()) if state.at else set()
+    keys = tuple(result.partition.operator_id[i] for i in shown.operator)
+    series = [*_roofs(result, shown.intensity), operators(keys, shown.intensity, shown.flop_per_s)]
+    chosen = [j for j, i in enumerate(shown.operator.tolist()) if i in below]
+    if chosen:
+        picked = tuple(keys[j] for j in chosen)
+        series.append(operators(picked, shown.intensity[chosen], shown.flop_per_s[chosen], "here"))
+    ridge = main_peak(result)[1] / result.device.memory_bandwidth
+    left = int((shown.intensity < ridge).sum())
+    note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(keys)} kernels lie left of it"
+    title = f"Roofline of {result.workload.name} on {label(result.device)}"
+    return under_roofs("plot", title, series, note)
+
+
+def under_roofs(name: str, title: str, series: list[Series], note: str) -> Plot:
+    """Series by arithmetic intensity and rate."""
+    return Plot(
+        name=name,
+        title=title,
+        x_title="FLOP per DRAM byte",
+        y_title="FLOP/s",
+        x_unit="FLOP/byte",
+        y_unit="FLOP/s",
+        series=tuple(series),
+        notes=(note,),
+    )
+
+
+def operators(keys: tuple[str, ...], x: Floats, y: Floats, name: str = "operators") -> Series:
+    """Points keyed by operator."""
+    return Series(name, tuple(x.tolist()), tuple(y.tolist()), keys=keys, labels=keys)
+
+
+def span(intensity: Floats, high: float) -> tuple[float, float]:
+    """The intensities that a roof is drawn over: all of the points, and up to `high`."""
+    return min(float(intensity.min(initial=0.1)), 0.1), max(float(intensity.max(initial=1000.0)), high)
+
+
+def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float) -> Series:
+    """Bandwidth up to the ridge, then the peak."""
+    low, high = ends
+    return Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True)
+
+
+def _roofs(result: Estimate, intensity: Floats) -> list[Series]:
+    bandwidth, highest = result.device.memory_bandwidth, main_peak(result)[1]
+    roofs = {f"{result.precision_run} peak": highest}
+    vector = result.device.peaks.get(("vector", result.plan.vector))
+    if vector and vector < 0.9 * highest:
+        roofs[f"vector {result.plan.vector}"] = vector
+    ends = span(intensity, 2 * highest / bandwidth)
+    return [roof(name, ends, peak, bandwidth) for name, peak in roofs.items()]

@@ -1,0 +1,26 @@
+"""The kernels on the device under the cursor under the roofs of all devices."""
+
+from __future__ import annotations
+
+from analysis.reports.roofline import main_peak, points
+from hwexplorer import engine
+from hwexplorer.plots.roofline import operators, roof, span, under_roofs
+from hwexplorer.state import State
+from hwexplorer.views.plain import Plot
+from hwexplorer.views.words import label
+
+
+def plot(state: State) -> Plot:
+    result, shown = engine.result(state), points(engine.result(state))
+    keys = tuple(result.partition.operator_id[i] for i in shown.operator)
+    roofs = {
+        name: (main_peak(each)[1], each.device.memory_bandwidth)
+        for name, each in ((name, engine.result(state, name)) for name in state.devices)
+    }
+    ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
+    ends = span(shown.intensity, 2 * max(ridges.values()))
+    series = [operators(keys, shown.intensity, shown.flop_per_s)]
+    series += [roof(name, ends, *each) for name, each in roofs.items()]
+    told = ", ".join(f"{name} {ridge:.0f}" for name, ridge in ridges.items())
+    title = f"{result.workload.name} on {label(result.device)} under the roofs of all devices"
+    return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {told}")

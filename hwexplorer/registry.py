@@ -1,0 +1,91 @@
+"""The verbs: the modules of hwexplorer.reports and hwexplorer.commands, each with its help in its first line.
+
+Only the module that is asked for is imported. A folder put on the path of either package adds its verbs.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hardware.errors import unknown
+from hwexplorer import commands, reports
+from hwexplorer.schema import stamped
+from hwexplorer.state import State, replace
+
+if TYPE_CHECKING:
+    from hwexplorer.declare import Report, Verb
+    from hwexplorer.views.plain import Page, View
+
+
+def names() -> tuple[str, ...]:
+    return tuple(module.name for module in _modules())
+
+
+def helps() -> dict[str, str]:
+    """Verb -> help line. The sources are read, not run."""
+    lines: dict[str, str] = {}
+    for module in _modules():
+        spec = module.module_finder.find_spec(module.name, None)
+        source = spec.loader.get_source(module.name)
+        line = source.partition("\n")[0].strip('".')
+        lines[module.name] = line[:1].lower() + line[1:]
+    return lines
+
+
+def _modules() -> list[Any]:
+    """Reports by name, then the verbs that do something else; helpers begin with an underscore."""
+    found = [*pkgutil.iter_modules(reports.__path__), *pkgutil.iter_modules(commands.__path__)]
+    return [module for module in found if not module.name.startswith("_")]
+
+
+def load(name: str) -> Report | Verb:
+    """What a verb declares. Raises RequestError for an unknown one."""
+    for package in (reports, commands):
+        if any(module.name == name for module in pkgutil.iter_modules(package.__path__)):
+            verb: Report | Verb = import_module(f"{package.__name__}.{name}").VERB
+            return verb
+    raise unknown("verb", name, names())
+
+
+def takes_model(name: str) -> bool:
+    """Whether the first word after a verb is a model or a state."""
+    return any(option.name == "model" for option in load(name).all_options())
+
+
+class Answer:
+    """What a report finds about a state: a document for programs, a view for people."""
+
+    def __init__(self, name: str, state: State, **options: Any) -> None:
+        from hwexplorer.declare import Report
+
+        report = load(name)
+        if not isinstance(report, Report):
+            raise unknown("report", name, names())
+        self.name, self.report = name, report
+        self.state = state if report.subject.has("node") else replace(state, at="")
+        own = [option for option in report.options if option.name not in State.__struct_fields__]
+        self.options = {option.name: option.default for option in own} | options
+
+    @cached_property
+    def document(self) -> Any:
+        """The struct."""
+        return self.report.document(self.state, **self.options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as JSON has it."""
+        return stamped(self.document)
+
+    def view(self) -> View | Page:
+        from hwexplorer.views.plain import Page
+
+        report = self.report
+        if report.view is not None:
+            return report.view(self.state, **self.options)
+        parts = tuple(part(self.document, self.state) for part in report.parts)
+        if report.title is None:
+            return parts[0]
+        main = [part.name for part in parts].index(report.main) if report.main else -1
+        return Page(self.name, report.title(self.document, self.state), parts, main=main)

@@ -1,0 +1,1 @@
+"""One module per report: its help in the first line, and `VERB`, a `hwexplorer.declare.Report`."""

@@ -1,0 +1,47 @@
+"""Tables of distributions: buckets, and members by type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from analysis.reports.buckets import Bucket
+from hwexplorer.declare import Rows
+from hwexplorer.views.plain import Cell, Column
+
+KINDS = (
+    Column("type", "Type", role="text", keep=0),
+    Column("count", "Count", "count", keep=0),
+    Column("fraction", "%", "%", keep=0),
+    Column("flops", "FLOP", "FLOP", keep=1),
+    Column("flops_fraction", "of FLOPs", "%", keep=1),
+)
+
+
+def distribution(name: str, title: str, what: str, weighed: str, of: dict[str, str]) -> Rows:
+    """Buckets of the same ranges as rows; for each of `of` (title -> field of the distribution, '' for itself) count,
+    fraction and weight."""
+    columns = [Column("range", what, role="text", keep=0, of=_bucket(0, "label"))]
+    for place, label in enumerate(of):
+        key = label.lower()
+        columns += [
+            Column(f"{key}_count", label, "count", keep=0, of=_bucket(place, "count")),
+            Column(f"{key}_fraction", "%", "%", keep=0, of=_bucket(place, "fraction")),
+            Column(f"{key}_weight", f"of {weighed}", "%", keep=1, of=_bucket(place, "weight")),
+        ]
+
+    def ranges(document: Any) -> Iterable[tuple[Bucket, ...]]:
+        found = getattr(document, name)
+        return zip(*(getattr(found, field) if field else found for field in of.values()), strict=True)
+
+    return Rows(name=name, title=title, columns=tuple(columns), of=ranges)
+
+
+def _bucket(place: int, field: str) -> Callable[[tuple[Bucket, ...]], Cell]:
+    """Reads a field of the bucket at a place of a row."""
+
+    def read(row: tuple[Bucket, ...]) -> Cell:
+        cell: Cell = getattr(row[place], field)
+        return cell
+
+    return read

@@ -1,0 +1,73 @@
+"""`sweep --all`: every shipped model on every device, as CSV or JSON that is written while it is made."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from analysis.decide import catalogue_sweep as sweep
+from analysis.decide.catalogue_sweep import Chunk
+from analysis.decide.sweep import BATCHES
+from analysis.run.scenario import Scenario
+from hardware.errors import RequestError
+from hwexplorer import configurations, engine, output
+from hwexplorer.export import files
+from hwexplorer.options import names
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.model:
+        raise RequestError("--all sweeps every shipped model: name none, or leave --all out")
+    target = Path(arguments.output) if arguments.output is not None else None
+    if target is not None:
+        files.check(target, overwrite=True)
+    form = arguments.format or (files.format_of(target) if target is not None else "csv")
+    if form not in sweep.FORMATS:
+        raise RequestError(f"sweep --all writes csv or json, not {form}")
+    if arguments.image_size or arguments.image_sizes:
+        raise RequestError("sweep --all runs each model at its own image size: leave the size out")
+    given = {option.name: option.given(arguments) for option in configurations.GRID}
+    devices = () if arguments.on is None else tuple(engine.device(name).key for name in names("device")(arguments.on))
+    if arguments.power_modes:
+        devices = configurations.devices(devices or configurations.catalogue(), True)
+    work = sweep.chunks(
+        given["batches"] or BATCHES,
+        given["precisions"] or sweep.PRECISIONS,
+        (),
+        tuple(dict.fromkeys(devices)),
+        Scenario(execution=arguments.execution or "auto", layout=arguments.layout or "nchw"),
+        engine.folders(),
+        form,
+    )
+    parts = (
+        sweep.scheduled(work, arguments.scheduler) if arguments.scheduler else sweep.local(work, arguments.workers or 0)
+    )
+    _write(target, sweep.join(form, _watched(work, parts)))
+
+
+def _write(target: Path | None, parts: Iterable[str]) -> None:
+    if target is not None:
+        files.write_parts(target, parts, overwrite=True)
+        return
+    for part in parts:
+        output.put(part)
+
+
+def _watched(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:
+    """The parts, with progress and rate on a terminal."""
+    watch = sys.stderr is not None and sys.stderr.isatty()
+    start, done, total = time.monotonic(), 0, sum(chunk.n_rows for chunk in work)
+    try:
+        for chunk, part in zip(work, parts, strict=True):
+            done += chunk.n_rows
+            if watch:
+                rate = done / max(time.monotonic() - start, 1e-9)
+                line = f"{done:,} of {total:,} rows, {rate:,.0f} rows/s"
+                print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            yield part
+    finally:
+        if watch:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,103 @@
+"""What to change, each suggestion run with the change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from analysis.decide.advise import AIMS, Advice, Suggestion, advise
+from analysis.run.figures import Figures
+from hardware.quantity import quantity
+from hwexplorer import configurations, engine
+from hwexplorer.declare import DEVICE, Report, Rows, Section
+from hwexplorer.options import choice, names, option
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Text
+
+
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A row: what one has with a change, and the signed change of the figures; the first is what one has now."""
+
+    change: str
+    after: Figures
+    energy: float | None = None
+    latency: float | None = None
+    memory: float | None = None
+    rate: float = 1.0
+    why: str = ""
+
+
+def _changes(found: Advice) -> Iterator[_Change]:
+    yield _Change(change="now", after=found.now)
+    for s in found.suggestions:
+        yield _Change(
+            change=s.change,
+            after=s.after,
+            energy=-s.saved_energy_fraction,
+            latency=-s.saved_latency_fraction,
+            memory=-s.saved_memory_fraction,
+            rate=s.throughput_ratio,
+            why=s.why,
+        )
+
+
+COLUMNS = (
+    Column("change", "Change", role="text", keep=0),
+    Column("energy", "Energy/inf", "J", keep=1, of="after.energy_j_per_inference"),
+    Column("saved_energy", "Energy", "%", role="delta", keep=0, of="energy", help="per inference, against now"),
+    Column("latency", "Latency", "s", keep=1, of="after.latency_s", help="of the whole batch"),
+    Column("saved_latency", "Latency", "%", role="delta", keep=0, of="latency", help="of the batch, against now"),
+    Column("throughput", "Inf/s", "1/s", keep=2, of="after.throughput_per_s"),
+    Column("throughput_ratio", "Rate", "x", keep=2, of="rate", help="throughput against now"),
+    Column("memory", "Memory", "byte", keep=2, of="after.peak_memory_bytes"),
+    Column("saved_memory", "Memory", "%", role="delta", keep=1, of="memory"),
+    Column("why", "What happens", role="text", keep=5),
+)
+
+
+def _document(state: State, aim: str, instead: tuple[str, ...] | None) -> Advice:
+    """Advice for the device under the cursor; replacements are the other devices of the state, or those given."""
+    names = configurations.catalogue() if instead == CATALOGUE else instead or state.devices
+    return advise(engine.result(state), [engine.device(name) for name in names], aim)
+
+
+def _title(found: Advice, state: State) -> str:
+    return (
+        f"{found.model} on {found.device}: batch {found.batch}, {found.precision}, {found.execution_run}; "
+        f"{found.tried} changes run, sorted by {found.aim}"
+    )
+
+
+def _savings(found: Advice, state: State) -> Text:
+    lines = tuple(map(_saving, found.suggestions)) or ("nothing tried helps",)
+    sections = [("Savings, and the commands that show them", lines)]
+    if found.without_avail:
+        sections.append(("Tried without avail", found.without_avail))
+    return Text("savings", "", tuple(sections))
+
+
+def _saving(s: Suggestion) -> str:
+    return (
+        f"{s.change}: saves {quantity(s.saved_energy_j, 'J')} per inference, {quantity(s.saved_latency_s, 's')} of "
+        f"latency, {quantity(s.saved_memory_bytes, 'byte')}; {s.command}"
+    )
+
+
+CATALOGUE = ("catalogue",)
+VERB = Report(
+    subject=DEVICE,
+    options=(
+        choice("--aim", AIMS, default="energy", metavar="AIM"),
+        option(
+            "--instead", type=names("device"), metavar="DEV,..", in_shell=CATALOGUE,
+            help="devices to try instead (default: the catalogue)",
+        ),
+    ),
+    document=_document,
+    title=_title,
+    parts=(Rows(name="advise", columns=COLUMNS, of=_changes), _savings),
+    main="advise",
+    section=Section(100, "What to change"),
+    examples={"advise": "conv2d --on h100_sxm"},
+)  # fmt: skip

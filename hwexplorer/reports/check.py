@@ -1,0 +1,57 @@
+"""Rules that must hold, for CI: exit 1 where one is broken."""
+
+from __future__ import annotations
+
+from analysis.decide.rules import Finding, Findings, check, parse_rule
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import DEVICE, Report, Rows
+from hwexplorer.options import option
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column
+
+
+def _found(finding: Finding) -> str:
+    return quantity(finding.value, finding.unit)
+
+
+COLUMNS = (
+    Column("verdict", "", role="text", keep=0, of="holds", shown={True: "pass", False: "FAIL"}),
+    Column("rule", "Rule", role="text", keep=0),
+    Column("found", "Found", role="text", keep=0, of=_found),
+    Column("says", "", role="text", keep=2),
+)
+
+
+def _document(state: State, rule: list[str] | None) -> Findings:
+    return check([parse_rule(text) for text in rule or ()], lambda name: engine.result(state, name))
+
+
+def _broken(found: Findings) -> str:
+    return "; ".join(finding.says for finding in found.findings if not finding.holds)
+
+
+def _tally(found: Findings, state: State) -> tuple[str, ...]:
+    return (f"{sum(f.holds for f in found.findings)} of {len(found.findings)} rules hold",)
+
+
+VERB = Report(
+    subject=DEVICE,
+    options=(
+        option("--rule", action="append", metavar="RULE", help='as "energy(h100_sxm) < 50mJ", "share(layer4.*) < 0.5"'),
+    ),
+    document=_document,
+    parts=(
+        Rows(
+            name="check",
+            title=lambda found: f"{found.model}: batch {found.batch}, {found.precision}, {found.execution}",
+            columns=COLUMNS,
+            of="findings",
+            key="rule",
+            footer=_tally,
+        ),
+    ),
+    fails=_broken,
+    on_screen=False,
+    examples={"check": 'conv2d --rule "energy(h100_sxm) < 1J"'},
+)

@@ -1,0 +1,83 @@
+"""Every energy constant of a device with its spread and source."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hardware.coefficients import Coefficient, coefficients
+from hardware.demand import Floats, OpClass
+from hardware.plan import plan
+from hwexplorer import engine
+from hwexplorer.declare import CATALOGUE, Report, Rows
+from hwexplorer.options import PRECISION, option
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column
+
+
+def _event(row: Coefficient) -> str:
+    return f"{row.category}.{row.event}"
+
+
+COLUMNS = (
+    Column("event", "Event", role="text", keep=0, of=_event),
+    Column("each", "Each", "J", role="quantity", keep=0, of="value_j"),
+    Column("unit", "per", role="text", keep=1),
+    Column("low", "Low", "J", role="quantity", keep=2),
+    Column("high", "High", "J", role="quantity", keep=2),
+    Column("quality", "Quality", role="text", keep=3),
+    Column("source", "Source", role="text", keep=4),
+)
+
+
+class Prices(msgspec.Struct, frozen=True):
+    """The energy of every event of a device at a precision."""
+
+    device: str
+    precision: str
+    coefficients: tuple[Coefficient, ...]
+
+
+def _document(state: State) -> Prices:
+    device = engine.device(state.on)
+    return Prices(device.key, state.precision, coefficients(device, plan(device, state.precision)).rows)
+
+
+def _rates(found: Prices, state: State) -> tuple[str, ...]:
+    """The efficiencies that times are scaled by."""
+    device = engine.device(found.device)
+    rates = device.software.efficiency
+    lines = [
+        f"{name.lower()}: {rates.compute[0, i]:.0%} of peak ({rates.compute[2, i]:.0%}-{rates.compute[1, i]:.0%}), "
+        f"{rates.bandwidth[0, i]:.0%} of bandwidth ({rates.bandwidth[2, i]:.0%}-{rates.bandwidth[1, i]:.0%})"
+        for i, name in enumerate(OpClass.__members__)
+    ]
+    if (rates.nchw[0], rates.vector_convolution[0]) != (1.0, 1.0):
+        lines.append(
+            f"convolutions in NCHW: {_ends(rates.nchw)} of the rate in channels last; on vector units: "
+            f"{_ends(rates.vector_convolution)} of the rate on matrix units"
+        )
+    return tuple(lines)
+
+
+def _ends(rate: Floats) -> str:
+    nominal, fast, slow = rate
+    return f"{nominal:.0%} ({slow:.0%}-{fast:.0%})"
+
+
+VERB = Report(
+    subject=CATALOGUE,
+    options=(
+        option("--on", metavar="DEV", help="a device id, id:power_mode or class (default: the GPU)"),
+        PRECISION,
+    ),
+    document=_document,
+    parts=(
+        Rows(
+            name="coefficients",
+            title=lambda found: f"Energy per event on {engine.device(found.device).name} at {found.precision}",
+            columns=COLUMNS,
+            footer=_rates,
+        ),
+    ),
+    examples={"coefficients": "--on h100_sxm"},
+)

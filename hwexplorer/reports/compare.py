@@ -1,0 +1,189 @@
+"""One model on several devices, as a whole or node by node."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from analysis.decide.compare import Compared, Comparison, compared, insights, recommendations
+from analysis.decide.compare import compare as compare_devices
+from analysis.decide.levels import Levels, compare_levels
+from analysis.decide.progression import Progression, progression
+from analysis.run.estimate import Estimate
+from analysis.run.metrics import ADDITIVE
+from hwexplorer import engine
+from hwexplorer.declare import DEVICES, Report
+from hwexplorer.options import BASELINE, choice
+from hwexplorer.state import State, pinned
+from hwexplorer.views import levels
+from hwexplorer.views.plain import Column, Page, Row, Table
+from hwexplorer.views.tables import rows
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, band, bounds, label, title
+
+LEVELS = ("summary", "detailed", "subgraph", "operator", "progression")
+_MORE_IS_BETTER = ("throughput",)
+
+
+class _Device(NamedTuple):
+    """A row: the run on a device, its figures beside the baseline's, and how the state spells it."""
+
+    spelt: str
+    run: Estimate
+    figures: Compared
+    pinned_edp_js: float
+
+
+def _change(row: _Device) -> float | None:
+    return row.run.edp_js / row.pinned_edp_js - 1.0 if row.pinned_edp_js else None
+
+
+SUMMARY = (
+    Column("device", "Device", role="text", keep=0, of=lambda row: label(row.run.device)),
+    Column("latency", "Latency", "s", keep=1, of="figures.latency_s", help="of the whole batch"),
+    Column("energy", "Energy", "J", keep=1, of="figures.energy_j", help="of the whole batch"),
+    Column("edp", "EDP", "Js", keep=2, of="figures.edp_js", help="energy per inference x latency"),
+    Column(
+        "ratio", "EDP ratio", "x", keep=3, of=lambda row: row.figures.ratio_to_baseline["edp"], help="to the baseline"
+    ),
+    Column("throughput", "Throughput", "1/s", keep=3, of="figures.throughput_per_s", help="inferences per second"),
+    Column("power", "Power", "W", keep=4, of="figures.average_power_w", help="average over the inference"),
+    Column("utilization", "Util", "%", keep=4, of="figures.utilization", help="of the peak of the format that runs"),
+    Column(
+        "memory", "Memory", "byte", keep=5, of="figures.peak_memory_bytes", help="peak: weights and live activations"
+    ),
+    Column(
+        "bound", "Bound", role="flag", keep=2, of="figures.bound", shown=FLAGS, help=f"{FLAGS_HELP}, most of the time"
+    ),
+    Column(
+        "precision", "Runs", role="text", keep=5, of="figures.precision_run",
+        help="the format most multiply-accumulates run in",
+    ),
+    Column(
+        "band", "Latency band", role="text", keep=6, of=lambda row: band(row.run.latency_band_s, row.run.latency_s)
+    ),
+    Column(
+        "energy_band", "Energy band", role="text", keep=6, of=lambda row: band(row.run.energy_band_j, row.run.energy_j)
+    ),
+)  # fmt: skip
+DETAILED = (
+    *SUMMARY,
+    Column("compute", "Compute", "J", keep=2, of="figures.compute_j"),
+    Column("memory_energy", "Mem. energy", "J", keep=2, of="figures.memory_j"),
+    Column("static", "Static", "J", keep=2, of="figures.static_j"),
+    Column("weights", "Weights", "byte", keep=3, of="figures.weight_bytes"),
+    Column("activations", "Activations", "byte", keep=3, of="figures.activation_bytes"),
+    Column("limit", "Limit", "W", keep=4, of="figures.power_limit_w"),
+    Column("tdp", "TDP", "W", keep=5, of="figures.tdp_w"),
+    Column("kernels", "Kernels", "count", keep=5, of="run.demand.n_kernels"),
+    Column("bounds", "Bounds", role="text", keep=5, of=lambda row: bounds(row.run), help="kernels by what bounds them"),
+    Column(
+        "latency_ratio", "Latency ratio", "x", keep=3, of=lambda row: row.figures.ratio_to_baseline["latency"],
+        help="to the baseline",
+    ),
+    Column(
+        "energy_ratio", "Energy ratio", "x", keep=3, of=lambda row: row.figures.ratio_to_baseline["energy"],
+        help="to the baseline",
+    ),
+)  # fmt: skip
+DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, of=_change, help="EDP against the pinned state")
+
+
+def comparison(state: State) -> Comparison:
+    devices = [engine.device(name) for name in state.devices]
+    return compare_devices(engine.workload(state), devices, engine.scenario(state), engine.device(state.baseline).key)
+
+
+def _results(state: State) -> list[Estimate]:
+    return [engine.result(state, name) for name in state.devices]
+
+
+def _document(state: State, level: str) -> Comparison | Levels | Progression:
+    if level in ("subgraph", "operator"):
+        return compare_levels(_results(state), engine.result(state, state.baseline), level)
+    if level == "progression":
+        return progression(_results(state))
+    return comparison(state)
+
+
+def _view(state: State, level: str) -> Table | Page:
+    if level in ("subgraph", "operator"):
+        return levels.by_node(state, compare_levels(_results(state), engine.result(state, state.baseline), level))
+    if level == "progression":
+        return levels.by_architecture(state, progression(_results(state)))
+    table = ranked(by_device(state, DETAILED if level == "detailed" else SUMMARY), state)
+    if level == "detailed":
+        steps = tuple(f"next: {command}" for command in comparison(state).next)
+        return msgspec.structs.replace(table, footer=(*table.footer, *steps))
+    return table
+
+
+def by_device(state: State, columns: tuple[Column, ...] = SUMMARY) -> Table:
+    """One row per device, keyed as in `state.devices`."""
+    results, reference = _results(state), engine.result(state, state.baseline)
+    other = pinned(state) if state.diff else None
+    against = engine.result(other).edp_js if other else 0.0
+    items = [
+        _Device(name, result, compared(result, reference), against)
+        for name, result in zip(state.devices, results, strict=True)
+    ]
+    shown = (*columns, DELTA) if against else columns
+    table_rows = rows(shown, items, key="spelt", kind="figures.architecture", dim=lambda row: not row.run.fits)
+    footer = (*_best(results), *insights(results, reference))
+    notes = (*_marks(results), *results[0].workload.notes)
+    return Table("compare", title(state), shown, table_rows, footer=footer, notes=notes)
+
+
+def _best(results: list[Estimate]) -> tuple[str, ...]:
+    """`best for energy, latency, throughput, balance: Google TPU v4; memory: ...`; nothing to say of one device."""
+    names = {result.device.key: label(result.device) for result in results}
+    aims: dict[str, list[str]] = {}
+    for aim, key in recommendations(results).items():
+        if key:
+            aims.setdefault(names[key], []).append(aim)
+    if len(results) < 2 or not aims:
+        return ()
+    return ("best for " + "; ".join(f"{', '.join(those)}: {name}" for name, those in aims.items()),)
+
+
+def _marks(results: list[Estimate]) -> tuple[str, ...]:
+    """What deviates from the request, each remark once with the devices it is true of."""
+    names: dict[str, list[str]] = {}
+    for result in results:
+        for mark in result.marks:
+            names.setdefault(mark, []).append(label(result.device))
+    return tuple(f"{', '.join(those)}: {mark}" for mark, those in names.items())
+
+
+def ranked(table: Table, state: State) -> Table:
+    """The best first; reversed, the worst. `given` is the order of the state."""
+    ordered = table.rows
+    if state.rank != "given":
+        key = "device" if state.rank == "name" else state.rank
+        place = next(i for i, column in enumerate(table.columns) if column.key == key)
+
+        def value(row: Row) -> tuple[bool, str | float]:
+            cell = row.cells[place]
+            if isinstance(cell, str):
+                return False, cell.casefold()
+            return cell is None, float(cell or 0)
+
+        ordered = tuple(sorted(ordered, key=value, reverse=state.rank in _MORE_IS_BETTER))
+    return msgspec.structs.replace(table, rows=ordered[::-1] if state.rank_reverse else ordered)
+
+
+VERB = Report(
+    subject=DEVICES,
+    options=(
+        BASELINE,
+        choice("--level", LEVELS, default="summary", metavar="LEVEL"),
+        choice("--metric", ADDITIVE, metavar="M", help="of subgraphs and operators"),
+    ),
+    document=_document,
+    view=_view,
+    examples={
+        "compare": "conv2d",
+        "compare_detailed": "conv2d --level detailed --batch 64",
+        "compare_subgraph": "resnet_block --level subgraph",
+    },
+)

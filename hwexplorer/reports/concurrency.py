@@ -1,0 +1,97 @@
+"""Stages, critical path, parallelism, hardware units each subgraph can use."""
+
+from __future__ import annotations
+
+from analysis.reports.concurrency import ConcurrencyReport, Split, Units, concurrency
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import DEVICE, Report, Rows, Section, facts
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column
+from hwexplorer.views.words import chain, of_node, some
+
+PARALLELISM = (
+    Column("level", "Parallelism", role="text", keep=0),
+    Column("most", "At most", "SI", role="quantity", keep=0),
+    Column("mean", "Typical", "SI", role="quantity", keep=1),
+    Column("speedup", "Speed-up", "x", keep=0, help="by itself"),
+    Column("meaning", "Of what", role="text", keep=2),
+)
+CHECKS = (
+    Column("name", "Check", role="text", keep=0),
+    Column("passed", "Passed", role="text", keep=0, shown={True: "yes", False: "NO"}),
+    Column("sentence", "What was found", role="text", keep=0),
+)
+STAGES = (
+    Column("stage", "Stage", "count", keep=0),
+    Column("count", "Subgraphs", "count", keep=0, of=lambda stage: len(stage.subgraphs)),
+    Column("flops", "FLOP", "FLOP", keep=1),
+    Column("time", "At once", "s", keep=0, help="the slowest of them"),
+    Column("serial", "In turn", "s", keep=1, help="one after another"),
+    Column("subgraphs", "Which", role="text", keep=2, of=lambda stage: some(stage.subgraphs)),
+)
+
+
+def _splits(units: Units) -> str:
+    return "; ".join(map(_split, units.splits))
+
+
+def _split(split: Split) -> str:
+    cost = ""
+    if split.repeated_bytes:
+        cost = f", {quantity(split.repeated_bytes, 'byte')} repeated"
+    elif split.exchanged_bytes:
+        cost = f", {quantity(split.exchanged_bytes, 'byte')} exchanged"
+    return f"{split.dimension} {split.ways:,}{cost}"
+
+
+UNITS = (
+    Column("subgraph", "Subgraph", role="text", keep=0, of="id"),
+    Column("threads", "Threads", "SI", role="quantity", keep=2),
+    Column("minimum", "Minimum", "count", keep=0, help="units for half of the best speed"),
+    Column("optimal", "Optimal", "count", keep=0, help="units within 5 % of the best time"),
+    Column("total", "Of", "count", keep=1, of="units_total"),
+    Column("best", "Best", "s", keep=1),
+    Column("time", "At optimal", "s", keep=2, of="optimal_s"),
+    Column(
+        "splits", "Can be divided along (parts; repeated or exchanged for each more)", role="text", keep=3, of=_splits
+    ),
+)
+
+
+def _document(state: State) -> ConcurrencyReport:
+    return concurrency(engine.result(state))
+
+
+def _summary(found: ConcurrencyReport, state: State) -> tuple[str, ...]:
+    path = found.critical_path
+    return (
+        f"{found.n_stages} stages of subgraphs, {found.operator_stages} of operators; widest: "
+        f"stage {found.widest_stage} with {len(found.widest_subgraphs)} subgraphs; {found.widest_operators} operators "
+        "at once",
+        f"critical path: {path.operators} operators; {quantity(path.flops, 'FLOP')} ({path.flops_fraction:.0%}); "
+        f"{quantity(path.time_s, 's')} ({path.time_fraction:.0%} of {quantity(found.total_s, 's')})",
+        f"through {chain(path.subgraphs)}",
+        f"theoretical speed-up of running branches at once: {found.theoretical_speedup:.2f}x",
+    )
+
+
+VERB = Report(
+    subject=DEVICE,
+    document=_document,
+    title=lambda found, state: of_node("Concurrency", state),
+    parts=(
+        facts(_summary),
+        Rows(name="parallelism", title="Parallelism", columns=PARALLELISM),
+        Rows(name="checks", title="Consistency checks", columns=CHECKS),
+        Rows(name="stages", title="Stages", columns=STAGES),
+        Rows(
+            name="units",
+            title=lambda found: f"Hardware units ({found.unit_name}s) per subgraph",
+            columns=UNITS,
+            kind="type",
+        ),
+    ),
+    section=Section(60, "What could run at once"),
+    examples={"concurrency": "conv2d --on h100_sxm"},
+)

@@ -1,0 +1,93 @@
+"""Money and carbon per million inferences, break-even of two devices."""
+
+from __future__ import annotations
+
+import argparse
+
+from analysis.decide.cost import Cost, cost, settings
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import DEVICES, Report, Rows, Section
+from hwexplorer.options import amount, option
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Text
+from hwexplorer.views.words import title
+
+COLUMNS = (
+    Column("device", "Device", role="text", keep=0),
+    Column("total_usd", "Total USD", keep=0, help="of everything given: electricity, hire, purchase"),
+    Column(
+        "band", "Band USD", role="text", keep=4, of=lambda row: f"{row.total_low_usd:.3g} - {row.total_high_usd:.3g}",
+        help="over the band of the energy",
+    ),
+    Column("electricity_usd", "Electricity USD", keep=1),
+    Column("hire_usd", "Hire USD", keep=2),
+    Column("purchase_usd", "Purchase USD", keep=2, help="the part of the purchase price these inferences wear off"),
+    Column("kwh", "kWh", keep=2),
+    Column("carbon_kg", "CO2 kg", keep=1),
+    Column("time", "Time", "s", keep=3, help="of a million inferences on one device"),
+    Column(
+        "lifetime", "In a lifetime", "SI", role="quantity", keep=5, of="lifetime_inferences",
+        help="inferences one device can do",
+    ),
+)  # fmt: skip
+EVEN = (
+    Column("first", "Cheaper at first", role="text", keep=0),
+    Column("then", "Against", role="text", keep=0),
+    Column("inferences", "Break-even", "SI", role="quantity", keep=0, help="inferences"),
+    Column("says", "", role="text", keep=1),
+)
+_Price = tuple[str, float]
+
+
+def _price(text: str) -> _Price:
+    """A converter of `DEV=USD`."""
+    name, equals, usd = text.rpartition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: DEVICE=USD is expected, as h100_sxm=2.5")
+    return name, amount("USD")(usd)
+
+
+def _document(state: State, hourly: list[_Price] | None, price: list[_Price] | None, **given: float | None) -> Cost:
+    hire, purchase = ({engine.device(name).key: usd for name, usd in prices or ()} for prices in (hourly, price))
+    stated = {name: value for name, value in given.items() if value is not None}
+    return cost([engine.result(state, name) for name in state.devices], settings(stated, hire, purchase))
+
+
+def _assumptions(found: Cost, state: State) -> Text:
+    lines = tuple(
+        f"{a.name} {quantity(a.value)} {a.unit}"
+        + (f" ({a.low:g} - {a.high:g})" if a.low is not None else "")
+        + f" [{a.quality}: {a.source}]"
+        for a in found.assumptions
+    )
+    return Text("assumptions", "", (("Assumptions", lines),))
+
+
+VERB = Report(
+    subject=DEVICES,
+    options=(
+        option("--electricity", type=amount("USD"), metavar="USD", help="price of a kWh"),
+        option("--carbon", type=amount(""), metavar="G", help="grams of CO2 per kWh"),
+        option(
+            "--overhead", type=amount(""), metavar="X",
+            help="energy of the data centre per energy of the device (PUE)",
+        ),
+        option("--lifetime", type=amount(""), metavar="YEARS", help="years a device serves"),
+        option(
+            "--duty", type=amount("fraction"), metavar="X", help="share of its life that it works on this: 0.5 or 50%%"
+        ),
+        option("--hourly", type=_price, action="append", metavar="DEV=USD", help="hire per hour"),
+        option("--price", type=_price, action="append", metavar="DEV=USD", help="purchase price"),
+    ),
+    document=_document,
+    title=lambda found, state: f"{title(state)}: per million inferences",
+    parts=(
+        Rows(name="cost", columns=COLUMNS, of="rows"),
+        Rows(name="break_even", title="Break-even", columns=EVEN, key=("first", "then")),
+        _assumptions,
+    ),
+    main="cost",
+    section=Section(110, "What it costs"),
+    examples={"cost": "conv2d --on h100_sxm,tpu_v4"},
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""The device catalogue."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hardware import device as catalogue
+from hardware.architectures import registry
+from hardware.device import Device
+from hwexplorer import engine
+from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.tables import rows
+
+
+class ListedDevice(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    vendor: str
+    architecture: str
+    year: int | None
+    is_silicon: bool
+    aliases: tuple[str, ...]
+    power_modes: tuple[str, ...]
+    memory_technology: str
+    facts: dict[str, float]
+    peak_flops: dict[str, float]
+
+
+class Devices(msgspec.Struct, frozen=True):
+    """Every readable device; files that are not are named in `errors`."""
+
+    devices: tuple[ListedDevice, ...]
+    errors: tuple[str, ...]
+
+
+def _document(state: State) -> Devices:
+    devices, errors = catalogue.load_all(engine.folders())
+    return Devices(tuple(map(_listed, devices)), tuple(errors))
+
+
+def _listed(device: Device) -> ListedDevice:
+    return ListedDevice(
+        id=device.id,
+        name=device.name,
+        vendor=device.vendor,
+        architecture=device.architecture,
+        year=device.file.year,
+        is_silicon=device.file.is_silicon,
+        aliases=tuple(device.file.aliases),
+        power_modes=tuple(device.file.power_modes),
+        memory_technology=device.memory_technology,
+        facts={name: fact.value for name, fact in device.facts.items()},
+        peak_flops={f"{unit}.{form}": peak for (unit, form), peak in device.peaks.items()},
+    )
+
+
+def _widest_peak(device: Device) -> float:
+    """Dense peak of the fastest floating-point format of 16 bits or more; of anything where there is none."""
+    wide = [v for (_, name), v in device.peaks.items() if name in ("fp32", "tf32", "fp16", "bf16")]
+    return max(wide or device.peaks.values())
+
+
+def _int8_peak(device: Device) -> float | None:
+    return max((value for (_, name), value in device.peaks.items() if name == "int8"), default=None)
+
+
+COLUMNS = (
+    Column("id", "Device", role="text", keep=0),
+    Column(
+        "name", "Name", role="text", keep=3, of=lambda d: d.name + ("" if d.file.is_silicon else " (design target)")
+    ),
+    Column("architecture", "Arch", role="text", keep=1, of="arch.name"),
+    Column(
+        "peak", "Peak", "FLOP/s", keep=1, of=_widest_peak, help="dense peak of the fastest 16-bit or wider format"
+    ),
+    Column(
+        "peak_int8", "Int8", "FLOP/s", keep=3, of=_int8_peak,
+        help="dense peak in int8, a multiply-add being two operations",
+    ),
+    Column("bandwidth", "Bandwidth", "byte/s", keep=2, of="memory_bandwidth"),
+    Column("memory", "Memory", "byte", keep=3),
+    Column("limit", "Limit", "W", keep=2, of="power_limit_w", help="sustained power limit of the default mode"),
+    Column("idle", "Idle", "W", keep=4),
+    Column("process", "nm", "count", keep=5, of="process_nm"),
+    Column("modes", "Power modes", role="text", keep=5, of=lambda d: " ".join(d.file.power_modes)),
+)  # fmt: skip
+
+
+def _view(state: State) -> Table:
+    devices, errors = catalogue.load_all(engine.folders())
+    devices.sort(key=lambda d: (registry.order(d.architecture), d.name.lower()))
+    shown = rows(COLUMNS, devices, kind="architecture")
+    return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
+
+
+VERB = Report(subject=CATALOGUE, document=_document, view=_view)

@@ -1,0 +1,66 @@
+"""Where the energy goes: components, power, idle losses, top consumers."""
+
+from __future__ import annotations
+
+from analysis.reports.energy_report import EnergyReport, energy_report
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import NODE, Report, Rows, Section, facts
+from hwexplorer.reports._top import TOP
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column
+from hwexplorer.views.words import of_node
+
+PARTS = (
+    Column("name", "Part", role="text", keep=0, of=lambda part: part.name.replace("_", " ")),
+    Column("bar", "Share", "%", role="bar", keep=1, of="fraction"),
+    Column("fraction", "%", "%", keep=0),
+    Column("energy", "Energy", "J", keep=0),
+    Column("per_inference", "Per inference", "J", keep=1, of="energy_j_per_inference"),
+)
+CONSUMERS = (
+    Column("name", "Node", role="text", keep=0, of="id"),
+    Column("kind", "Kind", role="text", keep=4, of="type"),
+    Column("bar", "Share", "%", role="bar", keep=2, of="fraction"),
+    Column("fraction", "%", "%", keep=0),
+    Column("cumulative", "Cum", "%", keep=1),
+    Column("energy", "Energy", "J", keep=0),
+    Column("compute", "Compute", "J", keep=2),
+    Column("memory", "Memory", "J", keep=2),
+    Column("static", "Static", "J", keep=2),
+    Column("latency", "Latency", "s", keep=3),
+)
+
+
+def _document(state: State, top: int) -> EnergyReport:
+    return energy_report(engine.result(state), state.at, top)
+
+
+def _summary(found: EnergyReport, state: State) -> tuple[str, ...]:
+    return (
+        f"{quantity(found.energy_j, 'J')} in {quantity(found.latency_s, 's')}; "
+        f"{quantity(found.energy_j_per_inference, 'J')} per inference",
+        f"power {quantity(found.average_power_w, 'W')} on average, {quantity(found.peak_power_w, 'W')} at most "
+        f"({found.peak_power_kernel}); limit {quantity(found.power_limit_w, 'W')}, TDP {quantity(found.tdp_w, 'W')}, "
+        f"static {quantity(found.static_power_w, 'W')}",
+        f"efficiency {found.efficiency:.0%}: {quantity(found.dynamic_j, 'J')} of it dynamic",
+        f"lost to idle resources: {quantity(found.idle_loss_j, 'J')} ({found.idle_loss_fraction:.0%}) = static x "
+        f"(1 - utilisation {found.utilization:.1%})",
+    )
+
+
+VERB = Report(
+    subject=NODE,
+    options=(TOP,),
+    document=_document,
+    title=lambda found, state: of_node("Energy", state),
+    parts=(
+        facts(_summary),
+        Rows(name="components", title="By component", columns=PARTS, key="name"),
+        Rows(name="categories", title="By category of events", columns=PARTS, key="name"),
+        Rows(name="operators", title="Operators that use most", columns=CONSUMERS, of="top_operators", kind="type"),
+        Rows(name="subgraphs", title="Subgraphs that use most", columns=CONSUMERS, of="top_subgraphs", kind="type"),
+    ),
+    section=Section(30, "Where the energy goes"),
+    examples={"energy": "conv2d --on h100_sxm"},
+)

@@ -1,0 +1,151 @@
+"""Architectural energy events of a node.
+
+The sum below them proves that they add up.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.reports.events import EventReport, EventRow
+from analysis.reports.events import report as event_report
+from analysis.run.tree import find
+from hardware.errors import RequestError
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import NODE, Report, Section
+from hwexplorer.state import State, pinned
+from hwexplorer.views.plain import Cell, Column, Row, Table
+from hwexplorer.views.tables import rows
+from hwexplorer.views.words import place
+
+
+class _Category(msgspec.Struct, frozen=True):
+    """The events of a category in one row, above each of them."""
+
+    event: str
+    energy_j: float
+    fraction: float
+    component: str
+    events: list[EventRow]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _spread(row: EventRow) -> str:
+    return f"{row.coefficient_low_j / row.coefficient_j:.2g}-{row.coefficient_high_j / row.coefficient_j:.2g}x"
+
+
+def _key(row: EventRow | _Category) -> str:
+    return row.event if isinstance(row, _Category) else f"{row.category}.{row.event}"
+
+
+COLUMNS = (
+    Column("event", "Event", role="text", keep=0, of=lambda row: _words(row.event)),
+    Column("bar", "Share", "%", role="bar", keep=0, of="fraction"),
+    Column("fraction", "%", "%", keep=0),
+    Column("energy", "Energy", "J", keep=1),
+    Column("count", "Count", "SI", role="quantity", keep=2, help="how often, in the unit beside it"),
+    Column("unit", "of", role="text", keep=4),
+    Column("each", "Each", "J", role="quantity", keep=3, of="coefficient_j", help="energy of one"),
+    Column("band", "Band", role="text", keep=5, of=_spread, help="spread of the energy of one"),
+    Column("source", "Source", role="text", keep=8, of=lambda row: f"{row.quality}: {row.source}"),
+)
+DELTA = Column("delta", "vs pin", "%", role="delta", keep=1, help="energy against the pinned state")
+
+
+def document(state: State) -> EventReport:
+    return event_report(engine.result(state), state.at)
+
+
+def view(state: State) -> Table:
+    """The events of the state; with a pin shown, the energy there beside them. What only one side has is empty or
+    zero on the other: unlike machines have unlike events, but all have memory and static power."""
+    table = events(state)
+    other = pinned(state) if state.diff else None
+    if other is None:
+        return table
+    there = engine.result(other)
+    try:
+        find(there, state.at)
+    except RequestError:  # another model, which has no such node
+        return table
+    return _beside(table, events(other), there.device.id)
+
+
+def events(state: State) -> Table:
+    """Categories at depth 0 in the taxonomy's order, their events at depth 1."""
+    found = document(state)
+    members: dict[str, list[EventRow]] = {}
+    for row in found.events:
+        members.setdefault(row.category, []).append(row)
+    categories = []
+    for name, events in members.items():
+        energy = sum(row.energy_j for row in events)
+        share = energy / found.total_j if found.total_j else 0.0
+        categories.append(_Category(name, energy, share, events[0].component, events))
+    rates = ", ".join(f"{_words(name)} {value:.0%}" for name, value in found.rates.items())
+    footer = (
+        f"sum of {len(found.events)} events = {quantity(found.total_j, 'J', 4)}"
+        f" = node ({quantity(sum(row.energy_j for row in found.events), 'J', 4)})",
+        f"overhead {found.overhead_j / found.total_j if found.total_j else 0:.0%}; {rates}",
+    )
+    table_rows = rows(COLUMNS, categories, key=_key, kind="component", children=lambda category: category.events)
+    return Table("events", place(state), COLUMNS, table_rows, footer=footer)
+
+
+# --- against the pin ----------------------------------------------------------------------------------------
+
+
+def _beside(here: Table, there: Table, name: str) -> Table:
+    place = next(i for i, column in enumerate(here.columns) if column.key == "energy")
+    energy = {row.key: row.cells[place] for row in there.rows}
+    known = {row.key for row in here.rows}
+    missing: dict[str, list[Row]] = {}
+    for row in there.rows:
+        if row.key not in known:
+            missing.setdefault(row.key.partition(".")[0], []).append(row)
+    column = Column("there", name, "J", keep=1, help="the same on the pinned device")
+    rows: list[Row] = []
+
+    def with_other(row: Row, cells: tuple[Cell, ...]) -> Row:
+        mine, other = cells[place], energy.get(row.key)
+        change = None
+        if isinstance(mine, float) and isinstance(other, float) and other:
+            change = mine / other - 1
+        both = (*cells[: place + 1], other, change, *cells[place + 1 :])
+        return msgspec.structs.replace(row, cells=both)
+
+    def only_there(row: Row) -> Row:
+        """Nothing of it here; what it is called and counted in there."""
+        return with_other(row, (row.cells[0], *(_empty(column) for column in here.columns[1:])))
+
+    for index, row in enumerate(here.rows):
+        rows.append(with_other(row, row.cells))
+        ends = index + 1 == len(here.rows) or here.rows[index + 1].depth == 0
+        if ends:
+            category = row.key.partition(".")[0]
+            rows += [only_there(each) for each in missing.pop(category, []) if each.depth]
+    for found in missing.values():
+        rows += [only_there(each) for each in found]
+    footer = (here.footer[0], f"{name}: {there.footer[0]}", *here.footer[1:])
+    columns = (*here.columns[: place + 1], column, DELTA, *here.columns[place + 1 :])
+    return msgspec.structs.replace(here, columns=columns, rows=tuple(rows), footer=footer)
+
+
+def _empty(column: Column) -> Cell:
+    """A cell of a row that is not there: no text, no number, but a share and an energy of nothing."""
+    if column.role == "bar" or column.key in ("fraction", "energy"):
+        return 0.0
+    return "" if column.role in ("text", "flag") else None
+
+
+VERB = Report(
+    subject=NODE,
+    document=document,
+    view=view,
+    section=Section(80, "Architectural events"),
+    examples={"events": "conv2d --on h100_sxm"},
+)

@@ -1,0 +1,134 @@
+"""Why one device costs more than another.
+
+The reasons in words, then the same difference divided in several ways.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.decide.division import Part
+from analysis.decide.explain import Explanation
+from analysis.decide.explain import explain as explain_pair
+from analysis.run.metrics import EXPLAINED
+from hardware.quantity import quantity
+from hwexplorer import engine, own_model
+from hwexplorer.declare import Report, Subject
+from hwexplorer.options import MODEL, SCENARIO, choice, option
+from hwexplorer.state import State, pinned, replace
+from hwexplorer.views.plain import Column, Page, Row, Table, Text
+from hwexplorer.views.tables import rows
+
+SHOWN = 25  # rows of a long division; the rest is one row
+_TITLES = {
+    "component": "By component",
+    "family": "By event family",
+    "subgraph": "By subgraph",
+    "cause": "By cause",
+    "kind": "By kind of memory",
+    "live at the peak": "What is live at the peak",
+    "factor": "By factor (Shapley: each difference times the mean of the other factor)",
+}
+
+
+def _states(state: State, a: str | None, b: str | None, measure: str | None) -> tuple[State, State]:
+    """Both sides; of a state alone the device under the cursor against the baseline, or the next one where it is the
+    baseline."""
+    if a is not None and b is not None:
+        return _side(state, a), _side(state, b)
+    others = [name for name in (state.baseline, *state.devices) if name != state.on]
+    return _side(state, state.on), _side(state, others[0] if others else state.on)
+
+
+def _side(state: State, text: str) -> State:
+    """`h100_sxm`, or with settings of its own `h100_sxm@b8,fp16`."""
+    device, settings, _ = text.partition("@")
+    engine.device(device)
+    other = pinned(replace(state, pin=text)) if settings else None
+    return replace(other or state, devices=(device,), on=device, pin="")
+
+
+def _document(state: State, a: str | None, b: str | None, measure: str | None) -> Explanation:
+    first, second = _states(state, a, b, measure)
+    return explain_pair(engine.result(first), engine.result(second), measure or state.metric)
+
+
+def _title(found: Explanation, state: State) -> str:
+    return f"{found.model}: {found.metric} of {_label(found, True)} against {_label(found, False)}"
+
+
+def _label(found: Explanation, first: bool) -> str:
+    side, other = (found.a, found.b) if first else (found.b, found.a)
+    if side.device != other.device:
+        return side.device
+    return f"{side.device}@b{side.batch},{side.precision},{side.execution_run}"
+
+
+def _words(found: Explanation) -> Text:
+    unit = found.unit
+    sign = "more" if found.difference >= 0 else "less"
+    head = (
+        f"{_label(found, True)} {quantity(found.a.value, unit)}, {_label(found, False)} "
+        f"{quantity(found.b.value, unit)}: {quantity(abs(found.difference), unit)} {sign}, ratio "
+        f"{quantity(found.ratio, 'x')}"
+    )
+    return Text("explain", "", (("Difference", (head,)), ("Why", found.reasons)))
+
+
+def _columns(found: Explanation) -> tuple[Column, ...]:
+    unit = found.unit
+    return (
+        Column("part", "Part", role="text", keep=0, of="name"),
+        Column("a", _label(found, True), unit, role="quantity", keep=0, of="a"),
+        Column("b", _label(found, False), unit, role="quantity", keep=0, of="b"),
+        Column("difference", "Difference", unit, role="quantity", keep=0, of="difference"),
+        Column("fraction", "Part of it", "%", keep=0, help="of the whole difference; negative parts work against it"),
+    )
+
+
+def _division(found: Explanation, name: str) -> Table:
+    group, columns = found.groups[name], _columns(found)
+    shown = group if len(group) <= SHOWN else group[: SHOWN - 1]
+    below = rows(columns, shown)
+    if rest := group[len(shown) :]:
+        sums = [sum(getattr(part, field) for part in rest) for field in ("a", "b", "difference", "fraction")]
+        below += (Row("rest", (f"{len(rest)} more", *sums), dim=True),)
+    total = sum(part.difference for part in group)
+    footer = (f"sum of {len(group)} parts = {quantity(total, found.unit, 4)}",)
+    return Table(name, _TITLES[name], columns, below, footer=footer)
+
+
+class _Division(msgspec.Struct, frozen=True):
+    division: str
+    part: Part
+
+
+def _everything(found: Explanation) -> Table:
+    """Every part of every division: what CSV carries. For people it repeats, so it is hidden from them."""
+    items = [_Division(name, part) for name, group in found.groups.items() for part in group]
+    columns = (
+        Column("division", "Division", role="text", keep=0),
+        *(msgspec.structs.replace(column, of=f"part.{column.of or column.key}") for column in _columns(found)),
+    )
+    return Table("all", "All parts", columns, rows(columns, items, key=("division", "part.name")))
+
+
+def _view(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
+    found = _document(state, a, b, measure)
+    divisions = (_division(found, name) for name in found.groups)
+    return Page("explain", _title(found, state), (_words(found), *divisions), csv=_everything(found))
+
+
+_DEVICE = "a device, with settings of its own if need be: h100_sxm@b8,fp16"
+VERB = Report(
+    subject=Subject(options=(MODEL, *SCENARIO, *own_model.OPTIONS), several=True),
+    options=(
+        option("a", metavar="A", help=_DEVICE),
+        option("b", metavar="B", help="another"),
+        choice("--metric", EXPLAINED, metavar="M", dest="measure"),
+    ),
+    document=_document,
+    view=_view,
+    states=_states,
+    examples={"explain": "conv2d h100_sxm tpu_v4 --metric energy"},
+)

@@ -1,0 +1,100 @@
+"""What is held when, live at the peak, fits where, and what would save some."""
+
+from __future__ import annotations
+
+from analysis.reports.memory_report import MemoryReport, memory_report
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import DEVICE, Report, Rows, Section, facts
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Row, Table
+from hwexplorer.views.tables import rows
+from hwexplorer.views.words import YES_NO
+
+LIVE = (
+    Column("value", "Value", role="text", keep=0, of="name"),
+    Column("bytes", "Size", "byte", keep=0, of="bytes"),
+    Column("fraction", "of live", "%", keep=0),
+    Column("made_by", "Made by", role="text", keep=2),
+    Column("first", "Held from", role="text", keep=3),
+    Column("last", "Until", role="text", keep=3),
+)
+LEVELS = (
+    Column("level", "Level", role="text", keep=0),
+    Column("capacity", "Capacity", "byte", role="quantity", keep=0),
+    Column("peak", "Peak fits", role="text", keep=0, of="peak_fits", shown=YES_NO),
+    Column("activations", "Activations", role="text", keep=1, of="activations_fit", shown=YES_NO),
+    Column("weights", "Weights", role="text", keep=1, of="weights_fit", shown=YES_NO),
+    Column("kernels", "Kernels that fit", "%", keep=1, of="kernels_that_fit",
+           help="operands and results of one kernel"),
+)  # fmt: skip
+SAVINGS = (
+    Column("change", "Change", role="text", keep=0, of="precision"),
+    Column("peak", "Peak", "byte", keep=0),
+    Column("saved", "Saved", "byte", keep=0),
+    Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
+    Column("energy", "Energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
+    Column("runs", "Runs as", role="text", keep=2, of="precision_run"),
+)
+TIMELINE = (
+    Column("kernel", "Kernel", role="text", keep=0),
+    Column("bar", "Held", "%", role="bar", keep=1, of="fraction", help="of the peak"),
+    Column("total", "Total", "byte", keep=0),
+    Column("activations", "Activations", "byte", keep=0, of="activation_bytes"),
+    Column("workspace", "Workspace", "byte", keep=1),
+)
+
+
+def _document(state: State) -> MemoryReport:
+    return memory_report(engine.result(state))
+
+
+def _title(found: MemoryReport, state: State) -> str:
+    name = engine.workload(state).name
+    return f"Memory of {name} on {engine.device(state.on).name}, batch {state.batch}, {state.precision}"
+
+
+def _summary(found: MemoryReport, state: State) -> tuple[str, ...]:
+    rule = found.workspace_rule or "no rule is known for this device, none is counted"
+    kept = found.checkpointing
+    again = kept.latency_s / kept.forward_s if kept.forward_s else 0.0
+    return (
+        f"peak {quantity(found.peak_bytes, 'byte')} = weights {quantity(found.weight_bytes, 'byte')} + activations "
+        f"{quantity(found.activation_bytes, 'byte')} + workspace {quantity(found.workspace_bytes, 'byte')}, in "
+        f"{found.peak_kernel}",
+        f"{'fits' if found.fits else 'DOES NOT FIT'} in {quantity(found.device_bytes, 'byte')}",
+        *([f"{quantity(found.cache_bytes, 'byte')} of it key-value cache"] if found.cache_bytes else []),
+        f"workspace: {rule}",
+        f"reuse {found.reuse:.1f}x: {quantity(found.total_activation_bytes, 'byte')} of values pass through",
+        f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations; checkpointed in {kept.segments} "
+        f"segments {quantity(kept.checkpointed_bytes, 'byte')}, for {again:.0%} of a forward pass more",
+    )
+
+
+def _savings(found: MemoryReport, state: State) -> Table:
+    """Each change run by the engine; latency and energy as changes."""
+    result, one = engine.result(state), found.recomputation
+    changes = rows(SAVINGS, found.quantization)
+    footer = "recomputing no single value lowers the peak: what is large there is in use"
+    if one.value:
+        cost = (one.latency_s / (result.latency_s or 1.0), one.energy_j / (result.energy_j or 1.0))
+        peak = found.peak_bytes - one.saved_bytes
+        changes += (Row("recompute", (f"recompute {one.value}", peak, one.saved_bytes, *cost, "")),)
+        footer = f"recomputing it runs {one.kernels} kernels again"
+    return Table("savings", "What would save memory, and its cost", SAVINGS, changes, footer=(footer,))
+
+
+VERB = Report(
+    subject=DEVICE,
+    document=_document,
+    title=_title,
+    parts=(
+        facts(_summary),
+        Rows(name="live", title="Live at the peak", columns=LIVE),
+        Rows(name="levels", title="What fits where", columns=LEVELS),
+        _savings,
+        Rows(name="timeline", title="Over the execution order", columns=TIMELINE),
+    ),
+    section=Section(50, "What is held in memory"),
+    examples={"memory": "conv2d --on h100_sxm"},
+)

@@ -1,0 +1,88 @@
+"""The models that can be opened.
+
+torchvision's, transformers and the building blocks, with their published figures.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from analysis.workload import zoo
+from analysis.workload.sources.transformer import spec as transformer_spec
+from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.tables import rows
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that can be opened; `input` is the shape of one input, or the parameters that its name takes."""
+
+    name: str
+    family: str
+    parameters: int | None = None
+    macs: float | None = None
+    input: tuple[int, ...] | dict[str, int]
+    image_size: int | UnsetType | None = UNSET
+    min_image_size: int | UnsetType = UNSET
+    accuracy: dict[str, Any] | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+
+
+class Models(msgspec.Struct, frozen=True):
+    models: tuple[Model, ...]
+
+
+def _document(state: State) -> Models:
+    """By name, the building blocks last."""
+    published = [
+        Model(
+            name=info.name,
+            family=info.family,
+            parameters=info.parameters,
+            macs=info.macs,
+            input=info.input,
+            image_size=info.image_size,
+            min_image_size=info.min_size,
+            accuracy={"metric": info.metric, "value": info.value},
+        )
+        for info in zoo.table().values()
+    ]
+    written = [Model(**msgspec.structs.asdict(transformer_spec.listed(name))) for name in transformer_spec.names()]
+    blocks = [Model(name=name, family="block", input=parameters) for name, parameters in zoo.BLOCKS.items()]
+    return Models((*sorted((*published, *written), key=lambda model: model.name), *blocks))
+
+
+def _input(model: Model) -> str:
+    """`3x224x224`, `sequence=2048, kv=2048`."""
+    if isinstance(model.input, dict):
+        return ", ".join(f"{name}={value}" for name, value in model.input.items())
+    return "x".join(map(str, model.input))
+
+
+def _accuracy(model: Model) -> str:
+    known = model.accuracy
+    return "" if known is UNSET or known["value"] is None else f"{known['value']:.1f} {known['metric']}"
+
+
+COLUMNS = (
+    Column("name", "Model", role="text", keep=0),
+    Column("family", "Family", role="text", keep=4),
+    Column("parameters", "Params", "SI", role="quantity", keep=3, help="trained parameters"),
+    Column("macs", "MACs", "SI", role="quantity", keep=1, help="multiply-accumulates of one inference, as published"),
+    Column("input", "Input", role="text", keep=5, of=_input),
+    Column("accuracy", "Acc", role="text", keep=6, of=_accuracy, help="published accuracy of the default weights"),
+)
+
+
+def _view(state: State) -> Table:
+    """Those whose name or family contains the filter of the state."""
+    wanted = state.filter.lower().split()
+    found = [m for m in _document(state).models if all(word in f"{m.name} {m.family}" for word in wanted)]
+    return Table("models", f"Models ({len(found)})", COLUMNS, rows(COLUMNS, found, kind="family"))
+
+
+VERB = Report(subject=CATALOGUE, document=_document, view=_view)

@@ -1,0 +1,81 @@
+"""What no other configuration beats in energy and latency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analysis.decide.choose import Pareto
+from analysis.decide.choose import pareto as front
+from hwexplorer.configurations import GRID, evaluated
+from hwexplorer.declare import EVERYWHERE, Report, Rows
+from hwexplorer.options import names, option
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND
+from hwexplorer.state import State, replace
+from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.tables import name_of
+from hwexplorer.views.words import some
+
+_Names = tuple[str, ...] | None
+
+
+def _states(state: State, models: _Names, **_: object) -> tuple[State, ...]:
+    return tuple(replace(state, model=name) for name in dict.fromkeys((state.model, *(models or ()))))
+
+
+def _document(
+    state: State,
+    models: _Names,
+    batches: tuple[int, ...] | None,
+    precisions: _Names,
+    power_modes: bool,
+    tick: Callable[[int, int], None] | None = None,
+) -> Pareto:
+    return front(evaluated(_states(state, models), batches, precisions, power_modes, tick), bool(models))
+
+
+def _title(found: Pareto, state: State) -> str:
+    return f"{some(found.models)}: energy against latency"
+
+
+def _beaten(found: Pareto, state: State) -> tuple[str, ...]:
+    accuracy = ", accuracy" if "accuracy" in found.objectives else ""
+    out = f"; {found.not_fitting} do not fit in memory" if found.not_fitting else ""
+    count = f"{len(found.front)} of {found.evaluated} configurations"
+    return (f"{count} are beaten by none in energy, latency{accuracy}{out}",)
+
+
+def _plot(found: Pareto, state: State) -> Plot:
+    """Energy per inference over latency."""
+    series = []
+    for name, members in (("front", found.front), ("beaten", found.dominated)):
+        keys = tuple(name_of(member, KEY) for member in members)
+        x, y = ([getattr(c.point, f) for c in members] for f in ("latency_s", "energy_j_per_inference"))
+        if members:
+            series.append(Series(name, tuple(x), tuple(y), keys=keys, labels=keys))
+    return Plot(
+        name="pareto",
+        title="Energy and latency",
+        x_title="Latency of the batch",
+        y_title="Energy per inference",
+        x_unit="s",
+        y_unit="J",
+        series=tuple(series),
+    )
+
+
+VERB = Report(
+    subject=EVERYWHERE,
+    options=(
+        option(
+            "--models", type=names("model"), metavar="M,..", help="other models as well; accuracy becomes an objective"
+        ),
+        *GRID,
+    ),
+    document=_document,
+    title=_title,
+    parts=(Rows(name="pareto", columns=COLUMNS, of="front", key=KEY, kind=KIND, footer=_beaten), _plot),
+    main="pareto",
+    states=_states,
+    ticks="configurations",
+    examples={"pareto": "conv2d --on h100_sxm,tpu_v4"},
+)

@@ -1,0 +1,65 @@
+"""Operators and subgraphs by type, traffic, parallelism, dependencies."""
+
+from __future__ import annotations
+
+from analysis.reports.partition_report import PartitionReport, partition_report
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import MODEL, Report, Rows, Section, facts
+from hwexplorer.reports._buckets import KINDS, distribution
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column
+from hwexplorer.views.words import chain
+
+LEVELS = {"Operators": "operators", "Subgraphs": "subgraphs"}
+SUBGRAPHS = (
+    Column("subgraph", "Subgraph", role="text", keep=0, of="id"),
+    Column("pattern", "Pattern", role="text", keep=3, of="type"),
+    Column("stage", "Stage", "count", keep=2, help="depth in the dependency graph"),
+    Column("flops", "FLOP", "FLOP", keep=0),
+    Column("ingress", "In", "byte", keep=1, help="activations that enter"),
+    Column("egress", "Out", "byte", keep=1, help="results that leave"),
+    Column("weights", "Weights", "byte", keep=1, of="weight_bytes"),
+    Column("internal", "Inside", "byte", keep=4, help="exchanged between its operators"),
+    Column("threads", "Threads", "SI", role="quantity", keep=2, help="elements its head writes"),
+    Column("intensity", "Intensity", "FLOP/byte", keep=1),
+    Column(
+        "critical", "P", role="flag", keep=2, of="on_critical_path", shown={True: "*", False: ""},
+        help="* on the critical path",
+    ),
+)  # fmt: skip
+
+
+def _document(state: State) -> PartitionReport:
+    return partition_report(engine.workload(state), state.batch, state.precision)
+
+
+def _summary(found: PartitionReport, state: State) -> tuple[str, ...]:
+    path = found.critical_path
+    return (
+        f"{found.n_operators} operators in {found.n_subgraphs} subgraphs; {found.fused_operators} "
+        f"({found.fused_fraction:.0%}) share a subgraph with another",
+        f"{quantity(found.flops, 'FLOP')}, {quantity(found.macs, 'MAC')}; across borders: "
+        f"{quantity(found.ingress_bytes, 'byte')} in, {quantity(found.egress_bytes, 'byte')} out, "
+        f"{quantity(found.weight_bytes, 'byte')} weights; inside: {quantity(found.internal_bytes, 'byte')}",
+        f"{len(found.edges)} dependencies; longest chain {path.longest_chain} operators",
+        f"critical path: {len(path.subgraphs)} subgraphs, {path.operators} operators, "
+        f"{quantity(path.flops, 'FLOP')} ({path.flops_fraction:.0%}): {chain(path.subgraphs)}",
+    )
+
+
+VERB = Report(
+    subject=MODEL,
+    document=_document,
+    title=lambda found, state: f"Partition of {engine.workload(state).name}, batch {state.batch}",
+    parts=(
+        facts(_summary),
+        Rows(name="operators", title="Operators by type", columns=KINDS, of="operators_by_type"),
+        Rows(name="patterns", title="Subgraphs by fusion pattern", columns=KINDS, of="subgraphs_by_pattern"),
+        distribution("parallelism", "Parallelism of operators and subgraphs", "Threads", "FLOPs", LEVELS),
+        distribution("intensity", "Intensity of operators and subgraphs", "FLOP/byte", "FLOPs", LEVELS),
+        Rows(name="subgraphs", title="Subgraphs", columns=SUBGRAPHS, kind="type"),
+    ),
+    section=Section(0, "What the model is made of"),
+    examples={"partition": "conv2d"},
+)

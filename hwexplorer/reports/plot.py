@@ -1,0 +1,29 @@
+"""Points of a plot of the screen: roofline, roofs, energy_roofs, cumulative, batch, pareto, memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from analysis.run.figures import about
+from hwexplorer import engine
+from hwexplorer.declare import DEVICES, Report
+from hwexplorer.options import choice
+from hwexplorer.plots import plot
+from hwexplorer.state import PLOTS, State
+from hwexplorer.state import format as format_state
+
+
+def _document(state: State) -> dict[str, Any]:
+    """The points, and the one string that brings the screen to them."""
+    return {"state": format_state(state), **about(engine.result(state)), **msgspec.to_builtins(plot(state))}
+
+
+VERB = Report(
+    subject=DEVICES,
+    options=(choice("--plot", PLOTS, metavar="NAME", help="which, by default roofline"),),
+    document=_document,
+    view=plot,
+    examples={"plot": "conv2d --plot roofline", "energy_roofs": "conv2d --plot energy_roofs"},
+)

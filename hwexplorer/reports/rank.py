@@ -1,0 +1,91 @@
+"""Models on one device, with their published accuracy."""
+
+from __future__ import annotations
+
+from analysis.decide.choose import RANKS, Rank, rank
+from analysis.decide.cost import settings
+from analysis.workload import store, zoo
+from analysis.workload.sources.transformer import spec as transformer_spec
+from hardware.errors import RequestError, unknown
+from hwexplorer import engine, own_model
+from hwexplorer.declare import Report, Rows, Subject
+from hwexplorer.options import ON_ONE, SCENARIO, choice, option
+from hwexplorer.state import State, replace
+from hwexplorer.views.plain import Column
+from hwexplorer.views.words import FLAGS, FLAGS_HELP
+
+COLUMNS = (
+    Column("model", "Model", role="text", keep=0, of="candidate.point.model"),
+    Column(
+        "front", "P", role="flag", keep=0, of="on_front", shown={True: "P", False: ""},
+        help="P on the Pareto front of energy, latency and accuracy",
+    ),
+    Column(
+        "accuracy", "Accuracy", keep=1, of="candidate.accuracy", help="published, of the default weights in fp32"
+    ),
+    Column("metric", "Metric", role="text", keep=4, of="candidate.accuracy_metric"),
+    Column("energy_per_inference", "Energy/inf", "J", keep=0, of="candidate.point.energy_j_per_inference"),
+    Column("latency", "Latency", "s", keep=0, of="candidate.point.latency_s", help="of the whole batch"),
+    Column("throughput", "Inf/s", "1/s", keep=2, of="candidate.point.throughput_per_s"),
+    Column("edp", "EDP", "Js", keep=2, of="candidate.point.edp_js"),
+    Column("memory", "Memory", "byte", keep=3, of="candidate.point.peak_memory_bytes"),
+    Column("utilization", "Util", "%", keep=4, of="candidate.point.utilization"),
+    Column("bound", "B", role="flag", keep=4, of="candidate.point.bound", shown=FLAGS, help=FLAGS_HELP),
+    Column("parameters", "Params", "SI", role="quantity", keep=5),
+    Column("macs", "MACs", "SI", role="quantity", keep=5),
+    Column("family", "Family", role="text", keep=6),
+)  # fmt: skip
+
+
+def _states(state: State, models: list[str] | None, family: str, order: str) -> tuple[State, ...]:
+    transformers = {name: transformer_spec.listed(name).family for name in transformer_spec.names()}
+    families = (*zoo.FAMILIES, *dict.fromkeys(transformers.values()))
+    if family not in families:
+        raise unknown("family", family, families)
+    captured = [info.name for info in zoo.models(family) if state.image_size is not None or store.is_ready(info.name)]
+    written = [name for name, its in transformers.items() if its == family]
+    names = tuple(dict.fromkeys(models or ())) or (*captured, *written)
+    if any(not name.strip() for name in names):
+        raise RequestError("a model is an empty word (hwexplorer models lists them)")
+    return tuple(replace(state, model=name) for name in names)
+
+
+def _document(state: State, models: list[str] | None, family: str, order: str) -> Rank:
+    return rank([engine.result(each) for each in _states(state, models, family, order)], settings(), order)
+
+
+def _title(found: Rank) -> str:
+    return (
+        f"{len(found.rows)} models on {found.device} by {found.order}; batch {found.batch}, {found.precision}, "
+        f"{found.execution}"
+    )
+
+
+def _front(found: Rank, state: State) -> tuple[str, ...]:
+    best = [r.candidate.point.model for r in found.rows if r.on_front]
+    return (f"{len(best)} on the front of energy, latency and accuracy: {', '.join(best[:12])}",) if best else ()
+
+
+VERB = Report(
+    subject=Subject(options=(*SCENARIO, *own_model.OPTIONS, ON_ONE)),
+    options=(
+        option("models", nargs="*", metavar="MODEL", help="models (default: all shipped ones of the family)"),
+        option("--family", default="classification", metavar="F", help="family without models named"),
+        choice("--sort", RANKS, default="energy", metavar="BY", dest="order"),
+    ),
+    document=_document,
+    parts=(
+        Rows(
+            name="rank",
+            title=_title,
+            columns=COLUMNS,
+            of="rows",
+            kind="family",
+            dim=lambda row: not row.candidate.point.fits,
+            footer=_front,
+        ),
+    ),
+    states=_states,
+    on_screen=False,
+    examples={"rank": "--on h100_sxm resnet18 mobilenet_v2"},
+)

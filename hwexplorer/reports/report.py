@@ -1,0 +1,123 @@
+"""Everything about one model on one device: text, Markdown, or a page to open offline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from analysis.decide.claims import Claim, claims
+from analysis.decide.compare import insights, next_steps
+from analysis.reports.checks import checks
+from analysis.run.figures import about
+from analysis.run.reason import model_reason
+from hardware.quantity import quantity
+from hwexplorer import engine, registry
+from hwexplorer.declare import DEVICE, Report
+from hwexplorer.plots import batch, memory, roofline
+from hwexplorer.registry import Answer
+from hwexplorer.state import State, replace
+from hwexplorer.views.plain import Column, Page, Table, Text, View
+from hwexplorer.views.tables import rows
+from hwexplorer.views.words import band, title
+
+CHECKS = (
+    Column("verdict", "", role="text", keep=0, of="passed", shown={True: "pass", False: "FAIL"}),
+    Column("check", "Check", role="text", keep=0, of="name"),
+    Column("says", "", role="text", keep=0, of="sentence"),
+)
+
+
+def _summary(state: State) -> Text:
+    result = engine.result(state)
+    figures = (
+        f"latency {quantity(result.latency_s, 's')} ({band(result.latency_band_s, result.latency_s)})",
+        f"energy {quantity(result.energy_j_per_inference, 'J')} per inference "
+        f"({band(result.energy_band_j, result.energy_j)}), {result.static_fraction:.0%} of it static",
+        f"EDP {quantity(result.edp_js, 'Js')}, {quantity(result.throughput_per_s, '1/s')}, "
+        f"{quantity(result.average_power_w, 'W')} of {quantity(result.device.power_limit_w, 'W')}",
+        f"utilisation {result.utilization:.1%} of the {result.precision_run} peak; "
+        f"{quantity(result.memory.peak_bytes, 'byte')} of {quantity(result.device.memory_bytes, 'byte')} memory",
+        f"{result.coverage:.0%} of the operators have a cost rule",
+        model_reason(result),
+    )
+    sections = [("In short", figures), ("Worth noticing", insights([result], result))]
+    if result.marks:
+        sections.append(("Deviations from what was asked", result.marks))
+    sections.append(("Next", next_steps([result], engine.scenario(state))))
+    return Text("summary", "Summary", tuple(sections))
+
+
+def _checks(state: State) -> Table:
+    made = checks(engine.result(state))
+    footer = f"{sum(check.passed for check in made)} of {len(made)} checks pass"
+    return Table("checks", "Checks", CHECKS, rows(CHECKS, made, key="name"), footer=(footer,))
+
+
+def _made_claims(state: State) -> tuple[Claim, ...]:
+    return claims(engine.result(state), engine.device)
+
+
+def _claims(state: State) -> Text:
+    """What is often said of inference, and what this model's numbers say."""
+    lines = tuple(f"{'holds' if c.holds else 'does not hold'}: {c.claim} - {c.found}" for c in _made_claims(state))
+    return Text("claims", "Common claims", (("Common claims, held against these numbers", lines),))
+
+
+# What stands between the reports, by its place among theirs.
+PARTS: dict[int, Callable[[State], View]] = {
+    -40: _summary,
+    -30: _checks,
+    -20: roofline.plot,
+    65: _claims,
+    70: memory.plot,
+    90: batch.plot,
+}
+
+
+def _answers(state: State) -> dict[int, Answer]:
+    """The reports that have a place in this one, in order."""
+    whole = replace(state, at="", pin="", sort="graph", heat=False)
+    found = {}
+    for name in registry.names():
+        verb = registry.load(name)
+        if isinstance(verb, Report) and verb.section is not None:
+            here = replace(whole, devices=(state.on,)) if verb.subject.several else whole
+            found[verb.section.place] = Answer(name, here)
+    return dict(sorted(found.items()))
+
+
+def _view(state: State) -> Page:
+    """All parts; CSV carries the tree. The plots, whose points would be pages of numbers, are for HTML alone."""
+    answers = _answers(state)
+    parts: list[View] = []
+    for place in sorted({*PARTS, *answers}):
+        parts += [PARTS[place](state)] if place in PARTS else _headed(answers[place])
+    tree = next(part for part in parts if part.name == "tree")
+    head = f"{title(state)} on {engine.device(state.on).name}"
+    return Page("report", head, tuple(parts), csv=tree, is_long=True)
+
+
+def _headed(answer: Answer) -> list[View]:
+    """A report under its heading: the title of a single view, a line of its own above several."""
+    view, heading = answer.view(), answer.report.section.heading if answer.report.section else ""
+    if isinstance(view, Page):
+        return [Text(answer.name, heading, ()), *view.parts]
+    return [msgspec.structs.replace(view, title=heading)]
+
+
+def _document(state: State) -> dict[str, Any]:
+    """The documents of all parts under one roof, each as its own verb gives it."""
+    result = engine.result(state)
+    compared = replace(state, devices=(state.on,), baseline=state.on, at="", pin="")
+    return {
+        **about(result, on_device=True),
+        "checks": checks(result),
+        "claims": _made_claims(state),
+        "compare": Answer("compare", compared).to_dict(),
+        **{answer.name: answer.to_dict() for answer in _answers(state).values()},
+    }
+
+
+VERB = Report(subject=DEVICE, document=_document, view=_view, examples={"report": "conv2d --on h100_sxm"})

@@ -1,0 +1,62 @@
+"""Every kernel under its roofs: what bounds it, what would flip it."""
+
+from __future__ import annotations
+
+from analysis.reports.roofline import RooflineReport, roofline
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import NODE, Report, Rows, Section, facts
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, of_node
+
+KERNELS = (
+    Column("kernel", "Kernel", role="text", keep=0, of="id"),
+    Column("bound", "B", role="flag", keep=0, shown=FLAGS, help=FLAGS_HELP),
+    Column("latency", "Latency", "s", keep=0),
+    Column("compute", "Compute", "s", keep=0),
+    Column("memory", "Memory", "s", keep=0),
+    Column("overhead", "Overhead", "s", keep=1),
+    Column("intensity", "Intensity", "FLOP/byte", keep=1, help="per byte of memory traffic; empty: all on chip"),
+    Column("ridge", "Ridge", "FLOP/byte", keep=2),
+    Column("side", "Side", role="text", keep=3),
+    Column("achieved", "Achieved", "FLOP/s", keep=2),
+    Column("attainable", "Attainable", "FLOP/s", keep=2),
+    Column("efficiency", "of it", "%", keep=2),
+    Column("flops", "FLOP", "FLOP", keep=4),
+    Column("dram", "DRAM", "byte", keep=4),
+    Column("flips", "What would flip it", role="text", keep=5),
+)
+
+
+def _document(state: State) -> RooflineReport:
+    return roofline(engine.result(state), state.at)
+
+
+def _summary(found: RooflineReport, state: State) -> tuple[str, ...]:
+    bounds = ", ".join(f"{count} {name}" for name, count in found.bound_counts.items() if count)
+    return (
+        f"{found.peak.replace('.', ' ')} peak {quantity(found.peaks[found.peak], 'FLOP/s')}, memory "
+        f"{quantity(found.memory_bandwidth, 'byte/s')}: ridge at {found.ridge:.0f} FLOP/byte",
+        f"{len(found.kernels)} kernels in {quantity(found.latency_s, 's')}: {bounds} bound",
+        f"{found.left} left of their ridge (memory would bound a perfect kernel), {found.right} right of it",
+    )
+
+
+VERB = Report(
+    subject=NODE,
+    document=_document,
+    title=lambda found, state: of_node("Roofline", state),
+    parts=(
+        facts(_summary),
+        Rows(
+            name="kernels",
+            title="Kernels",
+            columns=KERNELS,
+            kind="type",
+            children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
+        ),
+    ),
+    section=Section(20, "What bounds each kernel"),
+    examples={"roofline": "conv2d --on h100_sxm"},
+)

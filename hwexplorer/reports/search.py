@@ -1,0 +1,102 @@
+"""Configurations within limits of energy, latency, memory, power, throughput, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from analysis.decide.choose import FIGURES, ORDERS, Candidate, Limit, Search
+from analysis.decide.choose import search as within
+from hardware.errors import RequestError
+from hardware.quantity import quantity
+from hwexplorer.configurations import GRID, evaluated
+from hwexplorer.declare import EVERYWHERE, Report, Rows
+from hwexplorer.options import amount, choice, option
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND
+from hwexplorer.state import State
+from hwexplorer.views.plain import Text
+
+# Option -> figure, unit that is parsed, whether it is the least allowed, help.
+LIMITS = {
+    "max_energy": ("energy", "J", False, "energy per inference: 100mJ"),
+    "max_latency": ("latency", "s", False, "latency of the batch: 50ms"),
+    "max_memory": ("memory", "byte", False, "peak memory: 512MB"),
+    "max_power": ("power", "W", False, "average power: 15W"),
+    "min_throughput": ("throughput", "1/s", True, "inferences per second: 10000"),
+    "max_cost": ("cost", "USD", False, "electricity of a million inferences, USD: 0.05"),
+}
+SHOWN = 40
+
+
+def _document(
+    state: State,
+    order: str,
+    batches: tuple[int, ...] | None,
+    precisions: tuple[str, ...] | None,
+    power_modes: bool,
+    tick: Callable[[int, int], None] | None = None,
+    **given: float | None,
+) -> Search:
+    limits = []
+    for name, value in given.items():
+        figure, _, at_least, _ = LIMITS[name]
+        if value is not None:
+            if value <= 0:
+                raise RequestError(f"--{name.replace('_', '-')} {value:g}: more than 0 is expected")
+            limits.append(Limit(figure, value, FIGURES[figure][1], at_least))
+    grid = evaluated((state,), batches, precisions, power_modes, tick) if limits else ()
+    return within(grid, limits, order)
+
+
+def _title(found: Search, state: State) -> str:
+    return f"{found.model}: {', '.join(found.constraints)}; by {found.order}"
+
+
+def _more(found: Search, state: State) -> tuple[str, ...]:
+    more = len(found.found) - SHOWN
+    return (f"{more} more are within the limits",) if more > 0 else ()
+
+
+def _words(found: Search, state: State) -> Text:
+    """Which limit rules out what, and the nearest miss."""
+    lines = [found.verdict]
+    lines += [
+        f"{r.constraint}: leaves {r.leaves} of {found.evaluated - found.not_fitting}, best {quantity(r.best, r.unit)}"
+        for r in found.rulings
+    ]
+    if found.not_fitting:
+        lines.append(f"{found.not_fitting} of {found.evaluated} do not fit in device memory")
+    if found.nearest is not None:
+        lines.append(f"nearest miss: {_told(found.nearest)}; exceeds a limit by {found.nearest_excess - 1:.0%}")
+    return Text("limits", "", (("Limits", tuple(lines)),))
+
+
+def _told(c: Candidate) -> str:
+    p = c.point
+    figures = ", ".join(f"{name} {quantity(figure(c), unit)}" for name, (figure, unit, _) in FIGURES.items())
+    return f"{p.device} at batch {p.batch}, {p.precision} ({figures})"
+
+
+def _limit(name: str) -> Any:
+    _, unit, _, help = LIMITS[name]
+    return option(f"--{name.replace('_', '-')}", type=amount(unit), metavar="X", help=help)
+
+
+VERB = Report(
+    subject=EVERYWHERE,
+    options=(
+        *(_limit(name) for name in LIMITS),
+        choice("--sort", ORDERS, default="edp", metavar="BY", dest="order"),
+        *GRID,
+    ),
+    document=_document,
+    title=_title,
+    parts=(
+        Rows(name="search", columns=COLUMNS, of=lambda found: found.found[:SHOWN], key=KEY, kind=KIND, notes=_more),
+        _words,
+    ),
+    main="search",
+    ticks="configurations",
+    on_screen=False,
+    examples={"search": "conv2d --on h100_sxm,tpu_v4 --max-latency 1ms"},
+)

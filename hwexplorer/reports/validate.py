@@ -1,0 +1,162 @@
+"""Predictions against measurements."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from analysis.trust import calibrate
+from analysis.trust.calibrate import HeldOut
+from analysis.trust.measurement import read, shipped
+from analysis.trust.validate import Validation, validate
+from analysis.trust.validate_kernels import KernelGroup, validate_kernels
+from hardware.errors import RequestError
+from hwexplorer import engine
+from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.options import option
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.tables import rows
+
+COLUMNS = (
+    Column("quantity", "Quantity", role="text", keep=0),
+    Column("n", "Rows", "count", keep=0),
+    Column("median_ape", "Median err", "%", keep=0, help="median absolute error"),
+    Column("p90_ape", "90th", "%", keep=1),
+    Column("bias", "Bias", "%", role="delta", keep=1, help="median of predicted / measured - 1"),
+    Column("spearman", "Rank corr", keep=2, help="1: the order of models is right"),
+    Column("band_coverage", "In band", "%", keep=2, help="share of rows inside the stated band"),
+    Column("band_half_width", "Half-width", "%", keep=4),
+    Column("device", "Device", role="text", keep=0),
+    Column("device_mode", "Mode", role="text", keep=3),
+    Column("framework", "Framework", role="text", keep=2),
+    Column("precision", "Precision", role="text", keep=3),
+    Column("scenario", "Scenario", role="text", keep=4),
+    Column("source", "Source", role="text", keep=5),
+)
+
+
+class Models(Validation, frozen=True, kw_only=True):
+    """Whole models, and the errors of fits that left something out."""
+
+    cross_validation: tuple[HeldOut, ...]
+
+
+class Kernels(msgspec.Struct, frozen=True):
+    """Single GPU kernels, by device and kind."""
+
+    kernels: tuple[KernelGroup, ...]
+
+
+def _document(
+    state: State,
+    data: list[Path] | None,
+    kernels: bool,
+    cross_validate: bool,
+    tick: Callable[[int, int], None] | None = None,
+) -> Models | Kernels:
+    if kernels and data:
+        raise RequestError("--kernels validates the shipped table of kernels: leave --data out")
+    if kernels:
+        return Kernels(validate_kernels())
+    measured = read(data) if data else shipped()
+
+    def progress(done: int) -> None:
+        if tick is not None and (done % 50 == 0 or done == len(measured)):
+            tick(done, len(measured))
+
+    found = validate(measured, engine.folders(), progress)
+    held = _held_out(measured, tick is not None) if cross_validate else (() if data else calibrate.recorded())
+    return Models(**msgspec.structs.asdict(found), cross_validation=held)
+
+
+def _held_out(measured: list[dict[str, str]], watched: bool) -> tuple[HeldOut, ...]:
+    def progress(phase: str) -> None:
+        if watched:
+            print(f"\r\x1b[K{phase}", end="", file=sys.stderr, flush=True)
+
+    held = calibrate.cross_validate(measured, engine.folders(), progress)
+    progress("")
+    return held
+
+
+def _table(found: Models | Kernels, state: State) -> Table:
+    return _kernels(found) if isinstance(found, Kernels) else _models(found)
+
+
+def _models(found: Models) -> Table:
+    """One row per group; below them the summary, the errors of fits that left something out, the reasons of large
+    groups that are far off, and what could not be predicted."""
+    reasons = dict.fromkeys(
+        f"{group.quantity.replace('_', ' ')} of {group.device}, {group.framework}, {group.median_ape:.0%} off: "
+        f"{group.reason}"
+        for group in found.groups
+        if group.reason
+    )
+    notes = (*reasons, *(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in found.skipped))
+    footer = (*_summary(found), *map(_left_out, found.cross_validation))
+    places = iter(range(len(found.groups)))
+    shown = rows(COLUMNS, found.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < 10)
+    return Table("validate", "Predicted against measured", COLUMNS, shown, footer=footer, notes=notes)
+
+
+def _kernels(found: Kernels) -> Table:
+    """One row per device and kind of kernel."""
+    shown = rows(KERNEL_COLUMNS, found.kernels, key=("device", "op"))
+    return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, shown)
+
+
+def _summary(found: Validation) -> list[str]:
+    summary = found.summary
+    lines = [
+        f"{summary['predicted']} rows predicted, {summary['skipped']} not; medians over groups of 10 rows or more:"
+    ]
+    for name, value in summary.items():
+        if name.endswith("_median_ape") and isinstance(value, float):
+            label = name.removesuffix("_median_ape")
+            rank = summary.get(f"{label}_spearman")
+            order = f", rank correlation {rank:.3f}" if isinstance(rank, float) else ""
+            lines.append(f"{label.replace('_', ' ')}: {value:.1%}{order} ({summary[f'{label}_groups']} groups)")
+    coverage, width = summary.get("band_coverage"), summary.get("band_half_width")
+    if isinstance(coverage, float) and isinstance(width, float):
+        lines.append(f"bands hold {coverage:.0%} of the rows, median half-width {width:.0%}")
+    return lines
+
+
+def _left_out(held: HeldOut) -> str:
+    return (
+        f"{held.software.replace('_', ' ')} latency, efficiencies fitted without each device in turn: "
+        f"{held.device_out:.1%}; without each family of models: {held.family_out:.1%}; on all: {held.fitted:.1%} "
+        f"({held.groups} groups, {held.rows} rows)"
+    )
+
+
+KERNEL_COLUMNS = (
+    Column("device", "Device", role="text", keep=0),
+    Column("op", "Kernel", role="text", keep=0),
+    *COLUMNS[1:6],
+)
+
+
+VERB = Report(
+    subject=CATALOGUE,
+    options=(
+        option(
+            "--data", action="append", type=Path, metavar="FILE", help="CSV of measurements (default: shipped)"
+        ),
+        option(
+            "--kernels", action="store_true", excludes="what", help="single GPU kernels instead of whole models"
+        ),
+        option(
+            "--cross-validate", action="store_true", excludes="what",
+            help="also fit anew with each device, each family of models left out",
+        ),
+    ),
+    document=_document,
+    parts=(_table,),
+    ticks="rows predicted",
+    on_screen=False,
+)  # fmt: skip

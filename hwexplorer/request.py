@@ -1,0 +1,108 @@
+"""What a command asks about: the state that its words describe, and the models that must be captured for it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from hardware.architectures import registry as architectures
+from hardware.errors import RequestError
+from hwexplorer import configurations, engine, own_model
+from hwexplorer.declare import Subject
+from hwexplorer.output import OutputError
+from hwexplorer.state import State, parse, preferred, replace
+
+
+def state(arguments: argparse.Namespace, subject: Subject) -> State:
+    """The state that the model (or state string) and the options describe.
+
+    An option named like a field of State sets it. Without a model the state is about the default one."""
+    given = vars(arguments)
+    text = given.get("model")
+    asked = State()
+    if text is not None:
+        if not text.strip():
+            raise RequestError("the model is an empty word (hwexplorer models lists them)")
+        named = own_model.named(text, arguments)
+        asked = State(model=named) if named else parse(text)
+    changes = {
+        name: given[name]
+        for name in State.__struct_fields__
+        if given.get(name) is not None and name not in ("model", "on", "baseline")
+    }
+    changes |= _devices(given, asked, subject)
+    if given.get("node"):
+        changes["at"] = given["node"]
+    asked = replace(asked, **changes)
+    if given.get("again"):
+        engine.capture_again(asked)
+    return asked if asked.on in asked.devices else replace(asked, on=preferred(asked.devices))
+
+
+def _devices(given: dict[str, Any], asked: State, subject: Subject) -> dict[str, Any]:
+    """The fields that `--on` and `--baseline` change."""
+    changes: dict[str, Any] = {}
+    devices = asked.devices
+    if given.get("on") is not None:
+        listed = tuple(part.strip() for part in given["on"].split(",") if part.strip())
+        if subject.several:
+            changes["devices"] = devices = listed
+        elif len(listed) != 1:
+            raise RequestError(f"{given['verb']} takes one device after --on, not {len(listed)}")
+        else:
+            changes["devices"], changes["on"] = _including(listed[0], devices)
+    elif subject.everywhere and "/" not in (given.get("model") or ""):
+        changes["devices"] = devices = configurations.catalogue()
+    if given.get("baseline") is not None:
+        changes["devices"], changes["baseline"] = _including(given["baseline"], devices)
+    elif subject.several and "baseline=" not in (given.get("model") or ""):
+        changes["baseline"] = _first_gpu(devices) or asked.baseline
+    return changes
+
+
+def _first_gpu(devices: tuple[str, ...]) -> str:
+    """The default baseline, by whatever name it goes: the H100, or the first of `gpu`, `l4` ...; '' without one."""
+    candidates = (preferred(devices), *devices) if devices else ()
+    return next((name for name in candidates if engine.device(name).arch is architectures.BASELINE), "")
+
+
+def _including(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The devices with this one among them, and how it is spelt there: `gpu` and `h100_sxm` are one."""
+    key = engine.device(name).key
+    spelt = next((other for other in devices if engine.device(other).key == key), None)
+    return (devices, spelt) if spelt is not None else ((*devices, name), name)
+
+
+def prepare(states: Iterable[State], strict: bool = False) -> None:
+    """Check the devices of each state, and capture its model if it must be, with progress on a terminal.
+
+    `strict` raises OutputError where an operator has no cost rule."""
+    for asked in states:
+        spelt: dict[str, str] = {}
+        for name in asked.devices:
+            other = spelt.setdefault(engine.device(name).key, name)
+            if other != name:
+                raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
+        capture(asked)
+        if strict and (gap := own_model.gap(engine.captured(asked))):
+            raise OutputError(gap)
+
+
+def capture(asked: State) -> None:
+    """Capture the model if it must be, with progress on a terminal."""
+    if engine.is_ready(asked):
+        return
+    if sys.stderr is None or not sys.stderr.isatty():
+        engine.capture(asked)
+        return
+    try:
+        engine.capture(asked, _progress)
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # what follows starts on a line of its own
+
+
+def _progress(phase: str, fraction: float) -> None:
+    done = f"{fraction:4.0%}" if fraction >= 0 else ""
+    print(f"\r\x1b[Kcapturing: {phase} {done}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,71 @@
+"""Tables of the rows of a document, each cell read by the field that its column names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from hwexplorer.views.plain import Cell, Column, Row
+
+# What identifies a row, or says what it is about: a field, several joined by `/`, or a function of the row.
+Named = str | tuple[str, ...] | Callable[[Any], str]
+
+
+def reader(column: Column) -> Callable[[Any], Cell]:
+    """What gives the cell of a column from a row of a document."""
+    field = column.of or column.si_name
+    read: Callable[[Any], Any] = attrgetter(field) if isinstance(field, str) else field
+    shown = column.shown
+    return read if shown is None else lambda item: shown[read(item)]
+
+
+def rows(
+    columns: Sequence[Column],
+    items: Iterable[Any],
+    key: Named = "",
+    kind: str = "",
+    dim: Callable[[Any], bool] | None = None,
+    children: Callable[[Any], Sequence[Any]] | None = None,
+) -> tuple[Row, ...]:
+    """A row for each item; without a `key` it is what its first cell says. `children` stand below it; of two kinds of
+    rows in one table, each leaves those cells empty that it has no field for."""
+    readers = [reader(column) for column in columns]
+    if children is not None:
+        readers = [_lenient(column, read) for column, read in zip(columns, readers, strict=True)]
+
+    sort = attrgetter(kind) if kind else lambda item: ""
+
+    def row(item: Any, depth: int, has_children: bool) -> Row:
+        cells = tuple(read(item) for read in readers)
+        named = name_of(item, key) if key else str(cells[0])
+        return Row(
+            named, cells, depth=depth, has_children=has_children, kind=sort(item), dim=dim is not None and dim(item)
+        )
+
+    found: list[Row] = []
+    for item in items:
+        inner = children(item) if children is not None else ()
+        found.append(row(item, 0, bool(inner)))
+        found.extend(row(each, 1, False) for each in inner)
+    return tuple(found)
+
+
+def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cell]:
+    def cell(item: Any) -> Cell:
+        try:
+            return read(item)
+        except AttributeError:
+            return "" if column.role in ("text", "flag") else None
+
+    return cell
+
+
+def name_of(item: Any, key: Named) -> str:
+    """What identifies a row."""
+    if callable(key):
+        return key(item)
+    if isinstance(key, str):
+        return str(getattr(item, key))
+    values = (attrgetter(field)(item) for field in key)
+    return "/".join("" if value is None else str(value) for value in values)

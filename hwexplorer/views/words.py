@@ -1,0 +1,78 @@
+"""What figures are about, in words: the model, the scenario, the node, the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.run.estimate import Estimate
+from hardware.device import Device
+from hardware.execute import BOUNDS
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.state import State
+
+FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
+FLAGS_HELP = "C compute, M memory, L launch, P power bound"
+YES_NO = {True: "yes", False: "no"}
+
+
+def label(device: Device) -> str:
+    """Name of a device with its power mode."""
+    return f"{device.name} {device.power_mode}".rstrip()
+
+
+def title(state: State) -> str:
+    """What every figure on screen is about, in one line."""
+    model = engine.workload(state)
+    macs = model.total(model.operators.macs, batch=1)
+    size = f", {state.image_size} px" if state.image_size else ""
+    asked = scenario(state)
+    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {quantity(model.parameters, 'SI')} parameters; {asked}"
+
+
+def scenario(state: State) -> str:
+    """The scenario in words: `batch 8, fp16, auto`; of a language model with its lengths."""
+    lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
+    layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
+    return f"batch {state.batch}{lengths}, {state.precision}, {state.execution}{layout}"
+
+
+def place(state: State) -> str:
+    """What a node's figures are about: `layer1.0.conv1 of resnet18, batch 8, fp16, auto on Google TPU v4`."""
+    model = engine.workload(state).name
+    node = f"{state.at} of {model}" if state.at not in ("", "/", model) else model
+    return f"{node}, {scenario(state)} on {label(engine.device(state.on))}"
+
+
+def of_node(what: str, state: State) -> str:
+    """The title of a report about a node: `Energy of layer4 on NVIDIA H100, batch 8`."""
+    name = state.at or engine.workload(state).name
+    return f"{what} of {name} on {engine.device(state.on).name}, batch {state.batch}"
+
+
+def bounds(result: Estimate) -> str:
+    """Kernels by what bounds them: `12 C, 51 L`."""
+    counts = [(int((result.run.bound == i).sum()), FLAGS[name]) for i, name in enumerate(BOUNDS)]
+    return ", ".join(f"{count} {letter}" for count, letter in counts if count)
+
+
+def band(ends: tuple[float, float], nominal: float) -> str:
+    """`-22/+48 %` around the nominal figure."""
+    if not nominal:
+        return ""
+    down, up = (f"{(end / nominal - 1) * 100:+.0f}" for end in ends)
+    return f"{down}/{up} %"
+
+
+def chain(names: Sequence[str], most: int = 12) -> str:
+    """A path in words; its middle is left out where it is long."""
+    if len(names) <= most:
+        return " > ".join(names)
+    half = most // 2
+    return f"{' > '.join(names[:half])} > ({len(names) - 2 * half} more) > {' > '.join(names[-half:])}"
+
+
+def some(names: Sequence[str], most: int = 4) -> str:
+    """Names in a row; the rest as a number."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
