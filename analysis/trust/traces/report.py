@@ -1,0 +1,166 @@
+"""A trace beside the estimate, as a document: rows by node, what was not matched, gaps, and the largest surprises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
+from hardware.execute import BOUNDS
+
+from .match import Overlay, Pair, overlay
+from .record import Op, Trace
+
+SURPRISING = 1.5  # times slower or faster than predicted, beyond the whole's own ratio
+TELLING = 0.01  # share of the wall time below which nothing is a surprise
+
+
+class Laid(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured operator beside what was predicted. `ratio` is measured over predicted; `share` of the wall time;
+    `operators` of the model that it stands for; `bound` what the estimate says bounds them."""
+
+    id: str
+    type: str
+    measured_s: float
+    predicted_s: float
+    ratio: float | None
+    share: float
+    operators: int
+    bound: str
+    name: str
+    kernels: str
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured and is no operator of the model, by name; or, of the model, what was not seen."""
+
+    name: str
+    type: str
+    seconds: float
+    share: float
+    count: int
+
+
+class TraceReport(Head, frozen=True, kw_only=True):
+    """`wall_s` of one run = `matched_s` + `unmatched_s` + `gap_s` - `overlap_s`; `coverage` is the matched share of
+    the operators' time. `ratio` is the measured time over the predicted one."""
+
+    format: str
+    producer: str
+    measured_on: str
+    runs: int
+    wall_s: float
+    matched_s: float
+    unmatched_s: float
+    gap_s: float
+    overlap_s: float
+    coverage: float
+    predicted_s: float
+    missing_s: float
+    ratio: float | None
+    surprises: tuple[str, ...]
+    rows: tuple[Laid, ...]
+    unmatched: tuple[Left, ...]
+    missing: tuple[Left, ...]
+    notes: tuple[str, ...]
+
+
+def trace_report(trace: Trace, result: Estimate) -> TraceReport:
+    """The trace laid over the estimate of the same model at the same batch."""
+    found = overlay(trace, result)
+    rows = tuple(_laid(pair, found, result) for pair in found.pairs)
+    predicted_s = sum(pair.predicted_s for pair in found.pairs)
+    return TraceReport(
+        **about(result, on_device=True),
+        format=trace.format,
+        producer=trace.producer,
+        measured_on=trace.device,
+        runs=trace.runs,
+        wall_s=trace.wall_s,
+        matched_s=found.matched_s,
+        unmatched_s=found.unmatched_s,
+        gap_s=trace.gap_s,
+        overlap_s=trace.overlap_s,
+        coverage=found.coverage,
+        predicted_s=result.latency_s,
+        missing_s=found.missing_s,
+        ratio=found.matched_s / predicted_s if predicted_s else None,
+        surprises=_surprises(rows, found, predicted_s),
+        rows=rows,
+        unmatched=_left(found.strangers, trace.wall_s),
+        missing=_missing(found, result),
+        notes=trace.notes,
+    )
+
+
+def _laid(pair: Pair, found: Overlay, result: Estimate) -> Laid:
+    ops = result.workload.operators
+    main = max(pair.operators, key=lambda i: result.demand.macs[i])
+    others = len(pair.operators) - 1
+    return Laid(
+        id=ops.path[main] + (f" +{others}" if others else ""),
+        type=ops.kind[main],
+        measured_s=pair.op.seconds,
+        predicted_s=pair.predicted_s,
+        ratio=pair.op.seconds / pair.predicted_s if pair.predicted_s else None,
+        share=pair.op.seconds / found.trace.wall_s,
+        operators=len(pair.operators),
+        bound=BOUNDS[int(result.run.bound[result.demand.kernel[main]])],
+        name=pair.op.name,
+        kernels=", ".join(dict.fromkeys(_kernels(pair.op)))[:400],
+    )
+
+
+def _kernels(op: Op) -> list[str]:
+    return [*op.kernels, *(name for part in op.parts for name in _kernels(part))]
+
+
+def _left(ops: Sequence[Op], wall_s: float) -> tuple[Left, ...]:
+    """Measured operators by name, the longest first."""
+    named: dict[str, list[Op]] = {}
+    for op in ops:
+        named.setdefault(op.name, []).append(op)
+    rows = [
+        Left(name=name, type=mine[0].kind, seconds=spent, share=spent / wall_s, count=len(mine))
+        for name, mine in named.items()
+        if (spent := sum(op.seconds for op in mine)) > 0
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+
+def _missing(found: Overlay, result: Estimate) -> tuple[Left, ...]:
+    """Operators of the model that the trace does not show, with the time predicted for them."""
+    ops, latency = result.workload.operators, result.run.latency_s
+    rows = [
+        Left(
+            name=ops.path[i], type=ops.kind[i], seconds=float(latency[i]), share=latency[i] / result.latency_s, count=1
+        )
+        for i in found.missing
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+
+def _surprises(rows: Sequence[Laid], found: Overlay, predicted_s: float) -> tuple[str, ...]:
+    """What explains most of the difference, in words: gaps, what the estimate does not have, and nodes that differ
+    more than the whole does, those with the most time first."""
+    wall_s = found.trace.wall_s
+    usual = found.matched_s / predicted_s if predicted_s else 1.0
+    said = []
+    if found.trace.gap_s > TELLING * wall_s:
+        said.append(f"nothing ran for {found.trace.gap_s / wall_s:.0%} of the time: host, data loading or copies")
+    said += [
+        f"{left.name}, {left.count}x: {left.share:.0%} of the time, which the estimate does not have"
+        for left in _left(found.strangers, wall_s)[:3]
+        if left.share > TELLING
+    ]
+    compared = [(row, row.ratio / usual) for row in rows if row.ratio and row.share > TELLING]
+    odd = [(row, times) for row, times in compared if not 1 / SURPRISING < times < SURPRISING]
+    odd.sort(key=lambda pair: -abs(pair[0].measured_s - pair[0].predicted_s * usual))
+    for row, times in odd[:5]:
+        against = f"{times:.1f}x as long" if times > 1 else f"a factor {1 / times:.1f} less"
+        said.append(
+            f"{row.id} ({row.type}), {row.share:.0%} of the time, takes {against} beside the estimate than the rest"
+        )
+    return tuple(said)
