@@ -16,6 +16,7 @@ from analysis.trust.traces.read import read
 from analysis.trust.traces.record import Trace, TraceError, covered_s, kind_of
 from analysis.workload import store
 from hardware.device import load
+from hwexplorer.cli import main
 
 REAL = Path(__file__).parents[3] / "shared" / "traces"
 real = pytest.mark.skipif(not REAL.is_dir(), reason="the real traces are not beside the repository")
@@ -195,3 +196,26 @@ def test_every_real_trace_is_read_or_refused_in_a_line() -> None:
             assert "\n" not in str(error.value)
         else:
             assert adds_up(read(path)), path.name
+
+
+@real
+def test_the_verb_says_what_surprises_and_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(REAL / "kineto_cpu_torch2.13_resnet18_b1_fp32.json.gz")
+    assert main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    total_s = found["matched_s"] + found["unmatched_s"] + found["gap_s"] - found["overlap_s"]
+    assert total_s == pytest.approx(found["wall_s"])
+    assert found["coverage"] > 0.99
+    assert any("maxpool" in line for line in found["surprises"])
+    assert sum(row["measured_s"] for row in found["rows"]) == pytest.approx(found["matched_s"])
+    main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h"])
+    text = capsys.readouterr().out
+    assert text.index("maxpool") < text.index("By node")
+
+
+def test_the_verb_refuses_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.json").write_text("{}")
+    assert main(["trace", str(tmp_path / "t.json"), "--model", "resnet18"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["trace", str(files.kineto_cpu(tmp_path / "k.json"))]) == 2
+    assert "--model" in capsys.readouterr().err

@@ -38,7 +38,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     type: str
-    seconds: float
+    time_s: float
     share: float
     count: int
 
@@ -123,23 +123,21 @@ def _left(ops: Sequence[Op], wall_s: float) -> tuple[Left, ...]:
     for op in ops:
         named.setdefault(op.name, []).append(op)
     rows = [
-        Left(name=name, type=mine[0].kind, seconds=spent, share=spent / wall_s, count=len(mine))
+        Left(name=name, type=mine[0].kind, time_s=spent, share=spent / wall_s, count=len(mine))
         for name, mine in named.items()
         if (spent := sum(op.seconds for op in mine)) > 0
     ]
-    return tuple(sorted(rows, key=lambda row: -row.seconds))
+    return tuple(sorted(rows, key=lambda row: -row.time_s))
 
 
 def _missing(found: Overlay, result: Estimate) -> tuple[Left, ...]:
     """Operators of the model that the trace does not show, with the time predicted for them."""
     ops, latency = result.workload.operators, result.run.latency_s
     rows = [
-        Left(
-            name=ops.path[i], type=ops.kind[i], seconds=float(latency[i]), share=latency[i] / result.latency_s, count=1
-        )
+        Left(name=ops.path[i], type=ops.kind[i], time_s=float(latency[i]), share=latency[i] / result.latency_s, count=1)
         for i in found.missing
     ]
-    return tuple(sorted(rows, key=lambda row: -row.seconds))
+    return tuple(sorted(rows, key=lambda row: -row.time_s))
 
 
 def _surprises(rows: Sequence[Laid], found: Overlay, predicted_s: float) -> tuple[str, ...]:
@@ -159,8 +157,6 @@ def _surprises(rows: Sequence[Laid], found: Overlay, predicted_s: float) -> tupl
     odd = [(row, times) for row, times in compared if not 1 / SURPRISING < times < SURPRISING]
     odd.sort(key=lambda pair: -abs(pair[0].measured_s - pair[0].predicted_s * usual))
     for row, times in odd[:5]:
-        against = f"{times:.1f}x as long" if times > 1 else f"a factor {1 / times:.1f} less"
-        said.append(
-            f"{row.id} ({row.type}), {row.share:.0%} of the time, takes {against} beside the estimate than the rest"
-        )
+        against = f"{times:.1f}x as slow" if times > 1 else f"{1 / times:.1f}x as fast"
+        said.append(f"{row.id} ({row.type}), {row.share:.0%} of the time: {against} against its estimate as the rest")
     return tuple(said)
