@@ -16,7 +16,7 @@ import tomllib
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 TABLE_MAX = 1 << 18  # bytes of a TOML file: ours have 13,000 at most, and the worst of this size takes a second
 DOTS_MAX = 100  # in a line of it: a key of 30,000 parts, 64 KB, takes 46 s to read
@@ -24,16 +24,22 @@ _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
-def read(path: Path, most: int) -> bytes:
-    """The contents of a regular file of at most `most` bytes. Raises OSError."""
+def opened(path: Path) -> BinaryIO:
+    """A regular file, to be read piece by piece. Raises OSError."""
     status = os.stat(path)  # first: opening some devices does something
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "is a folder")
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "is no regular file")
-    with os.fdopen(os.open(path, _READ), "rb") as file:
-        data = file.read(most + 1) if status.st_size <= most else b""
-    if max(len(data), status.st_size) > most:
+    return os.fdopen(os.open(path, _READ), "rb")
+
+
+def read(path: Path, most: int) -> bytes:
+    """The contents of a regular file of at most `most` bytes. Raises OSError."""
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(most + 1) if size <= most else b""
+    if max(len(data), size) > most:
         raise OSError(errno.EFBIG, f"is larger than {most:,} bytes")
     return data
 

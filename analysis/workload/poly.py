@@ -72,6 +72,12 @@ class Poly:
     __radd__ = __add__
     __rmul__ = __mul__
 
+    def __rsub__(self, other: Size) -> Poly:
+        return self * -1 + other
+
+    def __neg__(self) -> Poly:
+        return self * -1
+
     def __hash__(self) -> int:
         return hash(frozenset(self.terms.items()))
 

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF009 - fields of messages are calls
 """What an ONNX file says, read as data: the few messages of the format that a cost needs, no library.
 
 Weights are stepped over, only their sizes are kept; of small constants (shapes, indices) the values as well.
@@ -6,25 +7,28 @@ Files that a model names for its weights (external data) are never opened.
 
 from __future__ import annotations
 
-import mmap
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property, partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hardware import files
+
 from ...errors import ModelError
-from .wire import Buffer, Span, fields, floats, signed, text, whole
+from ..budget import Budget
+from .wire import Reader, Span, Wire, doubles, many, message, number, numbers, one, parts, plain, signed, text, wholes
 
 _MAX_NESTING = 24
 _MAX_RANK = 64
 _MAX_SIZE = 1 << 48
-_MAX_VALUES = 4096  # constants with more elements are weights: nobody computes a shape from them
-_MAX_NODES = 500_000
+MAX_VALUES = 4096  # constants with more elements are weights: nobody computes a shape from them
+_MAX_BYTES = 10 * MAX_VALUES  # of these, in the longest way of writing them
 
-_LISTS = (6, 7, 8)  # types of attributes: floats, ints, strings
 FLOATS = frozenset(
     ("float32", "float64", "float16", "bfloat16", *(f"float8_{kind}" for kind in range(17, 21)), "float4")
 )
@@ -33,25 +37,72 @@ DTYPES = {
     10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
     17: "float8_17", 18: "float8_18", 19: "float8_19", 20: "float8_20", 21: "uint4", 22: "int4", 23: "float4",
 }  # fmt: skip
-_NUMPY = {
-    "float32": "<f4", "float64": "<f8", "float16": "<f2", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2",
-    "int32": "<i4", "int64": "<i8", "uint32": "<u4", "uint64": "<u8", "bool": "?",
-}  # fmt: skip
+_COMPUTED = frozenset(DTYPES[kind] for kind in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13))
+_LISTS = (6, 7, 8)  # types of attributes: floats, ints, strings
 
 
 class OnnxError(ModelError, ValueError):
     """A file that is no ONNX model, or one that cannot be costed. The message is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
-    """A constant of the file. `values` are known where it is small and inside the file."""
+def _if_small(reader: Reader) -> Reader:
+    """A list of numbers; of a weight's none."""
+    return lambda wire, value: reader(wire, value) if isinstance(value, int) or _is_small(value) else []
 
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    values: NDArray[Any] | None
-    is_external: bool
+
+def _is_small(span: Span) -> bool:
+    return span[1] - span[0] <= _MAX_BYTES
+
+
+@dataclass(eq=False)
+class TensorInfo:
+    """A constant of the file."""
+
+    dims: list[int] = many({1: wholes})
+    kind: int = one({2: plain}, 0)
+    name: str = one({8: text}, "")
+    raw: bytes | None = one({9: lambda wire, span: wire.bytes(*span) if _is_small(span) else None})
+    items: list[Any] = many(
+        {4: _if_small(numbers), 10: _if_small(doubles), **dict.fromkeys((5, 7, 11), _if_small(wholes))}
+    )
+    outside: Span | None = one({13: plain})
+    place: int = one({14: plain}, 0)
+
+    @property
+    def dtype(self) -> str:
+        return DTYPES.get(self.kind, "unknown")
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        if len(self.dims) > _MAX_RANK or any(not 0 <= size <= _MAX_SIZE for size in self.dims):
+            raise OnnxError(f"the constant {self.name[:40]!r} has an impossible shape")
+        return tuple(self.dims)
+
+    @property
+    def values(self) -> NDArray[Any] | None:
+        """Known where there are few, of a type we compute with, and inside the file."""
+        count = prod(self.shape)
+        if self.outside or self.place == 1 or count > MAX_VALUES or self.dtype not in _COMPUTED:
+            return None
+        stored = np.dtype(self.dtype).newbyteorder("<")
+        if self.raw is not None:
+            if len(self.raw) != count * stored.itemsize:
+                raise OnnxError(f"the constant {self.name[:40]!r} is cut short")
+            return np.frombuffer(self.raw, stored).reshape(self.shape)
+        if len(self.items) != count:
+            return None
+        if self.dtype == "float16":  # kept as its bits
+            return np.array(self.items, np.uint16).view(np.float16).reshape(self.shape)
+        return np.array(self.items, stored).reshape(self.shape)
+
+
+def _sparse(wire: Wire, span: Span) -> TensorInfo:
+    """A sparse constant: its name and type are those of its values."""
+    found = list(wire.fields(span))
+    made = next((message(TensorInfo, wire, value) for number, value in found if number == 1), TensorInfo())
+    made.dims = [size for number, value in found if number == 3 for size in wholes(wire, value)]
+    made.outside = span
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,40 +110,39 @@ class ValueInfo:
     """A declared tensor: sizes, names of sizes, None where neither is said. `shape` is None without any."""
 
     name: str
-    dtype: str
-    shape: tuple[int | str | None, ...] | None
+    dtype: str = "unknown"
+    shape: tuple[int | str | None, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxNode:
-    name: str
-    op: str
-    domain: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any]
-    metadata: dict[str, str]
+def _value_info(wire: Wire, span: Span) -> ValueInfo:
+    info = parts(wire, span)
+    kinds = parts(wire, info[2]) if 2 in info else {}
+    tensor = parts(wire, kinds[1]) if 1 in kinds else {}
+    shape = [_size(wire, size) for number, size in wire.fields(tensor[2]) if number == 1] if 2 in tensor else None
+    if len(shape or ()) > _MAX_RANK:
+        raise OnnxError(f"a tensor has {len(shape or ())} dimensions")
+    name = text(wire, info.get(1, (0, 0)))
+    return ValueInfo(name, DTYPES.get(tensor.get(1, 0), "unknown"), None if shape is None else tuple(shape))
 
 
-@dataclass(frozen=True, slots=True)
-class OnnxGraph:
-    nodes: tuple[OnnxNode, ...] = ()
-    initializers: tuple[TensorInfo, ...] = ()
-    inputs: tuple[ValueInfo, ...] = ()
-    outputs: tuple[ValueInfo, ...] = ()
-    values: tuple[ValueInfo, ...] = ()
+def _size(wire: Wire, span: Span) -> int | str | None:
+    """Some exporters write -1 for a size they do not know."""
+    size = parts(wire, span)
+    if 1 in size:
+        return size[1] if size[1] <= _MAX_SIZE else None
+    return text(wire, size.get(2, (0, 0))) or None
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A node type that the file itself defines."""
+# --- nodes and graphs -------------------------------------------------------------------------------------
 
-    name: str
-    domain: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    nodes: tuple[OnnxNode, ...]
-    defaults: dict[str, Any]
+
+def _graph(wire: Wire, span: Span) -> OnnxGraph:
+    if wire.depth > _MAX_NESTING:
+        raise OnnxError("graphs lie too deep in each other")
+    wire.depth += 1
+    made = message(OnnxGraph, wire, span)
+    wire.depth -= 1
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,253 +152,119 @@ class AttributeRef:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+_tensor = partial(message, TensorInfo)
+_KINDS: dict[int, Reader] = {
+    2: number, 3: signed, 4: text, 5: _tensor, 6: _graph, 21: lambda wire, span: AttributeRef(text(wire, span)),
+}  # fmt: skip
+
+
+@dataclass(eq=False)
+class _Attribute:
+    name: str = one({1: text}, "")
+    kind: int = one({20: plain}, 0)
+    single: Any = one(_KINDS)
+    repeated: list[Any] = many({7: numbers, 8: wholes, 9: text})
+
+
+def _attribute(wire: Wire, span: Span) -> tuple[str, Any]:
+    """The name and the one value that is set; a list where the format repeats it."""
+    made = message(_Attribute, wire, span)
+    is_list = made.single is None and (made.repeated or made.kind in _LISTS)
+    return made.name, made.repeated if is_list else made.single
+
+
+def _pair(wire: Wire, span: Span) -> tuple[str, str]:
+    pair = parts(wire, span)
+    return text(wire, pair.get(1, (0, 0))), text(wire, pair.get(2, (0, 0)))
+
+
+def _domain(wire: Wire, span: Span) -> str:
+    name = text(wire, span)
+    return "" if name == "ai.onnx" else name
+
+
+@dataclass(eq=False)
+class OnnxNode:
+    inputs: list[str] = many({1: text})
+    outputs: list[str] = many({2: text})
+    name: str = one({3: text}, "")
+    op: str = one({4: text}, "")
+    domain: str = one({7: _domain}, "")
+    given: list[tuple[str, Any]] = many({5: _attribute})
+    metadata: list[tuple[str, str]] = many({9: _pair})
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        return dict(self.given)
+
+
+_node = partial(message, OnnxNode)
+
+
+@dataclass(eq=False)
+class OnnxGraph:
+    nodes: list[OnnxNode] = many({1: _node})
+    stored: list[TensorInfo] = many({5: _tensor, 15: _sparse})
+    inputs: list[ValueInfo] = many({11: _value_info})
+    outputs: list[ValueInfo] = many({12: _value_info})
+    values: list[ValueInfo] = many({13: _value_info})
+
+    @cached_property
+    def told(self) -> dict[str, ValueInfo]:
+        """What is declared about results."""
+        return {info.name: info for info in (*self.values, *self.outputs) if info.shape is not None}
+
+
+def _named(wire: Wire, span: Span) -> ValueInfo:
+    return ValueInfo(text(wire, span))
+
+
+@dataclass(eq=False)
+class Function(OnnxGraph):
+    """A node type that the file itself defines."""
+
+    name: str = one({1: text}, "")
+    domain: str = one({10: _domain}, "")
+    inputs: list[ValueInfo] = many({4: _named})
+    outputs: list[ValueInfo] = many({5: _named})
+    nodes: list[OnnxNode] = many({7: _node})
+    defaults: list[tuple[str, Any]] = many({11: _attribute})
+    stored: list[TensorInfo] = many({})
+    values: list[ValueInfo] = many({})
+
+
+def _opset(wire: Wire, span: Span) -> tuple[str, int]:
+    opset = parts(wire, span)
+    return _domain(wire, opset.get(1, (0, 0))), int(opset.get(2, 0))
+
+
+@dataclass(eq=False)
 class OnnxModel:
-    graph: OnnxGraph
-    opset: int
-    producer: str
-    functions: dict[tuple[str, str], Function] = field(default_factory=dict)
+    graph: OnnxGraph | None = one({7: _graph})
+    producer: str = one({2: text}, "")
+    opsets: list[tuple[str, int]] = many({8: _opset})
+    functions: list[Function] = many({25: partial(message, Function)})
+
+    @property
+    def opset(self) -> int:
+        return dict(self.opsets).get("", 0)
+
+    @property
+    def top(self) -> OnnxGraph:
+        if self.graph is None:
+            raise OnnxError("no ONNX model (it holds no graph)")
+        return self.graph
 
 
-def read(path: Path) -> OnnxModel:
-    """The model of a file. Raises an `OnnxError` with one line."""
+def read(path: Path, budget: Budget) -> OnnxModel:
+    """The model of a file. Raises an `OnnxError` or a `TooMuchError` with one line."""
     try:
-        with path.open("rb") as file:
-            if path.stat().st_size == 0:
+        with files.opened(path) as file:
+            size = file.seek(0, 2)
+            if size == 0:
                 raise OnnxError("the file is empty")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _model(data)
+            return message(OnnxModel, Wire(file, budget), (0, size))
     except OSError as error:
         raise OnnxError(f"cannot be read ({error.strerror})") from None
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, RecursionError):
         raise OnnxError("no ONNX model (damaged, cut short, or another format)") from None
-
-
-# --- the messages -----------------------------------------------------------------------------------------
-
-
-def _model(data: Buffer) -> OnnxModel:
-    opset, producer, graph = 0, "", None
-    functions: list[Function] = []
-    for number, value in fields(data, (0, len(data))):
-        if number == 7:
-            graph = _graph(data, value, 0)
-        elif number == 8:
-            domain, version = _opset(data, value)
-            opset = version if domain in ("", "ai.onnx") else opset
-        elif number == 2:
-            producer = text(data, value)[:40]
-        elif number == 25:
-            functions.append(_function(data, value))
-    if graph is None:
-        raise OnnxError("no ONNX model (it holds no graph)")
-    return OnnxModel(graph, opset, producer, {(f.domain, f.name): f for f in functions})
-
-
-def _opset(data: Buffer, span: Span) -> tuple[str, int]:
-    domain, version = "", 0
-    for number, value in fields(data, span):
-        if number == 1:
-            domain = text(data, value)
-        elif number == 2:
-            version = value
-    return domain, version
-
-
-def _graph(data: Buffer, span: Span, depth: int) -> OnnxGraph:
-    if depth > _MAX_NESTING:
-        raise OnnxError("graphs lie too deep in each other")
-    nodes: list[OnnxNode] = []
-    tensors: list[TensorInfo] = []
-    values: dict[int, list[ValueInfo]] = {11: [], 12: [], 13: []}
-    for number, value in fields(data, span):
-        if number == 1:
-            nodes.append(_node(data, value, depth))
-            if len(nodes) > _MAX_NODES:
-                raise OnnxError(f"more than {_MAX_NODES:,} nodes")
-        elif number == 5:
-            tensors.append(_tensor(data, value))
-        elif number == 15:
-            tensors.append(_sparse(data, value))
-        elif number in values:
-            values[number].append(_value_info(data, value))
-    return OnnxGraph(tuple(nodes), tuple(tensors), tuple(values[11]), tuple(values[12]), tuple(values[13]))
-
-
-def _node(data: Buffer, span: Span, depth: int) -> OnnxNode:
-    inputs: list[str] = []
-    outputs: list[str] = []
-    attributes: dict[str, Any] = {}
-    metadata: dict[str, str] = {}
-    texts = {3: "", 4: "", 7: ""}
-    for number, value in fields(data, span):
-        if number == 1:
-            inputs.append(text(data, value))
-        elif number == 2:
-            outputs.append(text(data, value))
-        elif number in texts:
-            texts[number] = text(data, value)
-        elif number == 5:
-            name, found = _attribute(data, value, depth)
-            attributes[name] = found
-        elif number == 9:
-            key, found = _pair(data, value)
-            metadata[key] = found
-    domain = "" if texts[7] == "ai.onnx" else texts[7]
-    return OnnxNode(texts[3], texts[4], domain, tuple(inputs), tuple(outputs), attributes, metadata)
-
-
-def _pair(data: Buffer, span: Span) -> tuple[str, str]:
-    found = {number: text(data, value) for number, value in fields(data, span) if number in (1, 2)}
-    return found.get(1, ""), found.get(2, "")
-
-
-def _attribute(data: Buffer, span: Span, depth: int) -> tuple[str, Any]:
-    """The name and the one value that is set; a list where the format repeats it."""
-    name, kind = "", 0
-    found: Any = None
-    many: list[Any] = []
-    for number, value in fields(data, span):
-        match number:
-            case 1:
-                name = text(data, value)
-            case 2:
-                found = struct.unpack("<f", data[value[0] : value[1]])[0]
-            case 3:
-                found = signed(value)
-            case 4:
-                found = data[value[0] : value[1]].decode(errors="replace")
-            case 5:
-                found = _tensor(data, value)
-            case 6:
-                found = _graph(data, value, depth + 1)
-            case 7:
-                many.extend(floats(data, value))
-            case 8:
-                many.extend(whole(data, value))
-            case 9:
-                many.append(data[value[0] : value[1]].decode(errors="replace"))
-            case 20:
-                kind = value
-            case 21:
-                found = AttributeRef(text(data, value))
-    return name, many if found is None and (many or kind in _LISTS) else found
-
-
-def _tensor(data: Buffer, span: Span) -> TensorInfo:
-    name, kind, dims, is_external = "", 0, [], False
-    raw: Span | None = None
-    listed: list[tuple[int, Any]] = []
-    for number, value in fields(data, span):
-        if number == 1:
-            dims.extend(whole(data, value))
-        elif number == 2:
-            kind = value
-        elif number == 8:
-            name = text(data, value)
-        elif number == 9:
-            raw = value
-        elif number in (4, 5, 7, 10, 11):
-            listed.append((number, value))
-        elif number == 13 or (number == 14 and value == 1):
-            is_external = True
-    shape = tuple(dims)
-    if len(shape) > _MAX_RANK or any(not 0 <= size <= _MAX_SIZE for size in shape):
-        raise OnnxError(f"the constant {name[:40]!r} has an impossible shape")
-    dtype = DTYPES.get(kind, "unknown")
-    values = None if is_external else _values(data, dtype, shape, raw, listed)
-    return TensorInfo(name, dtype, shape, values, is_external)
-
-
-def _values(
-    data: Buffer, dtype: str, shape: tuple[int, ...], raw: Span | None, listed: list[tuple[int, Any]]
-) -> NDArray[Any] | None:
-    """The values of a small constant of a type we compute with, else None."""
-    count = int(np.prod(shape, dtype=object)) if shape else 1
-    if count > _MAX_VALUES or dtype not in _NUMPY:
-        return None
-    if raw is not None:
-        if raw[1] - raw[0] != count * np.dtype(_NUMPY[dtype]).itemsize:
-            raise IndexError("a constant is cut short")
-        return np.frombuffer(data[raw[0] : raw[1]], dtype=_NUMPY[dtype]).reshape(shape)
-    items: list[Any] = []
-    for number, value in listed:
-        if number == 4:
-            items.extend(floats(data, value))
-        elif number == 10:
-            items.extend(item[0] for item in struct.iter_unpack("<d", data[value[0] : value[1]]))
-        else:
-            items.extend(whole(data, value))
-    if len(items) != count:
-        return None
-    if dtype == "float16":  # kept as its bits
-        return np.array(items, dtype=np.uint16).view(np.float16).reshape(shape)
-    return np.array(items, dtype=_NUMPY[dtype]).reshape(shape)
-
-
-def _sparse(data: Buffer, span: Span) -> TensorInfo:
-    """A sparse constant: its name and type are those of its values."""
-    values, dims = TensorInfo("", "unknown", (), None, False), []
-    for number, value in fields(data, span):
-        if number == 1:
-            values = _tensor(data, value)
-        elif number == 3:
-            dims.extend(whole(data, value))
-    return TensorInfo(values.name, values.dtype, tuple(dims), None, values.is_external)
-
-
-def _value_info(data: Buffer, span: Span) -> ValueInfo:
-    name, dtype, shape = "", "unknown", None
-    for number, value in fields(data, span):
-        if number == 1:
-            name = text(data, value)
-        elif number == 2:
-            for kind, body in fields(data, value):
-                if kind == 1:
-                    dtype, shape = _tensor_type(data, body)
-    return ValueInfo(name, dtype, shape)
-
-
-def _tensor_type(data: Buffer, span: Span) -> tuple[str, tuple[int | str | None, ...] | None]:
-    dtype, shape = "unknown", None
-    for number, value in fields(data, span):
-        if number == 1:
-            dtype = DTYPES.get(value, "unknown")
-        elif number == 2:
-            shape = tuple(_dimension(data, body) for kind, body in fields(data, value) if kind == 1)
-            if len(shape) > _MAX_RANK:
-                raise OnnxError(f"a tensor has {len(shape)} dimensions")
-    return dtype, shape
-
-
-def _dimension(data: Buffer, span: Span) -> int | str | None:
-    found: int | str | None = None
-    for number, value in fields(data, span):
-        if number == 1:
-            found = signed(value)
-        elif number == 2:
-            found = text(data, value)
-    if isinstance(found, int) and not 0 <= found <= _MAX_SIZE:
-        return None  # some exporters write -1 for a size they do not know
-    return found or None if isinstance(found, str) else found
-
-
-def _function(data: Buffer, span: Span) -> Function:
-    texts: dict[int, str] = {1: "", 10: ""}
-    inputs: list[str] = []
-    outputs: list[str] = []
-    nodes: list[OnnxNode] = []
-    defaults: dict[str, Any] = {}
-    for number, value in fields(data, span):
-        if number in texts:
-            texts[number] = text(data, value)
-        elif number == 4:
-            inputs.append(text(data, value))
-        elif number == 5:
-            outputs.append(text(data, value))
-        elif number == 7:
-            nodes.append(_node(data, value, 1))
-        elif number == 11:
-            name, found = _attribute(data, value, 1)
-            defaults[name] = found
-    return Function(texts[1], texts[10], tuple(inputs), tuple(outputs), tuple(nodes), defaults)

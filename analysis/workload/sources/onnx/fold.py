@@ -5,209 +5,68 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ...poly import Poly, product
-from .file import TensorInfo
-from .op import MAX_KNOWN, Fold, Known, Op, ShapeError, as_known, constant, positive, whole_array
+from ...poly import Poly, poly, product
+from .file import MAX_VALUES, TensorInfo
+from .op import Known, Op, ShapeError, as_known, positive, whole_array
+
+Fold = Callable[[Op], Any]
+_REFUSED = (ValueError, TypeError, AttributeError, IndexError, ZeroDivisionError, OverflowError, KeyError)
+# Settled by shapes and attributes alone, whatever the tensors hold.
+_OF_SHAPES = frozenset(("Shape", "Size", "Constant"))
 
 
-def _again(array: Any) -> Known:
-    found = np.asarray(array, dtype=object)
-    if found.size > MAX_KNOWN:
+def folded(op: Op, fold: Fold | None) -> Known | None:
+    """The values of a node's result where the file settles them, else None."""
+    if fold is None or op.node.domain or len(op.node.outputs) != 1:
+        return None
+    if op.node.op not in _OF_SHAPES and any(value is None or value.known is None for value in op.inputs):
+        return None
+    try:
+        array = np.asarray(fold(op), dtype=object)
+        return whole_array(list(array.reshape(-1)), array.shape) if array.size <= MAX_VALUES else None
+    except _REFUSED:
+        return None
+
+
+def _few(*sizes: int) -> None:
+    if math.prod(sizes) > MAX_VALUES:
         raise ShapeError("too many numbers to be sizes")
-    return whole_array(list(found.reshape(-1)), found.shape)
+
+
+# --- numbers, any of which may be live ----------------------------------------------------------------------
 
 
 def _each(function: Callable[..., Any]) -> Fold:
     """Element by element, broadcast."""
 
-    def fold(op: Op) -> Known:
-        arrays = np.broadcast_arrays(*(op.known(index) for index in range(len(op.inputs))))
-        items = [function(*parts) for parts in zip(*(array.reshape(-1) for array in arrays), strict=True)]
-        return whole_array(items, arrays[0].shape)
+    def fold(op: Op) -> Any:
+        arrays = [op.known(index) for index in range(len(op.inputs))]
+        _few(*np.broadcast_shapes(*(array.shape for array in arrays)))
+        return np.frompyfunc(function, len(arrays), 1)(*arrays)
 
     return fold
+
+
+def _of_numbers(function: Callable[[Any], Any]) -> Fold:
+    """One that leaves live sizes, which are whole and positive, as they are."""
+    return _each(lambda item: item if isinstance(item, Poly) else function(item))
 
 
 def _divide(left: Any, right: Any) -> Any:
     if isinstance(left, Poly) or isinstance(right, Poly):
-        if isinstance(left, int) and isinstance(right, Poly):
-            raise ShapeError("a number is divided by a live size")
-        return left // right
-    if isinstance(left, int) and isinstance(right, int):
-        return int(math.copysign(abs(left) // abs(right), left * right)) if right else 0
-    return left / right
+        return poly(left) // right
+    if isinstance(left, float) or isinstance(right, float):
+        return left / right
+    return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1) if right else 0
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    if isinstance(left, Poly):
-        return left - left // right * right  # nothing, or an error
-    return left % right
-
-
-def _compare(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    def compare(left: Any, right: Any) -> Any:
-        """Live sizes are at least 1; what then is not certain is not known."""
-        if isinstance(left, Poly) or isinstance(right, Poly):
-            answers = {
-                function(*(x.at(batch=n) if isinstance(x, Poly) else x for x in (left, right))) for n in (1, 7, 4096)
-            }
-            if len(answers) > 1:
-                raise ShapeError("a comparison depends on the batch")
-            return answers.pop()
-        return function(left, right)
-
-    return compare
-
-
-def _shape(op: Op) -> Known:
-    sizes = list(op.shape())
-    rank = len(sizes)
-    start, end = op.int_attr("start", 0), op.int_attr("end", rank)
-    return whole_array(sizes[slice(*(max(0, x + rank) if x < 0 else x for x in (start, end)))])
-
-
-def _constant(op: Op) -> Known:
-    for name, found in op.node.attributes.items():
-        if isinstance(found, TensorInfo):
-            known = as_known(found)
-            if known is None:
-                raise ShapeError("a constant that is no size")
-            return known
-        if name in ("value_int", "value_float"):
-            return whole_array([found], ())
-        if name in ("value_ints", "value_floats"):
-            return whole_array(found)
-    raise ShapeError("a constant of another kind")
-
-
-def _filled(op: Op) -> Known:
-    shape = op.ints(0)
-    if math.prod(shape) > MAX_KNOWN:
-        raise ShapeError("too large to be a size")
-    found = op.attr("value")
-    known = as_known(found) if isinstance(found, TensorInfo) else None
-    return whole_array([known.reshape(-1)[0] if known is not None else 0.0] * math.prod(shape), shape)
-
-
-def _range(op: Op) -> Known:
-    start, limit, step = (op.number(index) for index in range(3))
-    if any(isinstance(x, Poly) or x is None for x in (start, limit, step)):
-        raise ShapeError("a range of live length")
-    if not step or (limit - start) / step > MAX_KNOWN:
-        raise ShapeError("too long to be a size")
-    return whole_array(np.arange(start, limit, step).tolist())
-
-
-def _gather(op: Op) -> Known:
-    data = op.known(0)
-    axis = positive(op.int_attr("axis", 0), data.ndim)
-    return _again(np.take(data, np.asarray(op.known(1), dtype=np.int64), axis=axis))
-
-
-def _slice(op: Op) -> Known:
-    data = op.known(0)
-    starts, ends, axes, steps = slice_arguments(op)
-    window: list[slice] = [slice(None)] * data.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        window[positive(axis, data.ndim)] = slice(start, None if step < 0 and end < -data.shape[axis] else end, step)
-    return _again(data[tuple(window)])
-
-
-def slice_arguments(op: Op) -> tuple[list[Any], list[Any], list[int], list[int]]:
-    """Starts, ends, axes and steps, from inputs (newer files) or attributes; whole numbers or live ends."""
-    if op.attr("ends") is not None:
-        starts, ends = list(op.attr("starts")), list(op.attr("ends"))
-        axes, steps = op.attr("axes"), None
-    else:
-        starts, ends = op.items(1), op.items(2)
-        axes = op.ints(3) if op.has(3) else None
-        steps = op.ints(4) if op.has(4) else None
-    return starts, ends, list(axes or range(len(starts))), list(steps or [1] * len(starts))
-
-
-def _reshape(op: Op) -> Known:
-    data = op.known(0)
-    asked = op.ints(1)
-    return _again(data.reshape([data.shape[i] if size == 0 else size for i, size in enumerate(asked)]))
-
-
-def _squeeze(op: Op) -> Known:
-    data = op.known(0)
-    axes = op.axes()
-    return _again(data.squeeze(tuple(axes) if axes else None))
-
-
-def _unsqueeze(op: Op) -> Known:
-    data = op.known(0)
-    axes = op.ints(1) if op.has(1) else op.int_list("axes")
-    return _again(np.expand_dims(data, tuple(axes)))
-
-
-def _cast(op: Op) -> Known:
-    kind = op.int_attr("to", 1)
-    if kind in (1, 10, 11, 16):
-        function: Callable[[Any], Any] = lambda x: x if isinstance(x, Poly) else float(x)  # noqa: E731
-    elif kind == 9:
-        function = bool
-    else:
-        function = lambda x: x if isinstance(x, Poly) else int(x)  # noqa: E731
-    return _each(function)(Op(op.node, op.inputs[:1], op.opset))
-
-
-def _reduced(function: Callable[[list[Any]], Any]) -> Fold:
-    def fold(op: Op) -> Known:
-        data = op.known(0)
-        axes = op.axes()
-        if data.ndim != 1 or (axes is None and op.int_attr("noop_with_empty_axes", 0)):
-            raise ShapeError("a reduction of more than a list")
-        return whole_array([function(list(data))], (1,) if op.int_attr("keepdims", 1) else ())
-
-    return fold
-
-
-def _sum(items: list[Any]) -> Any:
-    total = items[0] if items else 0
-    for item in items[1:]:
-        total = item + total if isinstance(item, Poly) else total + item
-    return total
-
-
-def _product(items: list[Any]) -> Any:
-    if any(isinstance(item, Poly) for item in items):
-        return product([item if isinstance(item, Poly) else constant(item) for item in items])
-    return math.prod(items)
-
-
-def _subtract(left: Any, right: Any) -> Any:
-    return right * -1 + left if isinstance(right, Poly) else left - right
-
-
-def _add(left: Any, right: Any) -> Any:
-    return right + left if isinstance(right, Poly) else left + right
-
-
-def _multiply(left: Any, right: Any) -> Any:
-    return right * left if isinstance(right, Poly) else left * right
-
-
-def _pick(yes: Any, left: Any, right: Any) -> Any:
-    if isinstance(yes, Poly):
-        raise ShapeError("a condition is a size")
-    return left if yes else right
-
-
-def _least(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def choose(first: Any, *others: Any) -> Any:
-        for other in others:
-            is_less = _compare(operator.le)(first, other)
-            first = first if is_less == (function is min) else other
-        return first
-
-    return choose
+    return left - left // right * right if isinstance(left, Poly) else left % right  # nothing, or an error
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -216,75 +75,152 @@ def _power(base: Any, exponent: Any) -> Any:
     return product([base] * int(exponent)) if isinstance(base, Poly) else base**exponent
 
 
-def _tile(op: Op) -> Known:
-    if math.prod(op.ints(1)) * op.known(0).size > MAX_KNOWN:
-        raise ShapeError("too many numbers to be sizes")
-    return _again(np.tile(op.known(0), op.ints(1)))
+def _certain(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Live sizes are at least 1; what then is not certain is not known."""
+
+    def compare(left: Any, right: Any) -> bool:
+        points = [[x.at(batch=n) if isinstance(x, Poly) else x for x in (left, right)] for n in (1, 7, 4096)]
+        answers = {function(*point) for point in points}
+        if len(answers) > 1:
+            raise ShapeError("a comparison depends on the batch")
+        return answers.pop()
+
+    return compare
 
 
-def _concat(op: Op) -> Known:
-    arrays = [op.known(index) for index in range(len(op.inputs))]
-    return _again(np.concatenate(arrays, axis=positive(op.int_attr("axis", 0), arrays[0].ndim)))
+def _best(is_better: Callable[[Any, Any], bool]) -> Callable[..., Any]:
+    certainly = _certain(is_better)
+    return lambda *items: reduce(lambda best, item: best if certainly(best, item) else item, items)
 
 
-FOLDS: dict[str, Fold] = {
-    "Shape": _shape,
-    "Size": lambda op: whole_array([product(op.shape())], ()),
-    "Constant": _constant,
-    "ConstantOfShape": _filled,
-    "Range": _range,
-    "Gather": _gather,
-    "Slice": _slice,
-    "Reshape": _reshape,
-    "Squeeze": _squeeze,
-    "Unsqueeze": _unsqueeze,
-    "Concat": _concat,
-    "Cast": _cast,
-    "Identity": lambda op: op.known(0),
-    "Transpose": lambda op: _again(op.known(0).transpose(op.int_list("perm") or None)),
-    "Expand": lambda op: _again(np.broadcast_to(op.known(0), np.broadcast_shapes(op.known(0).shape, op.ints(1)))),
-    "Tile": _tile,
-    "Add": _each(_add),
-    "Sub": _each(_subtract),
-    "Mul": _each(_multiply),
-    "Div": _each(_divide),
-    "Mod": _each(_remainder),
-    "Neg": _each(lambda x: x * -1),
-    "Abs": _each(lambda x: x if isinstance(x, Poly) else abs(x)),
-    "Floor": _each(lambda x: x if isinstance(x, Poly) else float(math.floor(x))),
-    "Ceil": _each(lambda x: x if isinstance(x, Poly) else float(math.ceil(x))),
-    "Round": _each(lambda x: x if isinstance(x, Poly) else float(round(x))),
-    "Sqrt": _each(math.sqrt),
-    "Pow": _each(_power),
-    "Min": _each(_least(min)),
-    "Max": _each(_least(max)),
-    "Equal": _each(_compare(operator.eq)),
-    "Less": _each(_compare(operator.lt)),
-    "LessOrEqual": _each(_compare(operator.le)),
-    "Greater": _each(_compare(operator.gt)),
-    "GreaterOrEqual": _each(_compare(operator.ge)),
-    "Not": _each(operator.not_),
-    "And": _each(lambda x, y: bool(x and y)),
-    "Or": _each(lambda x, y: bool(x or y)),
-    "Where": _each(_pick),
-    "ReduceSum": _reduced(_sum),
-    "ReduceProd": _reduced(_product),
-    "ReduceMin": _reduced(lambda items: _least(min)(*items)),
-    "ReduceMax": _reduced(lambda items: _least(max)(*items)),
-}
-# Settled by shapes and attributes alone, whatever the tensors hold.
-OF_SHAPES = frozenset(("Shape", "Size", "Constant"))
+def _picked(condition: Any, left: Any, right: Any) -> Any:
+    if isinstance(condition, Poly):
+        raise ShapeError("a condition is a size")
+    return left if condition else right
 
 
-def folded(op: Op) -> Known | None:
-    """The values of a node's result where the file settles them, else None."""
-    function = FOLDS.get(op.node.op) if not op.node.domain and len(op.node.outputs) == 1 else None
-    if function is None:
-        return None
-    if op.node.op not in OF_SHAPES and any(value is None or value.known is None for value in op.inputs):
-        return None
-    try:
-        found = function(op)
-    except (ValueError, TypeError, AttributeError, IndexError, ZeroDivisionError, OverflowError, KeyError):
-        return None
-    return found if found.size <= MAX_KNOWN else None
+def _reduced(function: Callable[[Any, Any], Any], *start: int) -> Fold:
+    def fold(op: Op) -> Any:
+        data = op.known()
+        if data.ndim != 1 or (not op.axes() and op.int_attr("noop_with_empty_axes", 0)):
+            raise ShapeError("a reduction of more than a list")
+        return whole_array([reduce(function, data, *start)], (1,) if op.int_attr("keepdims", 1) else ())
+
+    return fold
+
+
+plus, minus, times, negative = (_each(f) for f in (operator.add, operator.sub, operator.mul, operator.neg))
+divided, remainder, power, pick = (_each(f) for f in (_divide, _remainder, _power, _picked))
+equal, less, greater = (_each(_certain(f)) for f in (operator.eq, operator.lt, operator.gt))
+at_most, at_least = _each(_certain(operator.le)), _each(_certain(operator.ge))
+least, most = _each(_best(operator.le)), _each(_best(operator.ge))
+negated, root = _each(operator.not_), _each(math.sqrt)
+both, either = _each(lambda left, right: bool(left and right)), _each(lambda left, right: bool(left or right))
+magnitude, nearest = _of_numbers(abs), _of_numbers(lambda item: float(round(item)))
+down, up = _of_numbers(lambda item: float(math.floor(item))), _of_numbers(lambda item: float(math.ceil(item)))
+total, volume = _reduced(operator.add, 0), _reduced(operator.mul, 1)
+lowest, highest = _reduced(_best(operator.le)), _reduced(_best(operator.ge))
+
+
+def cast(op: Op) -> Any:
+    to = op.int_attr("to", 1)
+    kind: Callable[[Any], Any] = float if to in (1, 10, 11, 16) else bool if to == 9 else int
+    return _of_numbers(kind)(Op(op.node, op.inputs[:1], op.opset))
+
+
+# --- made ---------------------------------------------------------------------------------------------------
+
+
+def sizes(op: Op) -> Any:
+    start, end = op.int_attr("start", 0), op.int_attr("end", op.rank)
+    return whole_array(op.shape()[slice(*(max(0, at + op.rank) if at < 0 else at for at in (start, end)))])
+
+
+def elements(op: Op) -> Any:
+    return whole_array([product(op.shape())], ())
+
+
+def constant(op: Op) -> Any:
+    for name, given in op.node.attributes.items():
+        if isinstance(given, TensorInfo) and given.values is not None:
+            return as_known(given)
+        if name in ("value_int", "value_float"):
+            return whole_array([given], ())
+        if name in ("value_ints", "value_floats"):
+            return whole_array(given)
+    raise ShapeError("a constant that is no size")
+
+
+def filled(op: Op) -> Any:
+    shape, value = op.ints(0), op.attr("value")
+    _few(*shape)
+    known = as_known(value) if isinstance(value, TensorInfo) else None
+    return whole_array([0.0 if known is None else known.reshape(-1)[0]] * math.prod(shape), shape)
+
+
+def ranged(op: Op) -> Any:
+    start, limit, step = (op.number(index) for index in range(3))
+    if any(isinstance(x, Poly) for x in (start, limit, step)) or not step:
+        raise ShapeError("a range of live length")
+    _few(max(0, math.ceil((limit - start) / step)))
+    return whole_array(np.arange(start, limit, step).tolist())
+
+
+# --- moved --------------------------------------------------------------------------------------------------
+
+
+def unchanged(op: Op) -> Any:
+    return op.known()
+
+
+def gathered(op: Op) -> Any:
+    data, indices = op.known(), op.known(1)
+    axis = positive(op.int_attr("axis", 0), data.ndim)
+    _few(indices.size, *data.shape[:axis], *data.shape[axis + 1 :])
+    return np.take(data, np.asarray(indices, dtype=np.int64), axis=axis)
+
+
+def sliced(op: Op) -> Any:
+    data = op.known()
+    window: list[slice] = [slice(None)] * data.ndim
+    for start, end, axis, step in slices_of(op):
+        window[axis] = slice(start, None if step < 0 and end < -data.shape[axis] else end, step)
+    return data[tuple(window)]
+
+
+def slices_of(op: Op) -> list[tuple[Any, Any, int, int]]:
+    """Start, end, axis and step of every slice, from inputs (newer files) or attributes; starts and ends may be
+    live."""
+    starts, ends = op.items(1, "starts"), op.items(2, "ends")
+    axes = [positive(axis, op.rank) for axis in op.ints(3, "axes")] or range(len(starts))
+    return list(zip(starts, ends, axes, op.ints(4) or [1] * len(starts), strict=True))
+
+
+def reshaped(op: Op) -> Any:
+    data = op.known()
+    return data.reshape([data.shape[place] if size == 0 else size for place, size in enumerate(op.ints(1))])
+
+
+def squeezed(op: Op) -> Any:
+    return op.known().squeeze(tuple(op.axes()) or None)
+
+
+def unsqueezed(op: Op) -> Any:
+    return np.expand_dims(op.known(), tuple(op.ints(1, "axes")))
+
+
+def transposed(op: Op) -> Any:
+    return op.known().transpose(op.int_list("perm") or None)
+
+
+def expanded(op: Op) -> Any:
+    return np.broadcast_to(op.known(), np.broadcast_shapes(op.known().shape, tuple(op.ints(1))))
+
+
+def joined(op: Op) -> Any:
+    return np.concatenate([op.known(place) for place in range(len(op.inputs))], op.int_attr("axis", 0))
+
+
+def tiled(op: Op) -> Any:
+    _few(*op.ints(1), op.known().size)
+    return np.tile(op.known(), op.ints(1))

@@ -4,56 +4,54 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .file import OnnxNode
-from .op import MAX_KNOWN, Op, ShapeError, Value, constant
+from .file import MAX_VALUES, OnnxNode
+from .op import Op, ShapeError, Value, constant
 
-LISTS = frozenset(
-    [
-        "SequenceConstruct",
-        "SequenceEmpty",
-        "SequenceInsert",
-        "SequenceErase",
-        "SequenceAt",
-        "SplitToSequence",
-        "ConcatFromSequence",
-    ]
-)
+LISTS = frozenset((
+    "SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt", "SplitToSequence",
+    "ConcatFromSequence",
+))  # fmt: skip
 
 
-def split_of(op: Op) -> OnnxNode:
-    """The Split that makes the parts of a SplitToSequence."""
+def listed(op: Op) -> Value | tuple[Value, ...] | OnnxNode:
+    """What a node gives: one part, the parts of a list, or the Split or Concat that makes it. Parts go by the name of
+    the node's result and their number in brackets."""
+    name = op.node.outputs[0]
+    match op.node.op:
+        case "SequenceConstruct":
+            return tuple(value for value in op.inputs if value is not None)
+        case "SequenceEmpty":
+            return ()
+        case "SplitToSequence":
+            return _split(op, name)
+        case "ConcatFromSequence":
+            names = [f"{name}[{place}]" for place in range(len(op.value().parts))]
+            return replace(op.node, op="Stack" if op.int_attr("new_axis", 0) else "Concat", inputs=names)
+    parts = list(op.value().parts)
+    place_at = 2 if op.node.op == "SequenceInsert" else 1
+    place = op.number(place_at)
+    if op.has(place_at) and place is None:
+        raise ShapeError("which part it takes depends on the data")
+    if op.node.op == "SequenceAt":
+        return parts[constant(place)]
+    if op.node.op == "SequenceInsert":
+        parts.insert(len(parts) if place is None else constant(place), op.value(1))
+    else:
+        parts.pop(-1 if place is None else constant(place))
+    return tuple(parts)
+
+
+def _split(op: Op, name: str) -> OnnxNode:
     size = constant(op.shape()[op.axis()])
-    if size > MAX_KNOWN:
+    if size > MAX_VALUES:
         raise ShapeError("its parts are too many")
     sizes = [1] * size
     if op.has(1):
         sizes = op.ints(1)
-        if op.number(1) is not None and not op.shape(1):
+        if not op.shape(1):
             sizes = [min(sizes[0], size - start) for start in range(0, size, max(1, sizes[0]))]
     elif not op.int_attr("keepdims", 1):
         raise ShapeError("it drops the dimension that it splits")
-    names = tuple(f"{op.node.outputs[0]}[{place}]" for place in range(len(sizes)))
-    attributes = {"axis": op.int_attr("axis", 0), "split": sizes}
-    return replace(op.node, op="Split", inputs=op.node.inputs[:1], outputs=names, attributes=attributes)
-
-
-def parts_of(op: Op) -> tuple[Value, ...]:
-    """The list that a node gives, of one that only picks and orders."""
-    if op.node.op == "SequenceEmpty":
-        return ()
-    if op.node.op == "SequenceConstruct":
-        return tuple(value for value in op.inputs if value is not None)
-    held = list(op.value(0).parts)
-    if op.node.op == "SequenceInsert":
-        held.insert(constant(op.number(2)) if op.has(2) else len(held), op.value(1))
-    elif op.node.op == "SequenceErase":
-        held.pop(constant(op.number(1)) if op.has(1) else -1)
-    return tuple(held)
-
-
-def part_of(op: Op) -> Value:
-    """SequenceAt."""
-    place = op.number(1)
-    if place is None:
-        raise ShapeError("which part it takes depends on the data")
-    return op.value(0).parts[constant(place)]
+    names = [f"{name}[{place}]" for place in range(len(sizes))]
+    given = [("axis", op.int_attr("axis", 0)), ("split", sizes)]
+    return replace(op.node, op="Split", inputs=op.node.inputs[:1], outputs=names, given=given)

@@ -10,7 +10,8 @@ from .file import OnnxNode
 
 
 def where(node: OnnxNode) -> str:
-    return f"{node.domain + '.' if node.domain else ''}{node.op}" + (f" {node.name[:60]!r}" if node.name else "")
+    kind = f"{node.domain}.{node.op}" if node.domain else node.op or "a node without a type"
+    return kind + (f" {node.name[:60]!r}" if node.name else "")
 
 
 def label(size: Poly) -> int | str:
@@ -23,9 +24,10 @@ def label(size: Poly) -> int | str:
 def scopes_of(node: OnnxNode) -> tuple[Scope, ...]:
     """From what PyTorch's exporters leave: lists of module names and classes, or a name like
     `/layer1/layer1.0/conv1/Conv`. Other exporters name nodes by path as well."""
-    names = _listed(node.metadata.get("pkg.torch.onnx.name_scopes", ""))
+    metadata = dict(node.metadata)
+    names = _listed(metadata.get("pkg.torch.onnx.name_scopes", ""))
     if names:
-        kinds = _listed(node.metadata.get("pkg.torch.onnx.class_hierarchy", ""))
+        kinds = _listed(metadata.get("pkg.torch.onnx.class_hierarchy", ""))
         pairs = [(name, kinds[place] if place < len(kinds) else "") for place, name in enumerate(names[:-1])]
         return tuple(Scope(name or "root", name, kind.rpartition(".")[2]) for name, kind in pairs)
     parts = [part for part in node.name.split("/") if part][:-1]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 
 from ...graph import Meta, Ref
 from ...poly import Poly, Size, bounded, poly
-from .file import OnnxNode, TensorInfo
+from .file import MAX_VALUES, OnnxNode, TensorInfo
 
 Shape = tuple[Poly, ...]
 Known = NDArray[Any]  # numbers and, where a size is live, Poly
-MAX_KNOWN = 4096
+ONE = poly(1)
 
 
 class ShapeError(ValueError):
@@ -47,16 +48,6 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What a node makes, and the call that it costs (`target` and `args` as in `graph.Node`)."""
-
-    outputs: tuple[Made, ...]
-    target: str = ""
-    args: dict[str, Any] = field(default_factory=dict)
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Op:
     """A node with its inputs; None where an optional one is left out."""
 
@@ -67,7 +58,7 @@ class Op:
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def value(self, index: int) -> Value:
+    def value(self, index: int = 0) -> Value:
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
             raise ShapeError(f"input {index} is missing")
@@ -76,89 +67,81 @@ class Op:
     def shape(self, index: int = 0) -> Shape:
         return self.value(index).meta.shape
 
-    def sizes(self, index: int = 0, start: int = 0) -> tuple[int, ...]:
-        """Dimensions that must be plain numbers, from one on."""
-        return tuple(constant(size) for size in self.shape(index)[start:])
+    def shapes(self) -> list[Shape]:
+        return [value.meta.shape for value in self.inputs if value is not None]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape())
 
     def dtype(self, index: int = 0) -> str:
         return self.value(index).meta.dtype
 
-    def ref(self, index: int) -> Ref:
-        return Ref(self.value(index).name)
-
-    def refs(self, *names: str) -> dict[str, Any]:
-        """Arguments by name, in the order of the inputs: numbers where they are known, nothing where left out."""
-        found: dict[str, Any] = {}
-        for index, name in enumerate(names):
-            if name and self.has(index):
-                number = self.number(index)
-                found[name] = Ref(self.value(index).name) if number is None else number
-        return found
-
-    def refs_of(self, *indices: int) -> dict[str, Any]:
-        """These inputs as arguments without names."""
-        return {str(index): self.ref(index) for index in indices}
-
-    def all_refs(self) -> dict[str, Any]:
-        return {"tensors": [Ref(value.name) for value in self.inputs if value is not None]}
+    def arguments(self, names: str) -> dict[str, Any]:
+        """Inputs by these names, in order: `-` leaves one out, `*` takes all as one list, `#` all by their places, and
+        `name=` is the number itself where that is known."""
+        if names in ("*", "#"):
+            refs = {str(place): Ref(value.name) for place, value in enumerate(self.inputs) if value is not None}
+            return {"tensors": list(refs.values())} if names == "*" else dict(refs)
+        given: dict[str, Any] = {}
+        for index, name in enumerate(names.split()):
+            if name != "-" and self.has(index):
+                number = self.number(index) if name.endswith("=") else None
+                given[name.rstrip("=")] = Ref(self.value(index).name) if number is None else number
+        return given
 
     def number(self, index: int) -> Any:
-        """The one number an input is, None where it is a tensor or unknown."""
-        known = self.value(index).known
+        """The one number an input is; None where it is a tensor, unknown or left out."""
+        known = self.value(index).known if self.has(index) else None
         return known.reshape(-1)[0] if known is not None and known.size == 1 else None
 
-    def known(self, index: int) -> Known:
-        found = self.value(index).known
-        if found is None:
+    def known(self, index: int = 0) -> Known:
+        known = self.value(index).known
+        if known is None:
             name = self.value(index).name.rpartition("@")[0]
             raise ShapeError(f"{name[:40]!r}, from which a shape follows, is not settled by the file")
-        return found
+        return known
 
-    def items(self, index: int) -> list[Any]:
-        return list(self.known(index).reshape(-1))
+    def items(self, index: int, attribute: str = "") -> list[Any]:
+        """Numbers and live sizes, from an input (newer files) or an attribute (older ones); none where left out."""
+        if self.has(index):
+            return list(self.known(index).reshape(-1))
+        given = self.node.attributes.get(attribute)
+        return list(given) if isinstance(given, list) else []
 
-    def ints(self, index: int) -> list[int]:
-        return [constant(item) for item in self.items(index)]
+    def ints(self, index: int, attribute: str = "") -> list[int]:
+        return [constant(item) for item in self.items(index, attribute)]
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.node.attributes.get(name, default)
 
     def int_attr(self, name: str, default: int) -> int:
-        found = self.attr(name, default)
-        if not isinstance(found, int):
+        given = self.attr(name, default)
+        if not isinstance(given, int):
             raise ShapeError(f"its attribute {name} is no number")
-        return found
+        return given
 
     def int_list(self, name: str, default: Sequence[int] = ()) -> list[int]:
         """A list of numbers; `default` where it is not given."""
-        found = self.attr(name)
-        if found is None:
+        given = self.attr(name)
+        if given is None:
             return list(default)
-        if not isinstance(found, list) or not all(isinstance(item, int) for item in found):
+        if not isinstance(given, list) or not all(isinstance(item, int) for item in given):
             raise ShapeError(f"its attribute {name} is no list of numbers")
-        return found
+        return given
 
-    def axis(self, name: str = "axis", default: int = 0, index: int = 0) -> int:
-        return positive(self.int_attr(name, default), len(self.shape(index)))
+    def axis(self, name: str = "axis", default: int = 0) -> int:
+        return positive(self.int_attr(name, default), self.rank)
 
-    def axes(self, index: int = 1, name: str = "axes") -> list[int] | None:
-        """Axes as an input (newer files) or an attribute (older ones); None where not given."""
-        found = self.ints(index) if self.has(index) else self.int_list(name)
-        return [positive(axis, len(self.shape())) for axis in found] or None
-
-    def like(self, index: int = 0, dtype: str | None = None) -> Made:
-        return Made(self.shape(index), dtype or self.dtype(index))
-
-
-Handler = Callable[[Op], Result]
-Fold = Callable[[Op], Known]
+    def axes(self, index: int = 1) -> list[int]:
+        return [positive(axis, self.rank) for axis in self.ints(index, "axes")]
 
 
 def constant(size: Any) -> int:
     if isinstance(size, Poly):
         if not size.is_constant:
             raise ShapeError(f"a size that must be a number is live ({size})")
-        return size.constant()
+        return int(size.constant())
     return int(size)
 
 
@@ -169,45 +152,42 @@ def positive(axis: int, rank: int) -> int:
 
 
 def shape_of(sizes: Sequence[Size | Any]) -> Shape:
-    found = tuple(size if isinstance(size, Poly) else poly(int(size)) for size in sizes)
-    if any(size.is_constant and size.constant() < 0 for size in found):
+    shape = tuple(size if isinstance(size, Poly) else poly(int(size)) for size in sizes)
+    if any(bounded(size).is_constant and size.constant() < 0 for size in shape):
         raise ShapeError("a size comes out negative")
-    return found
+    return shape
 
 
 def broadcast(*shapes: Shape) -> Shape:
     rank = max(map(len, shapes), default=0)
-    one = poly(1)
-    result = [one] * rank
+    result = [ONE] * rank
     for shape in shapes:
         for place, size in enumerate(shape, start=rank - len(shape)):
-            if result[place] == one:
+            if result[place] == ONE:
                 result[place] = size
-            elif size not in (one, result[place]):
+            elif size not in (ONE, result[place]):
                 raise ShapeError(f"sizes {result[place]} and {size} do not fit each other")
     return tuple(result)
 
 
 def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(prod(sizes[place + 1 :]) for place in range(len(sizes)))
+    return tuple(accumulate(reversed(sizes[1:]), mul, initial=1))[::-1][: len(sizes)]
 
 
 def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Known:
     """Numbers and live sizes; a Poly that is a plain number becomes one."""
-    if len(items) > MAX_KNOWN:
+    if len(items) > MAX_VALUES:
         raise ShapeError("too many numbers to be sizes")
-    found = np.empty(len(items), dtype=object)
+    array = np.empty(len(items), dtype=object)
     for place, item in enumerate(items):
-        if isinstance(item, Poly):
-            found[place] = item.constant() if bounded(item).is_constant else item
-        else:
-            found[place] = item.item() if isinstance(item, np.generic) else item
-            if isinstance(item, int):
-                bounded(poly(item))
-    return found.reshape(shape if shape is not None else (len(items),))
+        plain = item.item() if isinstance(item, np.generic) else item
+        if isinstance(plain, Poly | int):
+            size = bounded(poly(plain))
+            plain = size.constant() if size.is_constant and isinstance(plain, Poly) else plain
+        array[place] = plain
+    return array.reshape(shape if shape is not None else (len(items),))
 
 
 def as_known(tensor: TensorInfo) -> Known | None:
-    if tensor.values is None:
-        return None
-    return whole_array(tensor.values.reshape(-1).tolist(), tensor.shape)
+    values = tensor.values
+    return None if values is None else whole_array(values.reshape(-1).tolist(), tensor.shape)

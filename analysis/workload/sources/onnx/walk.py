@@ -1,0 +1,345 @@
+"""An ONNX graph walked once with a live batch: its nodes as ATen calls that cost the same. Nothing is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+from ...graph import Graph, InputShape, Meta, Node, Ref, Source
+from ...poly import Poly, dim, poly
+from ...targets import Input, fixed_note
+from ...workload import BUFFER, INPUT, WEIGHT
+from ..budget import Budget
+from ..pt2_sizes import expression, layout
+from .control import CONTROL
+from .file import FLOATS, AttributeRef, Function, OnnxError, OnnxGraph, OnnxModel, OnnxNode, TensorInfo
+from .fold import folded
+from .inputs import shapes_of
+from .lists import LISTS, listed
+from .names import label, scopes_of, where
+from .op import Known, Made, Op, Shape, Value, as_known, contiguous, shape_of, whole_array
+from .operators import fold_of, row_of
+from .table import Symbols
+
+WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
+# Steps of the budget for one node, one value, one name that a node reads or makes, and one known number.
+_NODE_STEPS, _VALUE_STEPS, _NAME_STEPS, _NUMBER_STEPS = 150, 50, 20, 5
+_REPORT_EVERY = 500  # nodes
+_MAX_DEPTH = 32
+_MAX_ELEMENTS = 1 << 62  # of a tensor
+_QUANTISED = frozenset(("int8", "uint8", "int4", "uint4"))
+# Inputs that are no parameters: statistics, scales and zero points.
+_NOT_TRAINED = {
+    "BatchNormalization": (3, 4), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2), "ConvInteger": (2, 3),
+    "MatMulInteger": (2, 3), "QLinearConv": (1, 2, 4, 5, 6, 7), "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "QLinearAdd": (1, 2, 4, 5, 6, 7), "QLinearMul": (1, 2, 4, 5, 6, 7), "MatMulNBits": (2, 3), "Resize": (1, 2, 3),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Names inside one graph, function or turn of a loop -> values; what is not found here is looked up outside."""
+
+    graph: OnnxGraph
+    prefix: str = ""
+    values: dict[str, Value] = field(default_factory=dict)
+    outer: Frame | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    depth: int = 0
+
+    def find(self, name: str) -> Value | None:
+        frame: Frame | None = self
+        while frame is not None and name not in frame.values:
+            frame = frame.outer
+        return frame.values[name] if frame is not None else None
+
+
+class Walk:
+    """One reading of the graph. `batch` is None for a live one."""
+
+    def __init__(self, model: OnnxModel, budget: Budget, batch: int | None) -> None:
+        self.model, self.budget = model, budget
+        self.batch = dim("batch") if batch is None else poly(batch)
+        self.functions = {(function.domain, function.name): function for function in model.functions}
+        self.symbols: dict[str, Poly] = {}
+        self.sources: list[Source] = []
+        self.nodes: list[Node] = []
+        self.notes: dict[str, None] = {}
+        self.constants: dict[int, dict[str, Value]] = {}
+        self.names = 0
+        self.parameters = 0
+
+    def graph(self, graph: OnnxGraph, asked: Sequence[Input]) -> Graph:
+        """The neutral graph. `asked` gives the sizes of inputs that the file leaves open."""
+        top = Frame(graph)
+        inputs = self._inputs(asked, top)
+        self._enter(top)
+        if inputs and not any("batch" in item.shape for item in inputs) and self.batch == dim("batch"):
+            leading = {item.shape[0] for item in inputs if item.shape}
+            number = int(leading.pop()) if len(leading) == 1 else 1
+            self.notes[fixed_note(number, "the file gives inputs of fixed size (export it with a free batch)")] = None
+        return Graph(
+            sources=tuple(self.sources),
+            nodes=tuple(self.nodes),
+            outputs=tuple(value.name for info in graph.outputs if (value := top.find(info.name)) is not None),
+            parameters=self.parameters,
+            inputs=tuple(inputs),
+            notes=tuple(self.notes),
+            versions={"onnx opset": str(self.model.opset), "producer": self.model.producer[:40]},
+        )
+
+    # --- what is there before any node runs
+
+    def _inputs(self, asked: Sequence[Input], top: Frame) -> list[InputShape]:
+        stored = {tensor.name for tensor in top.graph.stored}
+        declared = [info for info in top.graph.inputs if info.name not in stored]
+        self.symbols, shapes = shapes_of(declared, asked, self.batch)
+        for info, shape in zip(declared, shapes, strict=True):
+            top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype))
+        written = [tuple(label(size) for size in shape) for shape in shapes]
+        return [InputShape(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
+
+    def _source(self, name: str, role: int, value: Value) -> Value:
+        self.sources.append(Source(value.name, name, role, value.meta))
+        return value
+
+    def _stored(self, frame: Frame) -> dict[str, Value]:
+        """The constants of a graph: the same ones in every turn of a loop."""
+        graph = frame.graph
+        if id(graph) not in self.constants:
+            untrained = {
+                node.inputs[place]
+                for node in graph.nodes
+                for place in _NOT_TRAINED.get(node.op, ())
+                if place < len(node.inputs)
+            }
+            self.constants[id(graph)] = {
+                tensor.name: self._constant(tensor, frame.prefix + tensor.name, tensor.name not in untrained)
+                for tensor in graph.stored
+            }
+        return self.constants[id(graph)]
+
+    def _constant(self, tensor: TensorInfo, name: str, is_trained: bool = True) -> Value:
+        is_number = tensor.dtype in FLOATS or tensor.dtype in _QUANTISED
+        is_weight = is_number and bool(tensor.shape) and is_trained
+        value = self._new(name, shape_of(tensor.shape), tensor.dtype, as_known(tensor), is_weight)
+        self.parameters += int(value.meta.numel.constant()) if is_weight else 0
+        return self._source(name, WEIGHT if is_weight else BUFFER, value)
+
+    # --- graphs and nodes
+
+    def _enter(self, frame: Frame) -> None:
+        if frame.depth > _MAX_DEPTH:
+            raise OnnxError(f"the function {frame.prefix.split('/')[-2][:40]} calls itself")
+        stored = Frame(frame.graph, values=self._stored(frame), outer=frame.outer)
+        inner = replace(frame, outer=stored)
+        for place, node in enumerate(frame.graph.nodes):
+            if not frame.prefix and place % _REPORT_EVERY == 0:
+                self.budget.progress("shapes", place / len(frame.graph.nodes))
+            self._node(_resolved(node, frame), inner)
+
+    def _node(self, node: OnnxNode, frame: Frame) -> None:
+        self.budget.spend(_NODE_STEPS + _NAME_STEPS * (len(node.inputs) + len(node.outputs)))
+        op = Op(node, tuple(self._input(name, frame, node) for name in node.inputs), self.model.opset)
+        function = self.functions.get((node.domain, node.op))
+        try:
+            if function is not None:
+                self._function(function, op, frame)
+            elif not node.domain and node.op in CONTROL:
+                self._control(op, frame)
+            elif not node.domain and node.op in LISTS:
+                self._list(op, frame)
+            else:
+                self._plain(op, frame)
+        except OnnxError:
+            raise
+        except WRONG as error:
+            raise OnnxError(f"{where(node)}: {error or type(error).__name__}") from None
+
+    def _input(self, name: str, frame: Frame, node: OnnxNode) -> Value | None:
+        value = frame.find(name) if name else None
+        if name and value is None:
+            raise OnnxError(f"{where(node)} reads {name[:40]!r}, which nothing makes")
+        return value
+
+    def _plain(self, op: Op, frame: Frame) -> None:
+        """A node that computes: its result where the file settles that, else a call."""
+        names = op.node.outputs
+        tensor = op.attr("value") if op.node.op == "Constant" else None
+        if isinstance(tensor, TensorInfo) and tensor.values is None:
+            frame.values[names[0]] = self._constant(tensor, frame.prefix + names[0])
+            return
+        numbers = sum(value.known.size for value in op.inputs if value is not None and value.known is not None)
+        self.budget.spend(_NUMBER_STEPS * numbers)
+        known = folded(op, fold_of(op))
+        if known is not None:
+            self.budget.spend(_NUMBER_STEPS * known.size)
+            frame.values[names[0]] = self._settled(frame.prefix + names[0], known, _dtype_of(op))
+            return
+        made, target, args = self._result(op, frame)
+        results = {
+            name: self._made(frame.prefix + name, one, op) for name, one in zip(names, made, strict=False) if name
+        }
+        frame.values.update(results)
+        self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
+
+    def _result(self, op: Op, frame: Frame) -> tuple[list[Made], str, dict[str, Any]]:
+        """What a node makes, and the call that costs the same. Where its row cannot tell the shapes, those that the
+        file declares; where nothing tells the cost, a call without any."""
+        reason, row = "it has no rule here", None
+        made: list[Made | None] = []
+        symbols: Symbols = {}
+        try:
+            row = row_of(op)
+            made += row.made(op, symbols) if row is not None else []
+        except WRONG as error:
+            reason = str(error) or type(error).__name__
+        if not made:
+            is_window = row is not None and not row.call
+            made += [self._declared(name, frame, is_window) for name in op.node.outputs if name]
+        told = [one for one in made if one is not None]
+        if not told or len(told) < len(made):
+            raise OnnxError(f"{where(op.node)}: the shape of its result cannot be told: {reason[:160]}")
+        if row is not None:
+            try:
+                args = row.arguments(op, symbols)
+                self.notes.update({row.note: None} if row.note else {})
+                return told, row.target(op), args
+            except WRONG:
+                pass  # what it costs depends on sizes that are not told
+        return told, f"{op.node.domain or 'onnx'}.{op.node.op}", op.arguments("*")
+
+    def _declared(self, name: str, frame: Frame, is_window: bool) -> Made | None:
+        info = frame.graph.told.get(name)
+        if info is None or info.shape is None or None in info.shape:
+            return None
+        self.budget.spend(sum(10 * len(size) for size in info.shape if isinstance(size, str)))
+        try:
+            shape = shape_of(
+                [size if isinstance(size, int) else expression(str(size), self.symbols) for size in info.shape]
+            )
+        except ValueError:
+            return None
+        return Made(shape, info.dtype, contiguous(layout(shape, ())[0]) if is_window else None)
+
+    # --- values
+
+    def _made(self, name: str, made: Made, op: Op) -> Value:
+        if made.strides is None:
+            return self._new(name, made.shape, made.dtype)
+        base = op.value()
+        known = base.known if base.meta.shape == made.shape else None
+        return Value(
+            self._unique(name), Meta(made.shape, made.dtype, base.meta.storage), made.strides, known, base.is_weight
+        )
+
+    def _settled(self, name: str, known: Known, dtype: str = "int64") -> Value:
+        """A value that the file and the shapes settle: a constant of the model, whoever reads it."""
+        return self._source(name, BUFFER, self._new(name, shape_of(known.shape), dtype, known))
+
+    def _new(self, name: str, shape: Shape, dtype: str, known: Known | None = None, is_weight: bool = False) -> Value:
+        self.budget.spend(_VALUE_STEPS)
+        dtype = {"uint4": "uint8", "int4": "int8"}.get(dtype, dtype)
+        meta = Meta(shape, dtype, self.names)
+        numbers = layout(shape, ())[0]
+        if prod(numbers) > _MAX_ELEMENTS:
+            raise OnnxError(f"{name[:40]!r} is larger than any memory")
+        return Value(self._unique(name), meta, contiguous(numbers), known, is_weight)
+
+    def _unique(self, name: str) -> str:
+        """A name of its own in the neutral graph: files need not keep theirs apart."""
+        self.names += 1
+        return f"{name}@{self.names}"
+
+    def _emit(self, node: OnnxNode, target: str, args: dict[str, Any], values: list[Value]) -> None:
+        scopes = scopes_of(node)
+        metas = tuple(value.meta for value in values)
+        if len(values) == 1:
+            self.nodes.append(Node(values[0].name, target, args, metas, scopes))
+            return
+        whole = self._unique(f"{node.name or node.op}#")
+        self.nodes.append(Node(whole, target, args, metas, scopes, multiple=True))
+        for place, value in enumerate(values):
+            part = {"self": Ref(whole), "index": place}
+            self.nodes.append(Node(value.name, "getitem", part, (value.meta,), scopes))
+
+    # --- graphs inside nodes
+
+    def _function(self, function: Function, op: Op, frame: Frame) -> None:
+        given = {info.name: value for info, value in zip(function.inputs, op.inputs, strict=False) if value is not None}
+        attributes = dict(function.defaults) | op.node.attributes
+        prefix = f"{frame.prefix}{op.node.name or op.node.op}/"
+        inner = Frame(function, prefix, given, None, attributes, frame.depth + 1)
+        self._enter(inner)
+        results = [inner.values.get(info.name) for info in function.outputs]
+        named = zip(op.node.outputs, results, strict=False)
+        frame.values.update({name: value for name, value in named if name and value is not None})
+
+    def _list(self, op: Op, frame: Frame) -> None:
+        """A list is its parts; what makes and joins them are nodes like any other."""
+        name = op.node.outputs[0]
+        made = listed(op)
+        if isinstance(made, OnnxNode):
+            parts = op.value().parts
+            frame.values.update({f"{name}[{place}]": part for place, part in enumerate(parts)})
+            self._node(made, frame)
+            if op.node.op == "ConcatFromSequence":
+                return
+            made = tuple(frame.values[part] for part in made.outputs)
+        frame.values[name] = made if isinstance(made, Value) else replace(self._new(name, (), "float32"), parts=made)
+
+    def _control(self, op: Op, frame: Frame) -> None:
+        """A branch or the turns of a loop in place of the node."""
+        turns = CONTROL[op.node.op](op)
+        self.notes.update({turns.note: None} if turns.note else {})
+        state, results = list(turns.carried), list[Value]()
+        for turn in range(turns.count):
+            prefix = f"{frame.prefix}{op.node.name or op.node.op}.{turn}/"
+            inner = Frame(turns.graph, prefix, {}, frame, frame.attributes, frame.depth)
+            counted = [self._settled(prefix, whole_array([x], ())) for x in (turn, True)[: turns.skip * 2]]
+            slices = [self._slice(prefix, op, value) for value in turns.taken]
+            names = [info.name for info in turns.graph.inputs]
+            inner.values.update(zip(names, [*counted, *state, *slices], strict=False))
+            self._enter(inner)
+            found = [inner.find(info.name) for info in turns.graph.outputs]
+            results = [value for value in found if value is not None]
+            if len(results) < len(found):
+                raise OnnxError(f"{where(op.node)}: a result of its graph is made by nothing")
+            results = results[turns.skip :]
+            state = results[: len(state)]
+        if not results:
+            raise OnnxError(f"{where(op.node)}: a loop that never runs")
+        if turns.length is not None:
+            results[len(state) :] = [self._piled(op, value, turns.length) for value in results[len(state) :]]
+        named = zip(op.node.outputs, results, strict=False)
+        frame.values.update({name: value for name, value in named if name})
+
+    def _slice(self, prefix: str, op: Op, whole: Value) -> Value:
+        """What one turn sees of a tensor that is taken apart along its first dimension: a window."""
+        meta = Meta(whole.meta.shape[1:], whole.meta.dtype, whole.meta.storage)
+        value = Value(self._unique(prefix + whole.name), meta, whole.strides[1:])
+        self._emit(op.node, f"onnx.{op.node.op}", {"self": Ref(whole.name)}, [value])
+        return value
+
+    def _piled(self, op: Op, value: Value, length: Poly) -> Value:
+        whole = self._new(value.name, (length, *value.meta.shape), value.meta.dtype)
+        self._emit(op.node, "aten.stack", {"tensors": [Ref(value.name)]}, [whole])
+        return whole
+
+
+def _dtype_of(op: Op) -> str:
+    """Of a result that is settled."""
+    if op.node.op == "Constant":
+        return next((x.dtype for x in op.node.attributes.values() if isinstance(x, TensorInfo)), "float32")
+    is_copied = op.has(0) and op.node.op not in ("Shape", "Size", "ConstantOfShape")
+    return op.dtype() if is_copied else "int64"
+
+
+def _resolved(node: OnnxNode, frame: Frame) -> OnnxNode:
+    """Attributes that name those of the function's caller are these."""
+    if not any(isinstance(value, AttributeRef) for _, value in node.given):
+        return node
+    pairs = [(n, frame.attributes.get(x.name) if isinstance(x, AttributeRef) else x) for n, x in node.given]
+    return replace(node, given=[(name, value) for name, value in pairs if value is not None])
