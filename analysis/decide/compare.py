@@ -9,6 +9,7 @@ import msgspec
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures
 from analysis.run.scenario import MAX_BATCH, Scenario
+from analysis.run.serving import serving
 from analysis.workload.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -116,10 +117,23 @@ def _figure(result: Estimate, name: str) -> float:
 
 def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
     """What a reader should notice, with the numbers."""
-    lines = [_against(result, reference) for result in results if result is not reference and result.energy_j > 0]
+    lines = [line for result in results if (line := _served(result))]
+    lines += [_against(result, reference) for result in results if result is not reference and result.energy_j > 0]
     for result in results:
         lines.extend(_about(result))
     return tuple(lines)
+
+
+def _served(result: Estimate) -> str:
+    """A request as its users speak of it; '' for anything else."""
+    found = serving(result)
+    if found is None:
+        return ""
+    return (
+        f"{result.device.name}: first token after {quantity(found.time_to_first_token_s, 's')}, then one every "
+        f"{quantity(found.time_per_output_token_s, 's')}: {found.tokens_per_s:.3g} tokens/s, "
+        f"{quantity(found.energy_j_per_token, 'J')} per token; {found.largest_batch} such requests fit at once"
+    )
 
 
 def _against(result: Estimate, reference: Estimate) -> str:

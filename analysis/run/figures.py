@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from analysis.run.estimate import Estimate
+from analysis.run.serving import Serving, serving
 from analysis.run.totals import rates
 from analysis.workload.workload import Workload
 from hardware.execute import BOUNDS
@@ -15,7 +16,8 @@ from hardware.execute import BOUNDS
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
-    otherwise; SI units. `runtime` is what it runs with. `bound_time` is the share of the time by what bounds it."""
+    otherwise; SI units. `runtime` is what it runs with, `serving` what a request of a language model is judged by,
+    `bound_time` the share of the time by what bounds it."""
 
     model: str
     device: str
@@ -50,6 +52,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     workspace_bytes: float
     fits: bool
     marks: tuple[str, ...]
+    serving: Serving | msgspec.UnsetType = msgspec.UNSET
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +106,7 @@ def figures(result: Estimate) -> Figures:
         workspace_bytes=memory.workspace_peak_bytes,
         fits=result.fits,
         marks=result.marks,
+        serving=serving(result) or msgspec.UNSET,
     )
 
 

@@ -56,6 +56,9 @@ SUMMARY = (
         "bound", "Bound", role="flag", keep=2, of="figures.bound", shown=FLAGS, help=f"{FLAGS_HELP}, most of the time"
     ),
     Column(
+        "runtime", "With", role="text", keep=5, of="figures.runtime", help="the software that runs it (--runtime)"
+    ),
+    Column(
         "precision", "Runs", role="text", keep=5, of="figures.precision_run",
         help="the format most multiply-accumulates run in",
     ),

@@ -8,6 +8,7 @@ from transformer_cases import total, workload
 
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
+from analysis.run.serving import serving
 from analysis.workload.errors import ModelSpecError
 from analysis.workload.lengths import Routing, derived, through_window
 from analysis.workload.sources.transformer import presets, spec
@@ -118,3 +119,17 @@ def test_a_request_has_lengths_of_its_own() -> None:
         spec.parse("llama3_8b:request,kv=5")
     with pytest.raises(ModelSpecError, match="no parameter"):
         spec.parse("bert_base:in=5")
+
+
+def test_what_users_ask_of_a_request() -> None:
+    found = run("llama3_8b:request,in=1024,out=256", batch=4)
+    figures = serving(found)
+    assert figures is not None
+    assert (figures.prompt_tokens, figures.output_tokens) == (1024, 256)
+    whole = figures.time_to_first_token_s + 255 * figures.time_per_output_token_s
+    assert whole == pytest.approx(found.latency_s, rel=1e-9)
+    assert figures.time_to_first_token_s == pytest.approx(run("llama3_8b:sequence=1024", batch=4).latency_s, rel=1e-6)
+    assert figures.tokens_per_s * figures.energy_j_per_token == pytest.approx(found.energy_j / found.latency_s)
+    assert run("llama3_8b:request,in=1024,out=256", batch=figures.largest_batch).fits
+    assert not run("llama3_8b:request,in=1024,out=256", batch=int(figures.largest_batch * 1.1)).fits
+    assert serving(run("llama3_8b:decode")) is None
