@@ -6,16 +6,19 @@ rows. Rows are ordered by model group, then device, batch, precision and model, 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+import hardware
 from analysis.decide.sweep import BATCHES
 from analysis.run.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
 from analysis.run.scenario import Scenario
@@ -94,14 +97,40 @@ def tail(form: str) -> str:
     return "" if form == "csv" else "]}\n"
 
 
-def join(form: str, parts: Iterator[str]) -> Iterator[str]:
-    """The text of the whole from the texts of the chunks."""
-    yield head(form)
-    first = True
-    for part in parts:
-        yield part if first or form == "csv" else ",\n" + part
-        first = False
+def join(form: str, parts: Iterator[str], done: int = 0) -> Generator[str, None, None]:
+    """The text of the whole from the texts of the chunks; where `done` of them are there already, what follows."""
+    if not done:
+        yield head(form)
+    for place, part in enumerate(parts, done):
+        yield part if not place or form == "csv" else ",\n" + part
     yield tail(form)
+
+
+def whole(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
+    """How many chunks of a text that was broken off are whole, and how many bytes these are. A row is a line."""
+    rows, form, done, end = 0, work[0].form, 0, 0
+    ends = list(accumulate(chunk.n_rows for chunk in work))
+    separator, most = (0, len(work)) if form == "csv" else (2, len(work) - 1)  # `,` and a line break come with the next
+    with path.open("rb") as file:
+        if file.readline() != head(form).encode():
+            return 0, 0
+        offset = file.tell()
+        for line in file:
+            offset += len(line)
+            rows += line.endswith(b"\n")
+            if done < most and rows == ends[done]:
+                done, end = done + 1, offset - separator
+    return done, end
+
+
+def key(work: Sequence[Chunk]) -> str:
+    """Another one where any row could be another: for another request, other code, data or device files."""
+    seen = hashlib.sha256(msgspec.json.encode(work))
+    folders = [Path(hardware.__file__).parent, Path(__file__).parents[1], *map(Path, work[0].folders)]
+    for folder in folders:
+        for path in sorted(path for suffix in ("py", "toml", "gz") for path in folder.rglob(f"*.{suffix}")):
+            seen.update(str(path).encode(errors="surrogatepass") + path.read_bytes())
+    return seen.hexdigest()[:12]
 
 
 @lru_cache(maxsize=4)
@@ -210,22 +239,42 @@ def local(work: Sequence[Chunk], workers: int = 0) -> Iterator[str]:
     if count <= 1:
         yield from map(run_chunk, work)
         return
-    import signal
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    # Workers ignore Ctrl-C: the parent hears it, drops what has not begun and ends them.
-    pool = ProcessPoolExecutor(count, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    pool = ProcessPoolExecutor(count, get_context("spawn"), _work_for_parent)
     done = False
     try:
         for future in [pool.submit(run_chunk, chunk) for chunk in work]:
             yield future.result()
         done = True
+    except BrokenProcessPool:
+        raise RequestError("a worker of the sweep was killed (out of memory? --workers takes fewer)") from None
     finally:
         # Killed first, and none is cancelled: the pool's thread fails on a cancelled one whose worker has gone.
         for process in [] if done else list((pool._processes or {}).values()):
             process.kill()
         pool.shutdown()
+
+
+def _work_for_parent() -> None:
+    """In a worker. It ignores Ctrl-C: the parent hears it, drops what has not begun and ends it. Where the parent is
+    killed nobody says so, and a worker would wait for work forever: it holds both ends of the pipe that work comes on.
+    """
+    import multiprocessing
+    import signal
+    import threading
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _cores() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from analysis.decide import catalogue_sweep as sweep
@@ -14,7 +14,7 @@ from analysis.decide.sweep import BATCHES
 from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
 from hwexplorer import configurations, engine, output
-from hwexplorer.export import files
+from hwexplorer.export import files, resumable
 from hwexplorer.options import names
 
 
@@ -42,18 +42,49 @@ def run(arguments: argparse.Namespace) -> None:
         engine.folders(),
         form,
     )
-    parts = (
-        sweep.scheduled(work, arguments.scheduler) if arguments.scheduler else sweep.local(work, arguments.workers or 0)
-    )
-    _write(target, sweep.join(form, _watched(work, parts)))
+    if arguments.resume and (target is None or not resumable.takes(target)):
+        raise RequestError("--resume goes on with a file: name it with -o")
+
+    def parts(done: int) -> Generator[str, None, None]:
+        rest = work[done:]
+        made = (
+            sweep.scheduled(rest, arguments.scheduler)
+            if arguments.scheduler
+            else sweep.local(rest, arguments.workers or 0)
+        )
+        return sweep.join(form, _watched(rest, made), done)
+
+    if target is None:
+        for part in parts(0):
+            output.put(part)
+    elif resumable.takes(target):
+        _write(target, work, arguments.resume, parts)
+    else:
+        files.write_parts(target, parts(0), overwrite=True)
 
 
-def _write(target: Path | None, parts: Iterable[str]) -> None:
-    if target is not None:
-        files.write_parts(target, parts, overwrite=True)
-        return
-    for part in parts:
-        output.put(part)
+def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int], Generator[str, None, None]]) -> None:
+    """Chunk by chunk; where it is broken off, whatever was made is kept and what to do is said."""
+    key = sweep.key(work)
+    growing = resumable.part(target, key)
+    done, kept = sweep.whole(growing, work) if resume and growing.is_file() else (0, 0)
+    pieces = parts(done)
+    try:
+        resumable.write(target, key, kept, pieces)
+    except resumable.Busy:
+        raise
+    except BaseException as error:
+        pieces.close()  # workers end before anything is said
+        ended = sweep.whole(growing, work)[0] if growing.is_file() else 0
+        if not ended:
+            growing.unlink(missing_ok=True)
+        hint = f"{ended} of {len(work)} parts are kept: --resume goes on with them" if ended else "nothing is kept"
+        if isinstance(error, OSError):
+            raise RequestError(f"cannot write {target}: {error.strerror or error}; {hint}") from None
+        if isinstance(error, RequestError):
+            raise RequestError(f"{error}; {hint}") from None
+        output.complain(hint)
+        raise
 
 
 def _watched(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:

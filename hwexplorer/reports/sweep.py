@@ -114,7 +114,7 @@ def _run(arguments: argparse.Namespace) -> None:
         return
     if not arguments.model:
         raise RequestError("sweep needs a model, or --all (hwexplorer models lists them)")
-    for name in ("workers", "scheduler"):
+    for name in ("workers", "scheduler", "resume"):
         if getattr(arguments, name):
             raise RequestError(f"--{name} belongs to sweep --all")
     headless.report("sweep", VERB, arguments)
@@ -128,6 +128,7 @@ VERB = Report(
         option("--image-sizes", type=wholes("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),
         option("--scheduler", metavar="ADDRESS", help="hand --all to a Dask cluster, as tcp://host:8786"),
+        option("--resume", action="store_true", help="--all -o FILE goes on where it was broken off"),
     ),
     document=_document,
     title=_title,

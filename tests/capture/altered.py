@@ -167,7 +167,7 @@ def at_random(random: Random, whole: bytes) -> bytes:
 
 def _structure(random: Random, both: list[Any]) -> None:
     """A value somewhere is another, or gone, or twice there, or changes places with its neighbour."""
-    inside: Any = both if random.random() < 0.02 else both[1]
+    inside: Any = both if random.random() < 0.02 else both[-1] if both else both
     while isinstance(inside, dict | list) and inside:
         keys = list(inside) if isinstance(inside, dict) else range(len(inside))
         key = random.choice(keys)
@@ -192,7 +192,7 @@ def _element(random: Random, both: list[Any]) -> None:
     name = random.choice((*_FLOATS, *_INTS, *_BOOLS))
     try:
         values = array(both[1], name)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return  # altered already
     if not values.size or values.dtype.kind not in "fib":
         return

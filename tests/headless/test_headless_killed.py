@@ -1,0 +1,149 @@
+"""A sweep that is killed: no worker and no file stays but what --resume goes on with, to the bytes of a whole run.
+
+`python -m tests.headless.test_headless_killed 50` kills at so many random moments.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from analysis.decide import catalogue_sweep
+from hwexplorer import cli
+
+CHUNKS = len(catalogue_sweep.chunks(devices=["t4"]))
+WORDS = ["sweep", "--all", "--on", "t4,tpu_v4", "--batches", "1,8", "--precisions", "fp16", "--workers", "2"]
+
+
+def started(folder: Path, form: str, *words: str) -> subprocess.Popen[str]:
+    """A sweep into `out.FORM`, in a session of its own."""
+    command = [sys.executable, "-m", "hwexplorer", *WORDS, "-o", str(folder / f"out.{form}"), *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def session(leader: int) -> list[int]:
+    """The processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if entry.name.isdigit() and int(fields[3]) == leader and fields[0] != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def whole(form: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        with started(Path(folder), form) as process:
+            assert process.wait(300) == 0
+        (path,) = Path(folder).iterdir()
+        return path.read_bytes()
+
+
+def killed(folder: Path, form: str, random: Random, number: int, seconds: float, *, worker: bool = False) -> str:
+    """Kill a sweep (or a worker of it) some time after it has begun to write; what it says. Nothing of it stays."""
+    with started(folder, form, "--resume") as process:
+        until = time.monotonic() + random.uniform(0.0, seconds)
+        while process.poll() is None and (time.monotonic() < until or (worker and len(session(process.pid)) < 3)):
+            time.sleep(0.01)
+        victims = session(process.pid)[1:] if worker else [process.pid]
+        for victim in victims[-1:]:
+            os.kill(victim, number)
+        said = process.communicate(timeout=120)[1]
+    until = time.monotonic() + 20
+    while (left := session(process.pid)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left
+    names = [path.name for path in folder.iterdir() if path.name != f"out.{form}"]
+    assert len(names) <= 1, names
+    assert all(name.startswith(f"out.{form}.") and name.endswith(".part") for name in names), names
+    return said
+
+
+def finished(folder: Path, form: str) -> bytes:
+    with started(folder, form, "--resume") as process:
+        assert process.wait(300) == 0
+    (path,) = folder.iterdir()
+    return path.read_bytes()
+
+
+KILLS = [("csv", signal.SIGKILL, False), ("json", signal.SIGTERM, False), ("csv", signal.SIGKILL, True)]
+
+
+@pytest.mark.parametrize(("form", "number", "worker"), KILLS)
+def test_a_sweep_that_is_killed_goes_on(tmp_path: Path, form: str, number: int, worker: bool) -> None:
+    random = Random(7)
+    for _ in range(2):
+        said = killed(tmp_path, form, random, number, 6.0, worker=worker)
+        assert "Traceback" not in said
+        assert "internal error" not in said
+    assert finished(tmp_path, form) == whole(form)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_was_made_is_kept_and_not_made_again(
+    tmp_path: Path, form: str, error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[int] = []
+
+    def local(work: Sequence[catalogue_sweep.Chunk], workers: int) -> Iterator[str]:
+        for chunk in work:
+            if len(made) == 4:
+                raise error
+            made.append(chunk.n_rows)
+            yield catalogue_sweep.run_chunk(chunk)
+
+    path = tmp_path / f"out.{form}"
+    words = ["sweep", "--all", "--on", "t4", "--batches", "1", "--precisions", "fp16", "-o", str(path), "--resume"]
+    monkeypatch.setattr(catalogue_sweep, "local", local)
+    assert cli.main(words) == (2 if isinstance(error, OSError) else 130)
+    whole_parts = 4 if form == "csv" else 3  # of JSON the last one's end is not written before the next begins
+    assert f"{whole_parts} of {CHUNKS} parts are kept: --resume goes on with them" in capsys.readouterr().err
+    assert not path.exists()
+    (kept,) = tmp_path.iterdir()
+    kept.write_bytes(kept.read_bytes() + b"half a row")
+    made[:] = [0] * 5
+    assert cli.main(words) == 0
+    assert len(made) == 5 + CHUNKS - whole_parts
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    resumed = path.read_bytes()
+    assert cli.main([*words[:-2], str(path)]) == 0
+    assert path.read_bytes() == resumed
+    for wrong in ([*words[:-3], "--resume"], ["sweep", "resnet18", "--resume"]):
+        assert cli.main(wrong) == 2
+
+
+def test_a_part_of_another_request_is_not_gone_on_with(tmp_path: Path) -> None:
+    one, other = (catalogue_sweep.chunks(batches=[batch], devices=["t4"]) for batch in (1, 2))
+    assert catalogue_sweep.key(one) == catalogue_sweep.key(one) != catalogue_sweep.key(other)
+    path = tmp_path / "part"
+    path.write_text("something else\n" * 5000)
+    assert catalogue_sweep.whole(path, one) == (0, 0)
+
+
+def by_hand(count: int) -> None:
+    random, expected = Random(0), whole("csv")
+    for place in range(count):
+        with tempfile.TemporaryDirectory() as name:
+            folder, worker = Path(name), place % 5 == 4
+            number = random.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+            killed(folder, "csv", random, signal.SIGKILL if worker else number, 8.0, worker=worker)
+            left = [path.stat().st_size for path in folder.iterdir()]
+            assert finished(folder, "csv") == expected
+            print(place, number.name, "worker" if worker else "", left, flush=True)
+
+
+if __name__ == "__main__":
+    by_hand(int(sys.argv[1]))
