@@ -11,7 +11,7 @@ from random import Random
 from unittest import mock
 
 from hardware import files
-from hwexplorer import cli, state
+from hwexplorer import cli, registry, state
 from tests.fuzz import mutate
 
 CASE_SECONDS = 20.0
@@ -58,7 +58,7 @@ SEEDS = tuple(
     )
 )
 WORDS = (
-    *cli.VERBS,
+    *registry.names(),
     *("mlp", "conv2d", "gemm:M=1,N=1,K=1", "layer_norm:B=2", "mlp@b2", "net.py:make", "net.onnx", "x.pt2", "hf:."),
     *("cpu", "gpu", "t4", "t4:70w", "h100_sxm", "tpu_v4,t4", "T4", "nvidia t4"),
     *(state.PRECISIONS + state.EXECUTIONS + state.LAYOUTS + state.PLOTS + state.METRICS),
