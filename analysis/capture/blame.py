@@ -11,6 +11,7 @@ from pathlib import Path
 _OURS = str(Path(__file__).resolve().parents[1])
 _folders: list[str] = []  # of the user's model: a line there is what is blamed first
 _DETAIL = 220
+_TEXT_MAX, _LINE_MAX = 20_000, 500  # of a message: the patterns below take the square of a line's length
 
 
 def own(folder: Path) -> None:
@@ -28,8 +29,13 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         found = found.__cause__ or found.__context__
 
 
+def _said(error: BaseException) -> str:
+    """Its message, as much of it as anybody reads."""
+    return "\n".join(line[:_LINE_MAX] for line in str(error)[:_TEXT_MAX].splitlines())
+
+
 def is_memory(error: BaseException) -> bool:
-    return any(isinstance(e, MemoryError) or "can't allocate memory" in str(e) for e in chain(error))
+    return any(isinstance(e, MemoryError) or "can't allocate memory" in _said(e) for e in chain(error))
 
 
 def is_exit(error: BaseException) -> bool:
@@ -39,7 +45,7 @@ def is_exit(error: BaseException) -> bool:
 def is_data_dependent(error: BaseException) -> bool:
     names = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
     words = ("data-dependent", "Could not guard on", "depends on the data")
-    return any(type(e).__name__ in names or any(word in str(e) for word in words) for e in chain(error))
+    return any(type(e).__name__ in names or any(word in _said(e) for word in words) for e in chain(error))
 
 
 def is_final(error: BaseException) -> bool:
@@ -62,11 +68,11 @@ def explain(error: BaseException, during: str) -> str:
         return at + _data_dependent(error)
     if (missing := _missing_kernel(error)) is not None:
         return f"{at}the operator {missing} has no shape rule; give it one with torch.library.register_fake"
-    if ".numpy()" in str(root):
+    if ".numpy()" in _said(root):
         return f"{at}NumPy cannot be captured; stay with torch functions"
     if isinstance(root, SyntaxError):
         return f"{Path(root.filename or '').name}:{root.lineno}: SyntaxError: {root.msg}"
-    if isinstance(root, ImportError) and "relative import" in str(root):
+    if isinstance(root, ImportError) and "relative import" in _said(root):
         return f"{at}{root}; name the package instead, as package.module:factory"
     return at + reason(root)
 
@@ -74,9 +80,9 @@ def explain(error: BaseException, during: str) -> str:
 def reason(error: BaseException) -> str:
     """The error itself, shortened."""
     root = _telling(error)
-    lines = [line.strip() for line in str(root).splitlines() if line.strip()]
+    lines = [line.strip() for line in _said(root).splitlines() if line.strip()]
     text = lines[0] if lines else ""
-    if text.startswith("Constraints violated") or "Not all values of" in str(root):
+    if text.startswith("Constraints violated") or "Not all values of" in _said(root):
         text = next((line.removeprefix("- ") for line in lines if line.startswith("- ")), text)
     if match := re.search(r"specialized it to be a constant \((\d+)\)", text):
         return f"its code works for {match[1]} only"
@@ -92,14 +98,14 @@ def reason(error: BaseException) -> str:
 def _telling(error: BaseException) -> BaseException:
     """The first error of the chain with something to say: wrappers that only point at a cause are skipped."""
     for found in chain(error):
-        if str(found).strip() or found.__cause__ is None:
+        if _said(found).strip() or found.__cause__ is None:
             return found
     return error
 
 
 def _data_dependent(error: BaseException) -> str:
     source = _source_line(error)
-    text = " ".join(str(e) for e in chain(error))
+    text = " ".join(_said(e) for e in chain(error))
     if "item()" in text or "item()" in source or "DataDependentOutput" in text or "tolist" in source:
         return "a value is read out of a tensor (item, int, float, tolist), which a capture has not; keep it a tensor"
     if re.match(r"(if|elif|while|assert)\b", source) or " if " in source or "bool" in text:
@@ -113,14 +119,14 @@ def _data_dependent(error: BaseException) -> str:
 def _missing_kernel(error: BaseException) -> str | None:
     for found in chain(error):
         if type(found).__name__ in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
-            match = re.search(r"[\w]+(?:\.|::)[\w]+(?:\.\w+)?", str(found))
+            match = re.search(r"[\w]+(?:\.|::)[\w]+(?:\.\w+)?", _said(found))
             return match[0] if match else "?"
         match = re.search(
-            r"(\w+(?:::|\.)\w+)[^\n]*(?:has no fake impl|no fake impl|no meta kernel|Meta' backend)", str(found)
+            r"(\w+(?:::|\.)\w+)[^\n]*(?:has no fake impl|no fake impl|no meta kernel|Meta' backend)", _said(found)
         )
-        if match and "Could not run" not in str(found):
+        if match and "Could not run" not in _said(found):
             return match[1]
-        match = re.search(r"Could not run '(\w+::\w+)", str(found))
+        match = re.search(r"Could not run '(\w+::\w+)", _said(found))
         if match:
             return match[1]
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -315,3 +316,11 @@ def test_every_error_of_a_target_is_a_model_error() -> None:
         except ModelError as error:
             said = str(error)
             assert "\n" not in said
+
+
+def test_a_message_without_end_is_read_at_once() -> None:
+    blame = pytest.importorskip("analysis.capture.blame")
+    for text in ("a" * 300_000, "a." * 150_000, "a::b " * 60_000, ("a" * 400 + "\n") * 1000):
+        start = time.perf_counter()
+        assert len(blame.explain(RuntimeError(text), "importing it")) < 400
+        assert time.perf_counter() - start < 2.0
