@@ -1,7 +1,7 @@
 """`make test-versions`: the headless contract and the screen on the lowest and the newest versions we allow.
 
 For each Python named (those of 3.11, 3.12, 3.13 that are here) a fresh environment with the lowest version that
-pyproject.toml allows of each dependency, and one with the newest; test tools are the newest in both. In an
+pyproject.toml allows of each dependency, and one with the newest; test tools are as locked in both. In an
 environment: the documents, errors and exports of the verbs, workers of a sweep, and the program opened in a terminal.
 torch is left out: what is shipped needs none (`--torch` adds it, and the captures; 3 GB each).
 """
@@ -71,11 +71,17 @@ def make(folder: Path, python: str, name: str, with_torch: bool) -> str:
     resolve = ("pip", "compile", "--python", str(folder / "bin" / "python"), "--no-header", "--no-annotate")
     every = [f"--extra={extra}" for extra in extras.split(",")]
     uv(*resolve, "--resolution", RESOLUTIONS[name], *every, "-o", str(wanted), "pyproject.toml")
-    uv("pip", "install", "--python", str(folder / "bin" / "python"), "-r", str(wanted), *TOOLS)
+    uv("pip", "install", "--python", str(folder / "bin" / "python"), "-r", str(wanted), *tools())
     uv("pip", "install", "--python", str(folder / "bin" / "python"), "--no-deps", "-e", ".")
     ours = ("msgspec", "networkx", "numpy", "platformdirs", "rich", "textual", "textual-serve", "distributed", "torch")
     lines = wanted.read_text().splitlines()
     return ", ".join(line.replace("==", " ") for line in lines if line.partition("==")[0] in ours)
+
+
+def tools() -> list[str]:
+    """As in the lock: what a new pytest makes of our tests is not the question here."""
+    lines = (ROOT / "locks" / "test.txt").read_text().splitlines()
+    return [line.split()[0] for line in lines if line.partition("==")[0] in TOOLS]
 
 
 def uv(*words: str) -> None:
