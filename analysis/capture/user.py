@@ -24,7 +24,7 @@ from analysis.workload.graph import Graph
 from analysis.workload.lower import lower
 from analysis.workload.workload import Workload
 
-from . import blame, tracked
+from . import alike, blame, tracked
 from .exporter import export, tensors_in
 from .runtime import without_weights
 
@@ -39,8 +39,9 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     blame.own(file.parent)
     tracked.start()
     progress("build", 0.3)
-    factory = _find(_module(target, file), target)
-    graph = _capture(lambda: _build(factory, target), target.inputs, target.batch_dim, progress)
+    with alike.beside(file.parent):
+        factory = _find(_module(target, file), target)
+        graph = _capture(lambda: _build(factory, target), target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)
     graph = replace(graph, versions={"torch": graph.versions["torch"], **tracked.versions()})
     return lower(graph, target.label, "custom", str(file))
