@@ -14,6 +14,7 @@ from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Software
 from hardware.device_file import DeviceFile, Fact, complete, fail, read
 from hardware.errors import RequestError, unknown
+from hardware.names import folded, known
 
 CATALOG = Path(__file__).parent / "catalog"
 
@@ -140,7 +141,7 @@ def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
     path = _by_alias(name.strip(), available)  # an alias may contain a colon
     if path is None:
         base, _, mode = name.strip().partition(":")
-        path = available.get(classes.get(base.lower(), base)) or _by_alias(base, available)
+        path = available.get(classes.get(folded(base), base)) or _by_alias(base, available)
     if path is None:
         raise unknown("device", base, [*available, *classes], listing="`hwexplorer devices` lists them")
     if folders and path.stem in (twice := duplicates(folders)):
@@ -149,18 +150,17 @@ def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
 
 
 def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
-    folded = name.casefold()
-    for device_id, path in available.items():
-        if folded == device_id.casefold():
-            return path
-    if folded in registry.classes() or (":" in folded and folded.partition(":")[0] in available):
+    device_id = known(name, available)
+    if device_id is not None:
+        return available[device_id]
+    if folded(name) in registry.classes() or (":" in name and known(name.partition(":")[0], available)):
         return None
     for path in available.values():
         try:
             spec = _read(path)
         except RequestError:  # another file's fault must not hide this device
             continue
-        if folded in (alias.casefold() for alias in (spec.name, *spec.aliases)):
+        if known(name, (spec.name, *spec.aliases)):
             return path
     return None
 

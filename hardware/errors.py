@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from hardware.names import nearest
 
 
 class RequestError(ValueError):
@@ -20,7 +21,7 @@ def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = 
     """
     names = list(allowed)
     text = str(given)[:80]
-    near = get_close_matches(text.lower(), names, n=3, cutoff=0.5)
+    near = nearest(text, names)
     message = f"unknown {what} {text!r}"
     if near:
         message += f": did you mean {' or '.join(near)}?"

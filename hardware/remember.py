@@ -1,8 +1,8 @@
 """Results kept with the record they follow from: one decorator for every cache of this kind.
 
-A record is a frozen struct declared with `dict=True`; what is remembered of it lives and dies with it. Records that
-differ only in what some results do not depend on (a model at other lengths) have those results in common: `shared`
-says which, `share` lets a record take part.
+A record is a frozen struct declared with `dict=True`, or any object; what is remembered of it lives and dies with it.
+Records that differ only in what some results do not depend on (a model at other lengths) have those results in common:
+`shared` says which, `share` lets a record take part.
 """
 
 from __future__ import annotations
@@ -23,19 +23,25 @@ def remembered(
     *, keep: int | None = None, shared: bool = False
 ) -> Callable[[Function[Record, P, Result]], Function[Record, P, Result]]:
     """Remember what a function of a record finds, by its further arguments, which are positional and hashable. `keep`
-    is how many results a record holds at most, the oldest given up first."""
+    is how many results a record holds at most: that which was not asked for longest is given up first."""
 
     def decorate(function: Function[Record, P, Result]) -> Function[Record, P, Result]:
+        key = _key(function)
+
         @wraps(function)
         def call(record: Record, /, *args: P.args, **kwargs: P.kwargs) -> Result:
             if kwargs:
                 raise TypeError(f"{function.__name__} is remembered by positional arguments")
-            results: dict[Any, Result] = _store(record, shared).setdefault(function, {})
-            if args not in results:
-                if keep is not None and len(results) >= keep:
-                    results.pop(next(iter(results)))
-                results[args] = function(record, *args, **kwargs)
-            return results[args]
+            results: dict[Any, Result] = _store(record, shared).setdefault(key, {})
+            if args in results:
+                if keep is not None:
+                    results[args] = results.pop(args)
+                return results[args]
+            result = function(record, *args, **kwargs)
+            if keep is not None and len(results) >= keep:
+                results.pop(next(iter(results)))
+            results[args] = result
+            return result
 
         return call
 
@@ -47,6 +53,16 @@ def share(record: object, other: object) -> None:
     vars(other)[_STORES[True]] = _store(record, True)
 
 
-def _store(record: object, shared: bool) -> dict[Any, dict[Any, Any]]:
-    store: dict[Any, dict[Any, Any]] = vars(record).setdefault(_STORES[shared], {})
+def forget(record: object, *functions: Callable[..., Any]) -> None:
+    """Drop what is remembered of a record: what these functions found."""
+    for function in functions:
+        _store(record, False).pop(_key(function), None)
+
+
+def _key(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _store(record: object, shared: bool) -> dict[str, dict[Any, Any]]:
+    store: dict[str, dict[Any, Any]] = vars(record).setdefault(_STORES[shared], {})
     return store

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")
 AUTO, DEPLOYED = "auto", "deployed"
+LAYOUTS = ("nchw", "channels_last")
 WORK = ("vision", "encoder", "language")
 
 

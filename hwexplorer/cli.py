@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
+from hardware.names import nearest
 from hwexplorer import registry, signals
 from hwexplorer.output import OutputError, complain, put, say
 
@@ -62,10 +62,10 @@ def _check_typo(words: list[str]) -> None:
         return
     followed = len(words) > 1 and not words[1].startswith("-")
     verbs = registry.names()
-    if followed or get_close_matches(words[0], verbs, cutoff=0.75):
-        from analysis.workload import zoo
+    if followed or nearest(words[0], verbs, cutoff=0.75):
+        from analysis.workload.model_ref import names
 
-        if words[0] not in zoo.names() and words[0] not in zoo.BLOCKS:
+        if words[0] not in names():
             raise unknown("verb", words[0], verbs)
 
 

@@ -6,9 +6,9 @@ import argparse
 import re
 from typing import Any
 
-from analysis.workload import targets
 from analysis.workload.errors import ModelError
 from analysis.workload.job import USER_LIMITS, Limits
+from analysis.workload.model_ref import own
 from analysis.workload.workload import Workload
 from hardware.errors import RequestError
 from hwexplorer import engine
@@ -60,7 +60,7 @@ def named(model: str, arguments: argparse.Namespace) -> str:
     """The complete name of the user's model that the words give, '' for a state string. Naming it here is what lets
     its code run; a state string does not, unless --run-code says so."""
     try:
-        is_target = targets.parse(model) is not None
+        is_target = own(model) is not None
     except ModelError as error:
         raise RequestError(str(error)) from None
     inputs = arguments.input or ()

@@ -17,21 +17,21 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from analysis.run.metrics import ADDITIVE
+from analysis.workload import limits
 from hardware.errors import RequestError, unknown
+from hardware.precision import PRECISIONS
+from hardware.runtime import AUTO, LAYOUTS, MODES
 
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4")
-EXECUTIONS = ("auto", "eager", "compiled", "fused")
-LAYOUTS = ("nchw", "channels_last")
+EXECUTIONS = (AUTO, *MODES)
 PANES = ("models", "compare", "tree", "events", "why", "plot")
-METRICS = ("edp", "energy", "latency")
+METRICS = ADDITIVE
 SORTS = ("graph", "share", "latency", "energy", "name")
 PLOTS = ("roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory")
 RANKS = ("given", "latency", "energy", "edp", "throughput", "power", "memory", "name")
 FOLDS = (0.0, 0.5, 1.0, 2.0, 5.0)  # per cent: what the fold key goes through
 MORE = "~more"  # ends the key of a row that stands for several small ones
-BATCH_MAX = 4096
-IMAGE_MAX = 16_384
-TOKENS_MAX = 1 << 20
+BATCH_MAX, IMAGE_MAX, TOKENS_MAX = limits.BATCH, limits.IMAGE_SIZE, limits.TOKENS
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
 
@@ -49,8 +49,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def _whole(what: str, value: object, most: int, least: int = 1) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise RequestError(f"{what} {str(value)[:40]!r}: a whole number from {least} to {most} is expected")
+    if wrong := limits.outside(what, value, most, least):
+        raise RequestError(wrong)
 
 
 class State(msgspec.Struct, frozen=True):

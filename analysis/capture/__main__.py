@@ -10,8 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-from analysis.workload import store, targets, zoo
+from analysis.workload import store, zoo
 from analysis.workload.answer import Progress, answer, one_line
+from analysis.workload.errors import ModelSpecError
+from analysis.workload.model_ref import ModelRef, refer
+from analysis.workload.targets import Target
 from analysis.workload.workload import Workload, encode
 from hardware import files
 
@@ -30,46 +33,49 @@ def main() -> int:
 
 def _captured(text: str, image_size: int | None, progress: Progress) -> Workload:
     """The capture of a word. The imports take seconds and come after the request is checked."""
-    target = targets.parse(text)
-    if target is not None:
+    ref = refer(text, image_size)
+    if isinstance(ref, Target):
         progress("import", 0.0)
         from .user import capture_target
 
-        return capture_target(target, progress)
-    spec, size = zoo.resolve(text, image_size)
+        return capture_target(ref, progress)
+    spec = _spec(ref)
     progress("import", 0.0)
     from .named import capture
 
-    return capture(spec, size, progress)
+    return capture(spec, progress)
+
+
+def _spec(ref: ModelRef) -> zoo.Spec:
+    if isinstance(ref, zoo.Spec):
+        return ref
+    raise ModelSpecError(f"{ref} is no model that is captured by name")
 
 
 def _write(texts: list[str], everything: bool, image_size: int | None, folder: Path) -> int:
     from .named import capture
 
     folder.mkdir(parents=True, exist_ok=True)
-    todo = _shipped() if everything else [zoo.resolve(text, image_size) for text in texts]
     failed = 0
-    for spec, size in todo:
+    for spec in _shipped() if everything else [_spec(refer(text, image_size)) for text in texts]:
         start = time.perf_counter()
         try:
-            workload = capture(spec, size)
+            workload = capture(spec)
         except Exception as error:
             failed += 1
-            print(f"{spec} {size}: {one_line(error)}", file=sys.stderr)
+            print(f"{spec} {spec.image_size}: {one_line(error)}", file=sys.stderr)
             continue
-        path = folder / store.shipped_name(spec, size)
+        path = folder / store.shipped_name(spec)
         files.write(path, [store.pack(workload)])
         print(f"{path.name}  {path.stat().st_size} bytes  {time.perf_counter() - start:.2f} s", flush=True)
     return 1 if failed else 0
 
 
-def _shipped() -> list[tuple[zoo.Spec, int | None]]:
+def _shipped() -> list[zoo.Spec]:
     """Blocks with default parameters (gemm needs no capture) and every model at each published crop size."""
-    found: list[tuple[zoo.Spec, int | None]] = [zoo.resolve(name) for name in zoo.BLOCKS if name != "gemm"]
-    for info in zoo.models():
-        if info.family != "quantized":
-            found.extend((zoo.parse(info.name), size) for size in zoo.crop_sizes(info))
-    return found
+    blocks = [zoo.spec(name) for name in zoo.BLOCKS if name != "gemm"]
+    models = [info for info in zoo.models() if info.family != "quantized"]
+    return blocks + [zoo.sized(zoo.spec(info.name), size) for info in models for size in zoo.crop_sizes(info)]
 
 
 if __name__ == "__main__":

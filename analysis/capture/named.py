@@ -24,8 +24,8 @@ def _silent(phase: str, fraction: float) -> None:
     pass
 
 
-def capture(spec: zoo.Spec, image_size: int | None, progress: Progress = _silent) -> Workload:
-    """The workload of a resolved request (`zoo.resolve`)."""
+def capture(spec: zoo.Spec, progress: Progress = _silent) -> Workload:
+    """The workload of a model or building block that is known by name."""
     progress("build", 0.35)
     with without_weights():
         if spec.is_block:
@@ -35,8 +35,8 @@ def capture(spec: zoo.Spec, image_size: int | None, progress: Progress = _silent
                 names = ["a"]
         else:
             info = zoo.table()[zoo.architecture(spec.name)]
-            module = recipes.adapt(_torchvision(info, image_size), info)
-            inputs, names = recipes.inputs(info, image_size)
+            module = recipes.adapt(_torchvision(info, spec.image_size), info)
+            inputs, names = recipes.inputs(info, spec.image_size)
     progress("export", 0.45)
     with recipes.patches():
         graph = export(module, inputs, names)
@@ -46,7 +46,7 @@ def capture(spec: zoo.Spec, image_size: int | None, progress: Progress = _silent
         graph = replace(graph, versions={"torch": graph.versions["torch"]})
     progress("lower", 0.95)
     origin = "building block" if spec.is_block else "torchvision"
-    return lower(graph, str(spec), spec.family, origin, image_size)
+    return lower(graph, str(spec), spec.family, origin, spec.image_size)
 
 
 def _torchvision(info: zoo.ModelInfo, size: int | None) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import inspect
@@ -23,6 +22,7 @@ from analysis.workload.errors import CaptureError, ModelError
 from analysis.workload.graph import Graph
 from analysis.workload.lower import lower
 from analysis.workload.workload import Workload
+from hardware.names import hint
 
 from . import alike, blame, tracked
 from .exporter import export, tensors_in
@@ -96,10 +96,9 @@ def _find(module: Any, target: targets.Target) -> Any:
     for name in target.factory.split("."):
         if not hasattr(found, name):
             known = [key for key in vars(found) if not key.startswith("_")] if hasattr(found, "__dict__") else []
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
             own = [key for key in known if getattr(vars(found)[key], "__module__", "") == module.__name__]
-            hint = f"did you mean {near[0]}?" if near else f"it defines {', '.join(own[:6]) or 'nothing'}"
-            raise CaptureError(f"{target.path} has no {name}; {hint}")
+            right = hint(name, known, f"it defines {', '.join(own[:6]) or 'nothing'}")
+            raise CaptureError(f"{target.path} has no {name}; {right}")
         found = getattr(found, name)
     return found
 

@@ -11,6 +11,7 @@ from analysis.reports.recompute import recompute_one
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures, with_cost
 from analysis.run.scenario import Scenario
+from analysis.workload import limits, zoo
 from hardware.device import Device, in_mode
 from hardware.errors import unknown
 from hardware.plan import plan
@@ -137,8 +138,6 @@ def _command(result: Estimate) -> str:
     ):  # fmt: skip
         if getattr(asked, name) != getattr(default, name):
             words.append(f"--{flag} {getattr(asked, name)}")
-    from analysis.workload import zoo
-
     info = zoo.table().get(result.workload.name)
     if size is not None and info is not None and size != info.image_size:
         words.append(f"--image-size {size}")
@@ -195,7 +194,7 @@ def _best_batch(result: Estimate) -> Suggestion | None:
     best: tuple[Suggestion, Estimate] | None = None
     for factor in BATCHES:
         batch = result.scenario.batch * factor
-        if batch > 4096:
+        if batch > limits.BATCH:
             break
         asked = msgspec.structs.replace(result.scenario, batch=batch)
         tried = _run(result, "batch", f"batch {batch}", result.device, asked)

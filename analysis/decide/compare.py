@@ -8,8 +8,9 @@ import msgspec
 
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures
-from analysis.run.scenario import MAX_BATCH, Scenario
+from analysis.run.scenario import Scenario
 from analysis.run.serving import serving
+from analysis.workload import limits
 from analysis.workload.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -182,7 +183,7 @@ def cure(result: Estimate) -> Estimate | None:
     larger = []
     for factor in CURES:
         batch = result.scenario.batch * factor
-        if batch > MAX_BATCH:
+        if batch > limits.BATCH:
             break
         tried = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, batch=batch))
         if not tried.fits:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.run.estimate import Estimate
-from analysis.run.scenario import MAX_BATCH
 from analysis.run.tree import Tree
+from analysis.workload import limits
 from hardware.demand import READ_WEIGHT
 from hardware.execute import COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.quantity import quantity
@@ -56,7 +56,7 @@ def flip(result: Estimate, k: int) -> str:
     if bound == LAUNCH:
         work = max(compute, memory)
         batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
-        larger = f"about batch {min(batch, MAX_BATCH)}" if 0 < batch <= MAX_BATCH else "a far larger batch"
+        larger = f"about batch {min(batch, limits.BATCH)}" if 0 < batch <= limits.BATCH else "a far larger batch"
         how = " or fused execution" if result.execution == "eager" else ""
         return f"{larger}{how}: the work is {work / overhead if overhead else 0:.0%} of the overhead"
     if bound == MEMORY:

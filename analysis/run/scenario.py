@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.workload import limits
 from analysis.workload.workload import Workload
 from hardware import runtime as runtimes
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
 from hardware.precision import PRECISIONS
-from hardware.runtime import Runtime
-
-LAYOUTS = ("nchw", "channels_last")
-MAX_BATCH = 4096
-MAX_TOKENS = 1 << 20
+from hardware.runtime import LAYOUTS, Runtime
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -34,11 +31,13 @@ class Scenario(msgspec.Struct, frozen=True):
     kv: int | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.batch <= MAX_BATCH:
-            raise RequestError(f"batch {self.batch} is out of range (allowed: 1 to {MAX_BATCH})")
-        for length, tokens, least in (("sequence", self.sequence, 1), ("kv", self.kv, 0)):
-            if tokens is not None and not least <= tokens <= MAX_TOKENS:
-                raise RequestError(f"{length} {tokens} is out of range (allowed: {least} to {MAX_TOKENS})")
+        for what, number, most, least in (
+            ("batch", self.batch, limits.BATCH, 1),
+            ("sequence", self.sequence, limits.TOKENS, 1),
+            ("kv", self.kv, limits.TOKENS, 0),
+        ):
+            if number is not None and (wrong := limits.outside(what, number, most, least)):
+                raise RequestError(wrong)
         for what, value, allowed in (
             ("precision", self.precision, PRECISIONS),
             ("execution", self.execution, runtimes.names()),

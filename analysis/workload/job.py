@@ -12,6 +12,8 @@ from . import targets, zoo
 from .child import Child, Refusal
 from .child import Limits as Limits  # beside the jobs it is for
 from .errors import CaptureCancelledError, CaptureError, ModelError
+from .model_ref import ModelRef
+from .targets import Target
 from .valid import decode
 from .workload import Workload
 
@@ -132,36 +134,30 @@ class Job:
 
 
 class CaptureJob(Job):
-    """One capture. Construction checks the request."""
+    """One capture. Construction checks that a model of the user's is there."""
 
     def __init__(
         self,
-        spec: str,
-        image_size: int | None = None,
+        ref: ModelRef,
         *,
         limits: Limits | None = None,
         on_done: Callable[[Workload], Any] | None = None,
     ) -> None:
-        self.spec: targets.Target | zoo.Spec
-        target = targets.parse(spec)
-        if target is not None:
-            targets.source(target)
-            self.spec, self.image_size, self.name = target, None, target.label
-        else:
-            self.spec, self.image_size = zoo.resolve(spec, image_size)
-            self.name = str(self.spec)
-        size = () if self.image_size is None else ("--image-size", str(self.image_size))
-        default = USER_LIMITS if target is not None else Limits()
-        arguments = (*size, "--", str(self.spec))
-        super().__init__(f"capture of {self.name}", "analysis.capture", arguments, limits or default, on_done)
+        self._ref = ref
+        if isinstance(ref, Target):
+            targets.source(ref)
+        size = () if ref.image_size is None else ("--image-size", str(ref.image_size))
+        default = USER_LIMITS if isinstance(ref, Target) else Limits()
+        arguments = (*size, "--", str(ref))
+        super().__init__(f"capture of {ref.label}", "analysis.capture", arguments, limits or default, on_done)
 
     def _missing(self) -> ModelError | None:
-        needs_torchvision = isinstance(self.spec, zoo.Spec) and not self.spec.is_block
+        needs_torchvision = isinstance(self._ref, zoo.Spec) and not self._ref.is_block
         for name in ("torch", "torchvision") if needs_torchvision else ("torch",):
             if importlib.util.find_spec(name) is None:
-                return CaptureError(f"capturing {self.name} needs {name}: {_INSTALL}")
+                return CaptureError(f"capturing {self._ref.label} needs {name}: {_INSTALL}")
         return None
 
     def _explain(self, reason: str) -> ModelError:
-        at = f" at image size {self.image_size}" if self.image_size else ""
-        return CaptureError(f"cannot capture {self.name}{at}: {reason}")
+        at = f" at image size {self._ref.image_size}" if self._ref.image_size else ""
+        return CaptureError(f"cannot capture {self._ref.label}{at}: {reason}")

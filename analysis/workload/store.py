@@ -17,6 +17,8 @@ from hardware import files
 
 from . import targets, zoo
 from .errors import ModelSpecError, UnknownModelError
+from .model_ref import ModelRef, refer
+from .targets import Target
 from .valid import decode
 from .workload import SCHEMA, Workload, encode
 from .zoo import Spec
@@ -34,7 +36,7 @@ RULES = 3
 
 
 def load(
-    spec: str,
+    model: str | ModelRef,
     image_size: int | None = None,
     *,
     progress: ProgressCallback | None = None,
@@ -42,17 +44,18 @@ def load(
     cancel: threading.Event | None = None,
     again: bool = False,
 ) -> Workload:
-    """The workload of a model, a building block or a target. Raises a `ModelError` with a one-line message.
+    """The workload of a model. Raises a `ModelError` with a one-line message.
 
-    A target that names Python code runs that code, in the subprocess, unless its capture is in the cache. `again`
-    captures what is stored anew: data files and the environment are not tracked.
+    A name of Python code runs that code, in the subprocess, unless its capture is in the cache. `again` captures what
+    is stored anew: data files and the environment are not tracked.
     `progress` is called with a phase (`import`, `build`, `export`, `lower`) and a fraction while a capture
     runs; setting `cancel` ends it at once.
     """
-    found = None if again and is_captured(spec, image_size) else ready(spec, image_size)
+    ref = refer(model, image_size)
+    found = None if again and is_captured(ref) else ready(ref)
     if found is not None:
         return found
-    job = capture_job(spec, image_size, limits)
+    job = capture_job(ref, limits=limits)
     job.start()
     reported = None
     try:
@@ -68,109 +71,85 @@ def load(
     return job.result()
 
 
-def ready(spec: str, image_size: int | None = None) -> Workload | None:
+def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | None:
     """The workload if no capture is needed, else None. Raises a `ModelError` for a request that is wrong."""
-    target = _target(spec, image_size)
-    if target is not None:
-        return _ready_target(target)
-    resolved, size = zoo.resolve(spec, image_size)
-    if resolved.is_transformer:
-        return _written(resolved.name)
-    if resolved.name == "gemm":
+    ref = refer(model, image_size)
+    if isinstance(ref, Target):
+        return _ready_target(ref)
+    if isinstance(ref, Spec):
+        return _ready_spec(ref)
+    from .sources.transformer import build as transformer  # lowering: not needed to open a shipped capture
+
+    return transformer.build(ref.text, ref.config, ref.run)
+
+
+def _ready_spec(spec: Spec) -> Workload | None:
+    if spec.name == "gemm":
         from .sources import blocks  # lowering: not needed to open a shipped capture
 
-        return blocks.gemm(resolved)
-    found = _kept(resolved, size)
-    if found is None or found.name == str(resolved):
+        return blocks.gemm(spec)
+    found = _kept(spec)
+    if found is None or found.name == str(spec):
         return found
     # A quantised model and its float architecture share one file.
-    return msgspec.structs.replace(found, name=str(resolved), family=resolved.family)
+    return msgspec.structs.replace(found, name=str(spec), family=spec.family)
 
 
-def _kept(spec: Spec, size: int | None) -> Workload | None:
+def _kept(spec: Spec) -> Workload | None:
     """The capture that ships, or the one in the user's cache."""
-    for path in (_SHIPPED / shipped_name(spec, size), _cache_path(spec, size)):
+    for path in (_SHIPPED / shipped_name(spec), cache_path(spec)):
         found = _read(path)
         if found is not None and zoo.architecture(found.name) == zoo.architecture(str(spec)):
             return found
     return None
 
 
-def _written(text: str) -> Workload:
-    """A transformer, written from its configuration."""
-    from .sources.transformer import build as transformer  # lowering: not needed to open a shipped capture
-    from .sources.transformer import spec as transformer_spec
-
-    request = transformer_spec.parse(text)
-    return transformer.build(request.text, request.config, request.run)
-
-
-def is_captured(spec: str, image_size: int | None = None) -> bool:
+def is_captured(ref: ModelRef) -> bool:
     """Whether the workload comes from a capture, stored or not; else it is read or written each time."""
-    target = _target(spec, image_size)
-    if target is not None:
-        return target.runs_code
-    resolved, _ = zoo.resolve(spec, image_size)
-    return not resolved.is_transformer and resolved.name != "gemm"
+    return ref.runs_code if isinstance(ref, Target) else isinstance(ref, Spec) and ref.name != "gemm"
 
 
-def is_ready(spec: str, image_size: int | None = None) -> bool:
+def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
     """Whether `load` returns without a capture. Runs no code of the user's."""
-    target = _target(spec, image_size)
-    if target is not None:
-        if not target.runs_code:
-            return targets.source(target).is_file()
-        return _ready_target(target) is not None
-    resolved, size = zoo.resolve(spec, image_size)
-    if resolved.is_transformer or resolved.name == "gemm" or (_SHIPPED / shipped_name(resolved, size)).is_file():
+    ref = refer(model, image_size)
+    if isinstance(ref, Target):
+        return _ready_target(ref) is not None if ref.runs_code else targets.source(ref).is_file()
+    if not isinstance(ref, Spec) or not is_captured(ref) or (_SHIPPED / shipped_name(ref)).is_file():
         return True
-    return _kept(resolved, size) is not None
+    return _kept(ref) is not None
 
 
-def capture_job(spec: str, image_size: int | None = None, limits: Limits | None = None) -> CaptureJob:
+def capture_job(model: str | ModelRef, image_size: int | None = None, limits: Limits | None = None) -> CaptureJob:
     """A capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from has
     changed meanwhile."""
     from .job import CaptureJob
 
-    path = _path(spec, image_size)  # of what the file holds now, before any of it runs
-    return CaptureJob(
-        spec, image_size, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload)
-    )
+    ref = refer(model, image_size)
+    path = cache_path(ref)  # of what the file holds now, before any of it runs
+    return CaptureJob(ref, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload))
 
 
-def keep(spec: str, image_size: int | None, workload: Workload) -> bool:
-    """Store a workload in the user's cache; False where that is not possible."""
-    return _write(_path(spec, image_size), workload)
+def keep(ref: ModelRef, workload: Workload) -> bool:
+    """Store a captured workload in the user's cache; False where that is not possible."""
+    return _write(cache_path(ref), workload)
 
 
-def _path(spec: str, image_size: int | None) -> Path:
-    target = _target(spec, image_size)
-    return _target_path(target) if target is not None else _cache_path(*zoo.resolve(spec, image_size))
-
-
-def _target(spec: str, image_size: int | None) -> targets.Target | None:
-    target = targets.parse(spec)
-    if target is not None and image_size is not None:
-        like = f"--input 1x3x{image_size}x{image_size}"
-        raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {like}")
-    return target
-
-
-def _ready_target(target: targets.Target) -> Workload | None:
+def _ready_target(target: Target) -> Workload | None:
     """An exported program is read; the capture of a factory comes from the cache while the files it was made
     from, those it imported included, are what they were."""
-    if not target.runs_code:
-        if target.path.endswith(targets.STORED):
-            return _stored(targets.source(target))
-        if target.path.endswith(".onnx"):
-            from .sources.onnx import model as onnx_model
+    if target.runs_code:
+        found = _read(cache_path(target))
+        return found if found is not None and found.name == target.label and is_current(found) else None
+    path = targets.source(target)
+    if target.path.endswith(targets.STORED):
+        return _stored(path)
+    if target.path.endswith(".onnx"):
+        from .sources.onnx import model as onnx_model
 
-            return onnx_model.load(targets.source(target), target.inputs)
-        from .sources import pt2
+        return onnx_model.load(path, target.inputs)
+    from .sources import pt2
 
-        return pt2.load(targets.source(target))
-    found = _read(_target_path(target))
-    return found if found is not None and found.name == target.label and is_current(found) else None
+    return pt2.load(path)
 
 
 def _stored(path: Path) -> Workload:
@@ -198,14 +177,6 @@ def is_current(workload: Workload) -> bool:
         return False
 
 
-def _target_path(target: targets.Target) -> Path:
-    """Path, factory, contents, inputs and versions make the key."""
-    file = targets.source(target)
-    words = [SCHEMA, str(RULES), f"torch={version('torch')}", str(file), targets.fingerprint(file), str(target)]
-    key = hashlib.sha256("|".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
-    return cache_folder() / f"{re.sub(r'[^A-Za-z0-9_.]', '-', target.label)[:60]}-{key}{_SUFFIX}"
-
-
 def pack(workload: Workload) -> bytes:
     # No time stamp: the same workload gives the same file.
     return gzip.compress(encode(workload), compresslevel=9, mtime=0)
@@ -215,13 +186,13 @@ def unpack(data: bytes) -> Workload:
     return decode(files.unzip(data, _MAX_BYTES))
 
 
-def shipped_name(spec: Spec, image_size: int | None) -> str:
+def shipped_name(spec: Spec) -> str:
     """File name of a capture. Quantised models share the capture of their float architecture."""
     name = zoo.architecture(str(spec))
     safe = re.sub(r"[^A-Za-z0-9_.=,]", "_", name.replace(":", "-", 1))
-    if spec.is_block or spec.is_transformer or image_size == zoo.table()[name].image_size:
+    if spec.is_block or spec.image_size == zoo.table()[name].image_size:
         return safe + _SUFFIX
-    return f"{safe}-{image_size}{_SUFFIX}"
+    return f"{safe}-{spec.image_size}{_SUFFIX}"
 
 
 def cache_folder() -> Path:
@@ -243,11 +214,20 @@ def user_folder(kind: str) -> Path:
     return folder if folder.is_absolute() else Path(os.devnull, "hwexplorer")
 
 
-def _cache_path(spec: Spec, image_size: int | None) -> Path:
-    name = shipped_name(spec, image_size)
-    made_with = [f"{package}={version(package)}" for package in ("torch", "torchvision")]
-    key = hashlib.sha256("|".join([SCHEMA, str(RULES), *made_with, name]).encode()).hexdigest()[:16]
-    return cache_folder() / f"{name.removesuffix(_SUFFIX)[:80]}-{key}{_SUFFIX}"
+def cache_path(ref: ModelRef) -> Path:
+    """Where the capture of a model is kept. All that decides it makes the name, the contents of the user's file too."""
+    if isinstance(ref, Target):
+        file = targets.source(ref)
+        name = re.sub(r"[^A-Za-z0-9_.]", "-", ref.label)[:60]
+        made_of = [f"torch={version('torch')}", str(file), targets.fingerprint(file), str(ref)]
+    elif isinstance(ref, Spec):
+        stored = shipped_name(ref)
+        name = stored.removesuffix(_SUFFIX)[:80]
+        made_of = [*(f"{package}={version(package)}" for package in ("torch", "torchvision")), stored]
+    else:
+        raise ModelSpecError(f"{ref} is written from its configuration, not captured")
+    key = hashlib.sha256("|".join([SCHEMA, str(RULES), *made_of]).encode(errors="surrogatepass")).hexdigest()[:16]
+    return cache_folder() / f"{name}-{key}{_SUFFIX}"
 
 
 def version(package: str) -> str:

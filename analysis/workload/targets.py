@@ -8,7 +8,6 @@ Nothing here runs or imports what it names.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 import sys
@@ -17,7 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from . import zoo
+from hardware.names import hint
+
+from . import limits
 from .errors import ModelSpecError, UnknownModelError
 from .workload import Workload
 
@@ -27,7 +28,6 @@ DTYPES = (
 )  # fmt: skip
 STORED = ".msgpack.gz"  # a workload as `hwexplorer capture -o` writes it
 _READ = (".pt2", ".onnx", STORED)  # read as data: nothing of them runs
-_MAX_SIZE = 1 << 24
 _MAX_RANK = 12
 _MAX_INPUTS = 64
 _MAX_SOURCE = 16 << 20
@@ -68,6 +68,16 @@ class Target(msgspec.Struct, frozen=True):
         return not self.path.endswith(_READ)
 
     @property
+    def is_module(self) -> bool:
+        """Named by a Python module: the name may be that of something else."""
+        return self.runs_code and not self.path.endswith(".py")
+
+    @property
+    def image_size(self) -> None:
+        """Part of the inputs."""
+        return None
+
+    @property
     def takes_inputs(self) -> bool:
         return self.runs_code or self.path.endswith(".onnx")
 
@@ -101,7 +111,7 @@ def parse(text: str) -> Target | None:
     match = _FILE.fullmatch(text)
     if match is None:
         match = _MODULE.fullmatch(text)
-        if match is None or match["path"].lower().replace("-", "_") in zoo.names():
+        if match is None:
             return None
     if match["factory"] is None:
         raise ModelSpecError(_no_factory(match["path"]))
@@ -146,11 +156,10 @@ def parse_input(text: str) -> Input:
     sizes, colon, dtype = text.strip().partition(":")
     dtype = dtype.removeprefix("torch.") if colon else "float32"
     if dtype not in DTYPES:
-        near = difflib.get_close_matches(dtype, DTYPES, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(DTYPES)}"
-        raise ModelSpecError(f"input {text[:60]!r}: no dtype {dtype[:30]!r}; {hint}")
+        right = hint(dtype, DTYPES, f"allowed: {', '.join(DTYPES)}")
+        raise ModelSpecError(f"input {text[:60]!r}: no dtype {dtype[:30]!r}; {right}")
     words = sizes.lower().split("x")
-    if not all(re.fullmatch(r"[0-9]{1,9}", word) and 1 <= int(word) <= _MAX_SIZE for word in words):
+    if not all(re.fullmatch(r"[0-9]{1,9}", word) and 1 <= int(word) <= limits.PARAMETER for word in words):
         raise ModelSpecError(
             f"input {text[:60]!r} is no shape; expected sizes from 1 up, as 1x3x224x224 or 1x128:int64"
         )
@@ -227,8 +236,8 @@ def _no_file(path: Path) -> str:
     if not folder.is_dir():
         return f"no folder {folder}"
     there = sorted(entry.name for entry in folder.iterdir() if entry.suffix == path.suffix)[:1000]
-    near = difflib.get_close_matches(path.name, there, n=1, cutoff=0.5)
-    return f"no file {path}" + (f"; did you mean {near[0]}?" if near else "")
+    right = hint(path.name, there)
+    return f"no file {path}" + (f"; {right}" if right else "")
 
 
 def _no_factory(path: str) -> str:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import difflib
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from .errors import ModelSpecError, UnknownModelError
+from hardware.names import known as known_name
+
+from . import limits
+from .errors import ModelSpecError
 
 _TABLE = Path(__file__).with_name("torchvision.csv")
-MAX_IMAGE_SIZE = 8192
-_MAX_PARAMETER = 1 << 24
 
 FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flow", "quantized")
 
@@ -96,20 +96,20 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """A parsed request: a model by name, a building block with its parameters, or a transformer (whose
-    parameters are part of its name)."""
+    """A torchvision model by name, with the image size it is asked for, or a building block with its parameters."""
 
     name: str
     family: str
     parameters: tuple[tuple[str, int], ...] = ()
+    image_size: int | None = None
 
     @property
     def is_block(self) -> bool:
         return self.family == "block"
 
     @property
-    def is_transformer(self) -> bool:
-        return self.family == "transformer"
+    def label(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         if not self.is_block or dict(self.parameters) == BLOCKS[self.name]:
@@ -161,10 +161,13 @@ def models(family: str | None = None) -> list[ModelInfo]:
 
 
 def names() -> list[str]:
-    """Everything `load` knows by name, building blocks first."""
-    from .sources.transformer import spec as transformer_spec
+    """The building blocks, then the models of the table that can be loaded."""
+    return [*BLOCKS, *(info.name for info in models())]
 
-    return [*BLOCKS, *(info.name for info in models()), *transformer_spec.names()]
+
+def known(name: str) -> str | None:
+    """The model or block that is meant, None for the name of something else."""
+    return known_name(name, names())
 
 
 def input_shape(name: str, image_size: int | None) -> tuple[int, ...]:
@@ -197,29 +200,14 @@ def architecture(name: str) -> str:
     return name.removeprefix("quantized_")
 
 
-def parse(text: str) -> Spec:
-    """`resnet50`, `gemm`, `gemm:M=8192,N=8192,K=8192`, `gemm:8192x8192x8192` or `llama3_8b:decode,kv=4096`."""
-    name, colon, rest = text.strip().partition(":")
-    name = name.strip().lower().replace("-", "_")
-    if name not in BLOCKS and name not in table():
-        from .sources.transformer import spec as transformer_spec  # 10 ms that the other models do not need
-
-        if transformer_spec.handles(text):
-            return Spec(transformer_spec.parse(text).text, "transformer")
-    if name not in names():
-        raise UnknownModelError(_unknown(text.strip()))
+def spec(name: str, options: str | None = None) -> Spec:
+    """A known name with what stands after its colon: `gemm` and `M=8192,N=8192,K=8192` or `8192x8192x8192`."""
     if name in BLOCKS:
-        return Spec(name, "block", tuple(_parameters(name, rest).items()))
-    if colon:
+        return Spec(name, "block", tuple(_parameters(name, options or "").items()))
+    if options is not None:
         raise ModelSpecError(f"{name} takes no parameters after ':' (only building blocks do)")
-    return Spec(name, table()[name].family)
-
-
-def _unknown(text: str) -> str:
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    close = difflib.get_close_matches(text.partition(":")[0].lower().replace("-", "_"), names(), n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(close)}?" if close else "`hwexplorer models` lists all names"
-    return f"unknown model {shown!r}; {hint}"
+    info = table()[name]
+    return Spec(name, info.family, image_size=info.image_size)
 
 
 def _parameters(name: str, text: str) -> dict[str, int]:
@@ -239,37 +227,25 @@ def _parameters(name: str, text: str) -> dict[str, int]:
         if key.strip().lower() not in keys:
             raise ModelSpecError(f"{name} has no parameter {key.strip()!r}; allowed: {allowed}")
         digits = value.strip()
-        if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= _MAX_PARAMETER:
-            raise ModelSpecError(f"{name}: {part.strip()!r} is not a whole number from 1 to {_MAX_PARAMETER}")
+        if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= limits.PARAMETER:
+            raise ModelSpecError(f"{name}: {part.strip()!r} is not a whole number from 1 to {limits.PARAMETER}")
         found[keys[key.strip().lower()]] = int(digits)
     return found
 
 
-def resolve(text: str, image_size: int | None = None) -> tuple[Spec, int | None]:
-    """A checked request. The image size of a block becomes its `size`; a model's default is filled in."""
-    spec = parse(text)
-    if image_size is not None and (isinstance(image_size, bool) or not 1 <= image_size <= MAX_IMAGE_SIZE):
-        raise ModelSpecError(f"image size {image_size} is not between 1 and {MAX_IMAGE_SIZE}")
-    if spec.is_transformer and image_size is not None:
-        raise ModelSpecError(f"{spec.name[:60]} has no image size; it has sequence and kv")
-    if spec.is_transformer:
-        return spec, None
-    if spec.is_block:
-        return _sized_block(spec, image_size), None
-    info = table()[spec.name]
+def sized(of: Spec, image_size: int | None) -> Spec:
+    """The same at another image size, which of a block is its `size`. Raises ModelSpecError where that cannot be."""
     if image_size is None:
-        return spec, info.image_size
-    _check_size(info, image_size)
-    return spec, image_size
-
-
-def _sized_block(spec: Spec, image_size: int | None) -> Spec:
-    parameters = dict(spec.parameters)
-    if image_size is not None:
-        if "size" not in parameters:
-            raise ModelSpecError(f"{spec.name} has no image size; its parameters: {', '.join(parameters)}")
-        parameters["size"] = image_size
-    return Spec(spec.name, spec.family, tuple(parameters.items()))
+        return of
+    if wrong := limits.outside("image size", image_size, limits.IMAGE_SIZE):
+        raise ModelSpecError(wrong)
+    if not of.is_block:
+        _check_size(table()[of.name], image_size)
+        return msgspec.structs.replace(of, image_size=image_size)
+    parameters = dict(of.parameters)
+    if "size" not in parameters:
+        raise ModelSpecError(f"{of.name} has no image size; its parameters: {', '.join(parameters)}")
+    return msgspec.structs.replace(of, parameters=tuple((parameters | {"size": image_size}).items()))
 
 
 def _check_size(info: ModelInfo, size: int) -> None:

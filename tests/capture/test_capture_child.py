@@ -243,9 +243,9 @@ def test_processor_time_is_that_of_all_its_processes(monkeypatch: pytest.MonkeyP
 def test_it_ends_with_its_parent(left: Path, work: str, number: int) -> None:
     code = loose(left, f"loose(lambda: time.sleep(100))\n{work}")
     parent = (
-        "import sys, time; from analysis.workload import job\n"
+        "import sys, time; from analysis.workload import job, model_ref\n"
         f"job.CaptureJob._command = lambda self: [sys.executable, '-c', {code!r}]\n"
-        "one = job.CaptureJob('resnet18', 64); one.start(); print('runs', flush=True); time.sleep(100)"
+        "one = job.CaptureJob(model_ref.refer('resnet18', 64)); one.start(); print('runs', flush=True); time.sleep(100)"
     )
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -303,7 +303,7 @@ def test_every_kind_is_in_the_table() -> None:
 def test_gemm_without_torch_equals_the_captured_one() -> None:
     from analysis.capture.named import capture
 
-    spec = zoo.parse("gemm:M=32,N=48,K=64")
+    spec = zoo.spec("gemm", "M=32,N=48,K=64")
     written, captured = blocks.gemm(spec), capture(spec, None)
     assert written.operators.path == captured.operators.path == ("matmul",)
     assert gemm(written, "matmul", 2) == gemm(captured, "matmul", 2) == (1, 64, 48, 64)

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from analysis.workload import job as job_module
-from analysis.workload import store, zoo
+from analysis.workload import store
 from analysis.workload.errors import CaptureCancelledError, CaptureError
+from analysis.workload.model_ref import refer
 from analysis.workload.workload import encode
 
 
@@ -79,7 +80,7 @@ def test_captured_afresh_equals_shipped(name: str) -> None:
 
 
 def test_quantised_and_float_share_a_cached_capture_not_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    store.keep("quantized_resnet18", 96, store.load("quantized_resnet18"))
+    store.keep(refer("quantized_resnet18", 96), store.load("quantized_resnet18"))
     no_capture(monkeypatch)
     assert store.load("resnet18", 96).name == "resnet18"
     assert store.load("quantized_resnet18", 96).family == "quantized"
@@ -106,13 +107,13 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
     # A file in the folder's place: nothing can be written there, not even by root.
     (tmp_path / "occupied").write_text("")
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "occupied" / "cache"))
-    assert not store.keep("conv2d", None, store.load("conv2d"))
+    assert not store.keep(refer("conv2d"), store.load("conv2d"))
     assert not store.is_ready("conv2d:size=9")
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(locked))
     monkeypatch.setattr(store.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(13, "read-only")))
-    assert not store.keep("conv2d", None, store.load("conv2d"))
+    assert not store.keep(refer("conv2d"), store.load("conv2d"))
     assert not list(locked.iterdir())
 
 
@@ -126,7 +127,7 @@ def test_writers_at_once_leave_one_whole_file(cache: Path) -> None:
     workload = store.load("resnet50")
     seen: list[bool] = []
     with ThreadPoolExecutor(8) as pool:
-        writes = [pool.submit(store.keep, "resnet50", 100, workload) for _ in range(40)]
+        writes = [pool.submit(store.keep, refer("resnet50", 100), workload) for _ in range(40)]
         while not all(write.done() for write in writes):
             found = list(cache.glob("resnet50-100-*")) if cache.exists() else []
             seen.extend(store._read(path) is not None for path in found)
@@ -136,12 +137,11 @@ def test_writers_at_once_leave_one_whole_file(cache: Path) -> None:
 
 
 def test_the_cache_key_knows_versions_rules_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = zoo.parse("resnet18")
-    paths = {store._cache_path(spec, 96), store._cache_path(spec, 97)}
+    paths = {store.cache_path(refer("resnet18", size)) for size in (96, 97)}
     monkeypatch.setattr(store, "RULES", store.RULES + 1)
-    paths.add(store._cache_path(spec, 96))
+    paths.add(store.cache_path(refer("resnet18", 96)))
     monkeypatch.setattr(store, "version", lambda package: "0.0")
-    paths.add(store._cache_path(spec, 96))
+    paths.add(store.cache_path(refer("resnet18", 96)))
     assert len(paths) == 4
 
 

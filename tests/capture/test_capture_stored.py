@@ -12,6 +12,7 @@ import pytest
 from analysis.workload import job as job_module
 from analysis.workload import store, valid
 from analysis.workload.errors import CaptureError, ModelSpecError
+from analysis.workload.model_ref import refer
 from analysis.workload.workload import encode
 from hwexplorer import cli, engine
 from tests.capture import altered
@@ -49,7 +50,7 @@ def test_an_altered_one_is_refused_in_a_few_words(whole: bytes, what: str) -> No
 def test_an_altered_one_counts_as_absent(whole: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_SHIPPED", cache / "nothing")
     workload = store.unpack(whole)
-    assert store.keep("resnet18", None, workload)
+    assert store.keep(refer("resnet18"), workload)
     assert store.is_ready("resnet18")
     (path,) = cache.iterdir()
     path.write_bytes(altered.altered(whole, altered.BY_HAND["macs not a number"]))
@@ -65,9 +66,9 @@ def test_the_capture_of_another_model_counts_as_absent(
     whole: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "_SHIPPED", cache / "nothing")
-    store.keep("resnet50", None, store.unpack(whole))
+    store.keep(refer("resnet50"), store.unpack(whole))
     assert not store.is_ready("resnet50")
-    store.keep("quantized_resnet18", None, store.unpack(whole))
+    store.keep(refer("quantized_resnet18"), store.unpack(whole))
     assert store.is_ready("resnet18")
 
 
@@ -157,8 +158,7 @@ def test_again_captures_what_the_code_does_not_tell(
     seen = []
     for width, again in (("4", []), ("8", []), ("8", ["--again"]), ("8", [])):
         monkeypatch.setenv("WIDTH", width)
-        engine._captured.clear()
-        engine._forget()
+        engine.ENGINE.reset()
         assert cli.main([*words, *again]) == 0
         report = json.loads(capsys.readouterr().out)
         seen.append((report["parameters"], report["seconds"] > 0))

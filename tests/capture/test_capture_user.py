@@ -14,6 +14,7 @@ from analysis.workload import job as job_module
 from analysis.workload import store, targets
 from analysis.workload.errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
 from analysis.workload.job import Limits
+from analysis.workload.model_ref import own
 from analysis.workload.workload import Workload
 from hardware.errors import RequestError
 from hwexplorer import cli, engine
@@ -28,9 +29,8 @@ INPUT = "1x3x16x16"
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(folder))
-    monkeypatch.setattr(engine, "_allowed", {})
-    monkeypatch.setattr(engine, "_captured", {})
-    engine._workload.cache_clear()
+    monkeypatch.setattr(engine.ENGINE, "_allowed", {})
+    engine.ENGINE.reset()
     return folder
 
 
@@ -161,7 +161,7 @@ def test_an_operator_without_a_rule_is_listed_and_lowers_coverage() -> None:
         ("asks", INPUT, ["EOFError"]),
         ("forty_gigabytes", INPUT, [f"own_models.py:{line('allocation')}", "memory", "--memory-limit"]),
         ("Shapeless", INPUT, ["own_models.shapeless", "register_fake"]),
-        ("Nett", INPUT, ["has no Nett", "did you mean Net?"]),
+        ("Nett", INPUT, ["has no Nett", "did you mean Net"]),
     ],
 )
 def test_one_line_with_the_cause(factory: str, inputs: str, words: list[str], cache: Path) -> None:
@@ -206,7 +206,7 @@ def test_wrong_names_say_so_before_anything_runs(text: str, words: list[str], mo
     "text", ["resnet50", "gemm:M=8", "gemm:8x8x8", "hf:some/folder", "hf:x.py", "resnet50@b8/h100_sxm", "gemm:8"]
 )
 def test_other_names_are_no_targets(text: str) -> None:
-    assert targets.parse(text) is None
+    assert own(text) is None
 
 
 # --- the cache --------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert cli.main(["compare", "net.msgpack.gz", "--format", "json"]) == 0
     assert '"model": "mine.py:Net"' in capsys.readouterr().out
     (tmp_path / "net.msgpack.gz").write_bytes(b"broken")
-    engine._workload.cache_clear()
+    engine.ENGINE.reset()
     assert cli.main(["compare", "net.msgpack.gz"]) == 2
     assert "no captured model" in capsys.readouterr().err
 

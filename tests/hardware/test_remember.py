@@ -11,7 +11,7 @@ from analysis.run.memory import lifetimes
 from analysis.run.partition import partition
 from analysis.run.workspace import _sizes
 from analysis.workload import store
-from hardware.remember import remembered, share
+from hardware.remember import forget, remembered, share
 
 
 class Record(msgspec.Struct, frozen=True, dict=True):
@@ -35,10 +35,13 @@ def kind(record: Record) -> str:
 def test_found_once_and_no_more_than_so_many_kept() -> None:
     CALLS.clear()
     record = Record(1)
-    assert [plus(record, more) for more in (1, 1, 2, 1, 3, 1)] == [2, 2, 3, 2, 4, 2]
-    assert CALLS == [(1, 1), (1, 2), (1, 3), (1, 1)]  # the third gave up the first
+    assert [plus(record, more) for more in (1, 1, 2, 1, 3, 1, 2)] == [2, 2, 3, 2, 4, 2, 3]
+    assert CALLS == [(1, 1), (1, 2), (1, 3), (1, 2)]  # the third gave up the second, which was not asked for longest
     assert plus(Record(1), 1) == 2
     assert len(CALLS) == 5  # another record remembers for itself
+    forget(record, plus)
+    assert plus(record, 1) == 2
+    assert len(CALLS) == 6
 
 
 def test_by_positional_arguments() -> None:

@@ -36,8 +36,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("HWEXPLORER_DEBUG", raising=False)
     yield
     engine.use_folders([])
-    engine._captured.clear()
-    engine._workload.cache_clear()
+    engine.ENGINE.reset()
 
 
 @pytest.fixture

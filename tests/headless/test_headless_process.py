@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from analysis.workload import job, store, zoo
+from analysis.workload import job, store
+from analysis.workload.model_ref import refer
 from hwexplorer import engine
 from hwexplorer.provider import Engine
 from hwexplorer.state import State
@@ -116,14 +117,11 @@ def cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where the capture of MODEL is kept."""
     pytest.importorskip("torch")
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
-    spec, size = zoo.resolve(MODEL, None)
-    return store._cache_path(spec, size)
+    return store.cache_path(refer(MODEL))
 
 
 def forget() -> None:
-    engine._captured.clear()
-    engine._workload.cache_clear()
-    engine._estimate.cache_clear()
+    engine.ENGINE.reset()
 
 
 def no_capture(monkeypatch: pytest.MonkeyPatch) -> None:

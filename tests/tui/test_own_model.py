@@ -24,9 +24,8 @@ START = State(model="resnet18")
 @pytest.fixture(autouse=True)
 def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(engine, "_allowed", {})
-    monkeypatch.setattr(engine, "_captured", {})
-    engine._workload.cache_clear()
+    monkeypatch.setattr(engine.ENGINE, "_allowed", {})
+    engine.ENGINE.reset()
 
 
 async def captured(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> str:
@@ -62,7 +61,7 @@ async def test_it_opens_with_its_inputs() -> None:
         (f"leave {INPUT}", "sys.exit(3)"),
         (f"forty_gigabytes {INPUT}", "memory"),
         (f"Shapeless {INPUT}", "register_fake"),
-        (f"Nett {INPUT}", "did you mean Net?"),
+        (f"Nett {INPUT}", "did you mean Net"),
         (f"Net {INPUT.replace('x3', 'x0')}", "no shape"),
     ],
 )

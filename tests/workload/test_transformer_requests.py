@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from transformer_cases import PUBLISHED
 
-from analysis.workload import store, zoo
+from analysis.workload import store
 from analysis.workload.errors import ModelError, ModelSpecError
+from analysis.workload.model_ref import refer
 from analysis.workload.sources.transformer import spec as transformer_spec
 from analysis.workload.sources.transformer.config import size
 from hardware.errors import RequestError
@@ -176,8 +177,8 @@ def test_a_wrong_request_is_one_line(text: str, said: str) -> None:
     ],
 )
 def test_a_request_has_one_shortest_spelling(text: str, canonical: str) -> None:
-    assert str(zoo.parse(text)) == canonical
-    assert str(zoo.parse(canonical)) == canonical
+    assert str(refer(text)) == canonical
+    assert str(refer(canonical)) == canonical
 
 
 def test_a_request_of_only_changed_sizes_follows_through() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from hardware import files
+from hardware.names import hint
 
 from ...errors import ModelSpecError
 from . import presets
@@ -51,9 +51,9 @@ def config(where: str) -> Config:
 
 def _unsupported(kind: str) -> str:
     shown = kind[:40] or "nothing"
-    near = difflib.get_close_matches(kind, _READERS, n=2, cutoff=0.6)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"config.json: model_type {shown!r} is not supported{hint} (supported: {', '.join(sorted(_READERS))})"
+    right = hint(kind, _READERS)
+    said = f"; {right}" if right else ""
+    return f"config.json: model_type {shown!r} is not supported{said} (supported: {', '.join(sorted(_READERS))})"
 
 
 def _find(where: str) -> Path:

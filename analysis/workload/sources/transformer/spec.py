@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from hardware.names import hint, known
+
+from ... import limits
 from ...errors import ModelSpecError
 from . import presets
 from .config import CHOICES, DEFAULTS, PHASES, Config, Run, macs, size
 
 GENERIC = ("decoder", "encoder")
 HUB = "hf:"
-MAX_TOKENS = 1 << 20
 MAX_TP = 4096
 
 # A small decoder and BERT base's shape, where a request gives nothing else.
@@ -31,10 +31,10 @@ _GENERIC: dict[str, dict[str, Any]] = {
     },
 }
 _RUN = {
-    "sequence": (1, MAX_TOKENS),
-    "kv": (0, MAX_TOKENS),
-    "in": (1, MAX_TOKENS),
-    "out": (1, MAX_TOKENS),
+    "sequence": (1, limits.TOKENS),
+    "kv": (0, limits.TOKENS),
+    "in": (1, limits.TOKENS),
+    "out": (1, limits.TOKENS),
     "tp": (1, MAX_TP),
     "link": (1, 100_000),
 }
@@ -48,6 +48,14 @@ class Request(msgspec.Struct, frozen=True):
     text: str
     config: Config
     run: Run
+    image_size: None = None
+
+    @property
+    def label(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def names() -> list[str]:
@@ -61,12 +69,7 @@ def handles(text: str) -> bool:
 
 def _name(text: str) -> str:
     """`Llama3-8B`, `llama-3-8b`, `opt-1.3b` and `qwen2.5` are spelt with underscores here."""
-    plain = re.sub(r"[-. ]", "_", text.strip().lower())
-    known = names()
-    if plain in known:
-        return plain
-    squeezed = {name.replace("_", ""): name for name in known}
-    return squeezed.get(plain.replace("_", ""), plain)
+    return known(text.strip(), names()) or text.strip()
 
 
 def parse(text: str) -> Request:
@@ -120,7 +123,7 @@ def _request(head: str, config: Config, options: str) -> Request:
         elif key in _FLAGS:
             changes[key] = bool(_whole(key, value, 0, 1))
         elif key in _SIZES:
-            changes[key] = _whole(key, value, 0, 1 << 24)
+            changes[key] = _whole(key, value, 0, limits.PARAMETER)
         else:
             raise ModelSpecError(_unknown(head, key, config))
     return _assembled(head, config, changes, phase, asked)
@@ -184,10 +187,9 @@ def _choice(key: str, value: str, allowed: tuple[str, ...]) -> str:
 def _unknown(head: str, key: str, config: Config) -> str:
     not_encoders = ("phase", "kv", "in", "out", *PHASES) if config.encoder else ()
     run = [word for word in (*PHASES, "phase", *_RUN) if word not in not_encoders]
-    known = [*run, *_SIZES, *_FLAGS, *CHOICES]
-    near = difflib.get_close_matches(key, known, n=2, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(known)}"
-    return f"{head[:60]} has no parameter {key[:40]!r}; {hint}"
+    allowed = [*run, *_SIZES, *_FLAGS, *CHOICES]
+    right = hint(key, allowed, f"allowed: {', '.join(allowed)}")
+    return f"{head[:60]} has no parameter {key[:40]!r}; {right}"
 
 
 class Listed(msgspec.Struct, frozen=True):

@@ -1,0 +1,194 @@
+"""Models, devices and estimates by name, remembered: what a session, a script or a screen asks of the analysis.
+
+Every error is a RequestError of one line. Nothing here runs the code of a user's model but `capture` and `job`, and
+those only where `allow` was called for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store, targets
+from analysis.workload.errors import ModelError
+from analysis.workload.job import USER_LIMITS, CaptureJob, Limits
+from analysis.workload.model_ref import ModelRef, own, refer
+from analysis.workload.targets import Target
+from analysis.workload.workload import Workload
+from hardware import device as catalogue
+from hardware.device import Device
+from hardware.errors import RequestError
+from hardware.remember import forget, remembered
+
+
+class Engine:
+    """`folders` hold the user's own device files; `revision` is another number whenever a model is no longer what it
+    was, for whoever remembers what follows from it."""
+
+    def __init__(self, folders: Sequence[Path] = ()) -> None:
+        self.folders = tuple(folders)
+        self.revision = 0
+        self._allowed: dict[str, Limits] = {}  # models of the user's whose code a person asked to run
+        # What was captured here: it stays usable where the cache cannot be written.
+        self._captured: dict[ModelRef, Workload] = {}
+        self._again: set[ModelRef] = set()  # to be captured anew, though a capture of them is stored
+        # Files that are read as they are: what each was when it was read.
+        self._read: dict[ModelRef, tuple[int, int]] = {}
+
+    def use_folders(self, folders: Sequence[Path]) -> None:
+        """Add folders of device files to the catalogue. Raises RequestError for one that is none."""
+        catalogue.files(list(folders))
+        self.folders = tuple(folders)
+        forget(self, Engine.device, Engine._estimate)
+
+    @remembered(keep=256)
+    def device(self, name: str) -> Device:
+        """A device by id, `id:power_mode`, alias or class."""
+        return catalogue.load(name, self.folders)
+
+    def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:
+        """What a model's name means."""
+        with _request_errors():
+            return refer(model, image_size)
+
+    @remembered(keep=8)
+    def model(self, ref: ModelRef) -> Workload:
+        """A model that is ready. Raises RequestError for one that has to be captured first."""
+        if ref in self._captured:
+            return self._captured[ref]
+        with _request_errors():
+            found = store.ready(ref)
+            self._read[ref] = _stamp(ref)
+        if found is None:
+            raise RequestError(f"{ref} has to be captured first")
+        if isinstance(ref, Target) and ref.runs_code:
+            self._captured[ref] = found  # its file may change while it is on the screen
+        return found
+
+    def workload(self, ref: ModelRef, asked: Scenario) -> Workload:
+        """A model that is ready, at the lengths of a scenario. Raises RequestError for a batch it has not: figures at
+        another than the one it is fixed at would be made up."""
+        found = self.model(ref).bound(sequence=asked.sequence, kv=asked.kv)
+        fixed = targets.fixed_batch(found)
+        if fixed is not None and asked.batch != fixed:
+            raise RequestError(f"{found.name} is captured at one fixed batch: --batch {fixed} is the only one it has")
+        return found
+
+    def estimate(self, ref: ModelRef, asked: Scenario, device: str) -> Estimate:
+        """A model that is ready on a device."""
+        self.workload(ref, asked)
+        return self._estimate(ref, asked, device)
+
+    # As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
+    @remembered(keep=16)
+    def _estimate(self, ref: ModelRef, asked: Scenario, device: str) -> Estimate:
+        return estimate(self.model(ref), self.device(device), asked)
+
+    def is_ready(self, ref: ModelRef) -> bool:
+        """False: the model must be captured first, which takes seconds and torch."""
+        with _request_errors():
+            return ref in self._captured or (ref not in self._again and store.is_ready(ref))
+
+    def capture_again(self, ref: ModelRef) -> None:
+        """What is stored or known of a model is not used: it is not ready until it is captured anew."""
+        if store.is_captured(ref):
+            self._captured.pop(ref, None)
+            self._again.add(ref)
+            self._forget_models()
+
+    def is_edited(self, ref: ModelRef) -> bool:
+        """Whether the code of a model has changed since it was captured: it has to be captured again. A changed file
+        that is read as it is, is read again at once."""
+        with _request_errors():
+            if ref in self._captured:
+                return not store.is_current(self._captured[ref])
+            if ref in self._read and self._read[ref] != _stamp(ref):
+                self._forget_models()
+            return False
+
+    def named(
+        self,
+        model: str,
+        inputs: Sequence[str] = (),
+        batch_dim: str | None = None,
+        limits: Limits = USER_LIMITS,
+        *,
+        trusted: bool = True,
+    ) -> str:
+        """The complete name of a model that a person typed: typing it is what lets the code of one of their own run.
+        Not `trusted`, a name that is complete already (it may come out of a state string) runs nothing.
+        Raises RequestError for inputs of another model, and where no file defines it."""
+        with _request_errors():
+            target = own(model)
+            if target is None:
+                if inputs or batch_dim is not None:
+                    raise RequestError(f"{model[:60]} takes no inputs: those of a model of your own follow net.py:make")
+                return model
+            target = targets.complete(target, inputs, batch_dim)
+        if target.runs_code and (trusted or not target.called or inputs or batch_dim is not None):
+            self.allow(str(target), limits)
+        return str(target)
+
+    def allow(self, model: str, limits: Limits) -> None:
+        """A person asked for this model of theirs by name: its code may run, in the capture subprocess."""
+        self._allowed[model] = limits
+
+    def _limits(self, ref: ModelRef) -> Limits | None:
+        """What a capture may take. Raises RequestError where it would run code that nobody asked to run."""
+        allowed = self._allowed.get(str(ref))
+        if allowed is not None or not isinstance(ref, Target) or not ref.runs_code:
+            return allowed
+        inputs = "".join(f" --input {item}" for item in ref.inputs)
+        batch = "" if ref.batch_dim == 0 else f" --batch-dim {'none' if ref.batch_dim is None else ref.batch_dim}"
+        raise RequestError(
+            f"{ref.label} is not captured yet and a state runs no code by itself: "
+            f"hwexplorer capture {ref.path}:{ref.factory}{inputs}{batch}"
+        )
+
+    def capture(self, ref: ModelRef, progress: Callable[[str, float], None] | None = None) -> None:
+        """Capture a model and keep it, waiting for it. Raises RequestError with what went wrong."""
+        with _request_errors():
+            limits, again = self._limits(ref), ref in self._again
+            self.keep(ref, store.load(ref, progress=progress, limits=limits, again=again))
+
+    def job(self, ref: ModelRef) -> CaptureJob:
+        """A capture to start, watch and cancel; `keep` its result and the model is ready."""
+        with _request_errors():
+            return store.capture_job(ref, limits=self._limits(ref))
+
+    def keep(self, ref: ModelRef, captured: Workload) -> None:
+        """Use this workload for a model from now on."""
+        self._again.discard(ref)
+        self._captured[ref] = captured
+        self._forget_models()
+
+    def reset(self) -> None:
+        """Forget every model that was read or captured here."""
+        self._captured.clear()
+        self._forget_models()
+
+    def _forget_models(self) -> None:
+        self.revision += 1
+        forget(self, Engine.model, Engine._estimate)
+
+
+@contextmanager
+def _request_errors() -> Iterator[None]:
+    """Whatever is wrong with a model is a wrong request."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except (ModelError, OSError) as error:
+        raise RequestError(str(error)) from None
+
+
+def _stamp(ref: ModelRef) -> tuple[int, int]:
+    """When a file that is read as it is was written, and its size; nothing for other models."""
+    if not isinstance(ref, Target) or ref.runs_code:
+        return (0, 0)
+    found = targets.source(ref).stat()
+    return found.st_mtime_ns, found.st_size

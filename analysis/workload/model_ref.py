@@ -1,0 +1,80 @@
+"""Which model is meant: a name is read once, and everything asked of it afterwards is asked of what it means.
+
+A name is a torchvision model (`resnet50`), a building block (`gemm:M=8192,N=8192,K=8192`), a transformer
+(`llama3_8b:decode,kv=4096`, `hf:FOLDER`), Python code of the user's (`net.py:make(1x3x224x224)`) or a file that holds
+a program (`net.onnx`). Nothing here runs or imports what it names.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeAlias
+
+from hardware.names import hint
+
+from . import targets, zoo
+from .errors import ModelSpecError, UnknownModelError
+from .targets import Target
+from .zoo import Spec
+
+if TYPE_CHECKING:
+    from .sources.transformer.spec import Request
+
+# What a name means. Each is frozen, has `label` for titles and `image_size`, and is written by `str` as it is read.
+ModelRef: TypeAlias = "Spec | Target | Request"
+
+
+def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
+    """What a name means. Raises a `ModelError` that says what is wrong, with the nearest right name."""
+    if not isinstance(model, str):
+        return model
+    text = model.strip()
+    # A configuration in a folder is read each time: it may have changed.
+    return (_refer if text.lower().startswith("hf:") else _remembered)(text, image_size)
+
+
+def _refer(text: str, image_size: int | None) -> ModelRef:
+    name, colon, options = text.partition(":")
+    found = zoo.known(name)
+    if found is not None:
+        return zoo.sized(zoo.spec(found, options if colon else None), image_size)
+    target = own(text)
+    if target is not None:
+        if image_size is not None:
+            like = f"--input 1x3x{image_size}x{image_size}"
+            raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {like}")
+        return target
+    from .sources.transformer import spec as transformers  # 10 ms that the other models do not need
+
+    if not transformers.handles(text):
+        raise UnknownModelError(_unknown(text))
+    request = transformers.parse(text)
+    if image_size is not None:
+        raise ModelSpecError(f"{request.text[:60]} has no image size; it has sequence and kv")
+    return request
+
+
+def own(text: str) -> Target | None:
+    """The model of the user's that a word names, None for the name of something else. Raises `ModelSpecError`."""
+    target = targets.parse(text)
+    if target is not None and target.is_module:
+        from .sources.transformer import spec as transformers
+
+        if zoo.known(target.path) or transformers.handles(text):
+            return None
+    return target
+
+
+_remembered = lru_cache(maxsize=256)(_refer)
+
+
+def names() -> list[str]:
+    """Everything that is known by name, building blocks first."""
+    from .sources.transformer import spec as transformers
+
+    return [*zoo.names(), *transformers.names()]
+
+
+def _unknown(text: str) -> str:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return f"unknown model {shown!r}; {hint(text.partition(':')[0], names(), '`hwexplorer models` lists all names')}"

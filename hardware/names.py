@@ -1,0 +1,51 @@
+"""Names as people type them: case, hyphens, underscores, blanks and dots do not matter; and the right ones near a
+wrong one. Every list of names is looked up here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import lru_cache
+
+_ONE_MARK = str.maketrans("-. ", "___")
+_NO_MARK = str.maketrans("", "", "-_. ")
+
+
+def folded(name: str) -> str:
+    """What of a name is heard: `H100-PCIe` is `h100pcie`."""
+    return name.casefold().translate(_NO_MARK)
+
+
+def known(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is meant, None where none or several are. `qwen2.5-7b` is `qwen2_5_7b`, although
+    `qwen2_57b` sounds the same."""
+    names = tuple(names)
+    if name in names:
+        return name
+    marked = _meant(names, False).get(name.casefold().translate(_ONE_MARK))
+    return marked or _meant(names, True).get(folded(name))
+
+
+@lru_cache(maxsize=64)
+def _meant(names: tuple[str, ...], by_sound: bool) -> dict[str, str | None]:
+    """Names by how they are written, or sound; None where several are one."""
+    found: dict[str, str | None] = {}
+    for name in names:
+        key = folded(name) if by_sound else name.casefold().translate(_ONE_MARK)
+        found[key] = None if key in found else name
+    return found
+
+
+def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5) -> list[str]:
+    """The names that are most like a wrong one, the nearest first; `cutoff` (0-1) is how alike they must be."""
+    by_sound: dict[str, list[str]] = {}
+    for candidate in names:
+        by_sound.setdefault(folded(candidate), []).append(candidate)
+    close = get_close_matches(folded(name[:80]), by_sound, n=most, cutoff=cutoff)
+    return [candidate for sound in close for candidate in by_sound[sound]][:most]
+
+
+def hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """`did you mean a or b?`, or something else to say where no name is near."""
+    near = nearest(name, names)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise

@@ -1,0 +1,106 @@
+"""What a name means is found once: every kind of name, however it is spelt, and the engine that asks by it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from analysis.run.engine import Engine
+from analysis.run.scenario import Scenario
+from analysis.workload import limits, model_ref, targets, zoo
+from analysis.workload.errors import ModelError
+from analysis.workload.model_ref import names, refer
+from analysis.workload.targets import Target
+from analysis.workload.zoo import Spec
+from hardware import device
+from hardware.errors import RequestError
+from hardware.names import folded, known, nearest
+from hwexplorer import engine
+from hwexplorer.state import State
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "canonical"),
+    [
+        ("resnet50", Spec, "resnet50"), ("ResNet-50", Spec, "resnet50"), (" Mobile.Net V2 ", Spec, "mobilenet_v2"),
+        ("gemm:8x8x8", Spec, "gemm:M=8,N=8,K=8"), ("GEMM", Spec, "gemm"), ("conv2d:size=28", Spec, None),
+        ("Llama3-8B:Decode,kv=512", object, "llama3_8b:decode,kv=512"), ("qwen2.5-3b", object, "qwen2_5_3b"),
+        ("net.py:make(1x3,batch=none)", Target, "net.py:make(1x3,batch=none)"), ("net.onnx", Target, "net.onnx"),
+        ("some.package:make", Target, "some.package:make()"), ("a.pt2", Target, "a.pt2"),
+    ],
+)  # fmt: skip
+def test_every_kind_of_name(text: str, kind: type, canonical: str | None) -> None:
+    ref = refer(text)
+    assert isinstance(ref, kind)
+    assert canonical is None or str(ref) == canonical
+    assert str(refer(str(ref))) == str(ref)
+    assert refer(ref) is ref
+    assert hash(ref) == hash(refer(text))
+
+
+def test_a_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state of one model asks eight things of its name; it used to be parsed for each of them."""
+    state = State("mobilenet_v3_small", batch=3)
+    engine.ENGINE.reset()
+    model_ref._remembered.cache_clear()
+    read: list[str] = []
+    parsed = zoo.known
+    monkeypatch.setattr(zoo, "known", lambda name: read.append(name) or parsed(name))
+    monkeypatch.setattr(targets, "parse", lambda text: pytest.fail("a model of the zoo is no file"))
+    assert engine.is_ready(state)
+    for _ in range(3):
+        engine.workload(state), engine.captured(state), engine.result(state), engine.is_edited(state)
+    assert read == ["mobilenet_v3_small"]
+
+
+@pytest.mark.parametrize("size", [limits.IMAGE_SIZE + 1, 10_000, 20_000, 1 << 40, 0, -1])
+def test_an_image_size_is_refused_alike_everywhere(size: int) -> None:
+    """10,000 was `not between 1 and 8192` in one place, 20,000 `allowed: 1 to 16384` in another."""
+    with pytest.raises(ModelError, match=f"allowed: 1 to {limits.IMAGE_SIZE}"):
+        refer("resnet18", size)
+    with pytest.raises(RequestError, match=f"1 to {limits.IMAGE_SIZE}"):
+        State("resnet18", image_size=size)
+
+
+def test_each_name_means_itself_however_it_is_spelt() -> None:
+    every = names()
+    for name in every:
+        spellings = (name, name.upper(), name.replace("_", "-"), name.replace("_", "."), f"{name[0].upper()}{name[1:]}")
+        assert {known(spelling, every) for spelling in spellings} == {name}
+
+
+def test_no_two_devices_sound_alike() -> None:
+    devices = device.load_all()[0]
+    by_sound: dict[str, set[str]] = {}
+    for one in devices:
+        for name in (one.id, one.name, *one.file.aliases):
+            by_sound.setdefault(folded(name), set()).add(one.id)
+    assert {sound: ids for sound, ids in by_sound.items() if len(ids) > 1} == {}
+
+
+def test_names_by_sound() -> None:
+    assert known("H100-SXM", ("h100_sxm", "h100_pcie")) == "h100_sxm"
+    assert known("a b", ("a_b", "a-b")) is None  # which of them is meant cannot be told
+    assert known("a_b", ("a_b", "a-b")) == "a_b"
+    assert nearest("FP 61", ("fp16", "bf16", "int8"))[0] == "fp16"
+    assert device.load("H100-SXM").id == device.load("h100 sxm").id == "h100_sxm"
+    assert device.load("Jetson-AGX-Orin:15w").key == "jetson_agx_orin:15w"
+
+
+def test_an_engine_of_its_own() -> None:
+    """What a script has: no state, no screen, nothing shared with another engine."""
+    one, other = Engine(), Engine()
+    ref = one.refer("ResNet-18")
+    found = one.estimate(ref, Scenario(batch=4), "gpu")
+    assert found is one.estimate(ref, Scenario(batch=4), "gpu")
+    assert found is not other.estimate(ref, Scenario(batch=4), "gpu")
+    assert found.latency_s == other.estimate(ref, Scenario(batch=4), "gpu").latency_s
+    before = one.revision
+    one.keep(ref, msgspec.structs.replace(one.model(ref), name="mine"))
+    assert one.revision == before + 1
+    assert one.estimate(ref, Scenario(), "gpu").workload.name == "mine"
+    assert other.model(ref).name == "resnet18"
+    with pytest.raises(RequestError, match="did you mean resnet50"):
+        one.refer("resnet5")
+    with pytest.raises(RequestError, match="runs no code by itself"):
+        one.job(refer("net.py:make(1x3)"))
