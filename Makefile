@@ -37,10 +37,11 @@ screenshots: $(VENV)/.test
 	$(BIN)/python -m hwexplorer.tui.screenshots screenshots
 	$(BIN)/python -m tests.recording screenshots/tour.cast
 
-# Rewrites what the verbs are expected to print, and the key reference; read the diff before you commit it.
+# Rewrites what the verbs are expected to print, and the references; read the diff before you commit it.
 golden: $(VENV)/.test
 	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
 	$(BIN)/python -m hwexplorer.tui.reference > KEYS.md
+	$(BIN)/python -m hwexplorer.reference > VERBS.md
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run

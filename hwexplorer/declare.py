@@ -104,7 +104,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Verb(msgspec.Struct, frozen=True, kw_only=True):
-    """`run` does it. `examples` are words after the verb, by the name of the golden files that hold what they print."""
+    """A verb that does something else than print a document."""
 
     options: tuple[Option, ...] = ()
     run: Callable[[argparse.Namespace], None]
@@ -115,28 +115,32 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """`document(state, **options)` is what was found, a struct in SI units whose fields are the keys of the JSON.
-
-    `title(document, state)` and `parts` make the view from it: a page, or the one part where there is no title; `main`
-    names the table that CSV carries (default: the last part). A view that follows from more than the document is made
-    by `view(state, **options)` in their place. `states(state, **options)` are those whose models must be captured;
-    `fails(document)` says what is broken, for the exit code; `ticks` names
-    what `document` counts with a function of (done, total), its argument `tick`. `section` puts it into the complete
-    report, `on_screen` among what the screen shows at once; `run` is for a verb that at times does something else."""
+    """A verb that prints a document, or shows it."""
 
     subject: Subject
+    options: tuple[Option, ...] = ()
+    # document(state, **options): what was found, a struct in SI units whose fields are the keys of the JSON.
     document: Callable[..., Any]
+    # The view is made from it: a page under a title, or the one part where there is no title. `main` names the table
+    # that CSV carries, by default the last part.
     title: Callable[[Any, State], str] | None = None
     parts: tuple[Part, ...] = ()
     main: str = ""
+    # A view that follows from more than the document: view(state, **options), with tables of these columns.
     view: Callable[..., View | Page] | None = None
-    options: tuple[Option, ...] = ()
+    view_columns: tuple[Column, ...] = ()
+    # states(state, **options): those whose models must be captured before.
     states: Callable[..., Iterable[State]] = lambda state, **_: (state,)
-    fails: Callable[[Any], str] | None = None
-    ticks: str = ""
+    # Where the complete report has it, and whether the screen shows it at once.
     section: Section | None = None
     on_screen: bool = True
+    # What is broken, for the exit code; '' where all holds.
+    fails: Callable[[Any], str] | None = None
+    # What `document` counts: it takes `tick`, a function of (done, total).
+    ticks: str = ""
+    # For a verb that at times does something else.
     run: Callable[[argparse.Namespace], None] | None = None
+    # Words after the verb, by the name of the golden files that hold what they print.
     examples: dict[str, str] = {}
 
     def all_options(self) -> tuple[Option, ...]:
@@ -144,4 +148,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def columns(self) -> tuple[Column, ...]:
         """Those of all its tables, for the reference."""
-        return tuple(column for part in self.parts if isinstance(part, Rows) for column in part.columns)
+        tables = [part.columns for part in self.parts if isinstance(part, Rows)]
+        return (*self.view_columns, *(column for columns in tables for column in columns))

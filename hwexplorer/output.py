@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from hwexplorer.export import files
 from hwexplorer.format import safe, to_ascii
 
 
@@ -16,14 +17,17 @@ class OutputError(Exception):
     """What was asked for is made, but standard output does not take it. The message is one line."""
 
 
-def emit(arguments: argparse.Namespace, make: Callable[[str], str]) -> None:
-    """Make the output in the format asked for and put it where it was asked for."""
-    from hwexplorer.export import files
-
+def emit(
+    arguments: argparse.Namespace,
+    make: Callable[[str], str],
+    suffixes: Mapping[str, str] = files.SUFFIXES,
+    default: str = "text",
+) -> None:
+    """Make the output in the format asked for, or that of the file's suffix, and put it where it was asked for."""
     target = Path(arguments.output) if arguments.output is not None else None
     if target is not None:
         files.check(target, overwrite=True)  # said before the work, not after
-    text = make(arguments.format or (files.format_of(target) if target is not None else "text"))
+    text = make(arguments.format or (files.format_of(target, suffixes) if target is not None else default))
     if target is not None:
         files.write(target, text, overwrite=True)
     else:

@@ -6,8 +6,10 @@ Only the module that is asked for is imported. A folder put on the path of eithe
 from __future__ import annotations
 
 import pkgutil
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
+from importlib.abc import SourceLoader
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hardware.errors import unknown
@@ -21,33 +23,39 @@ if TYPE_CHECKING:
 
 
 def names() -> tuple[str, ...]:
-    return tuple(module.name for module in _modules())
+    return tuple(_modules())
 
 
 def helps() -> dict[str, str]:
     """Verb -> help line. The sources are read, not run."""
     lines: dict[str, str] = {}
-    for module in _modules():
-        spec = module.module_finder.find_spec(module.name, None)
-        source = spec.loader.get_source(module.name)
+    for name, module in _modules().items():
+        spec = find_spec(module)
+        source = (spec.loader.get_source(module) or "") if spec and isinstance(spec.loader, SourceLoader) else ""
         line = source.partition("\n")[0].strip('".')
-        lines[module.name] = line[:1].lower() + line[1:]
+        lines[name] = line[:1].lower() + line[1:]
     return lines
-
-
-def _modules() -> list[Any]:
-    """Reports by name, then the verbs that do something else; helpers begin with an underscore."""
-    found = [*pkgutil.iter_modules(reports.__path__), *pkgutil.iter_modules(commands.__path__)]
-    return [module for module in found if not module.name.startswith("_")]
 
 
 def load(name: str) -> Report | Verb:
     """What a verb declares. Raises RequestError for an unknown one."""
-    for package in (reports, commands):
-        if any(module.name == name for module in pkgutil.iter_modules(package.__path__)):
-            verb: Report | Verb = import_module(f"{package.__name__}.{name}").VERB
-            return verb
-    raise unknown("verb", name, names())
+    modules = _modules()
+    if name not in modules:
+        raise unknown("verb", name, modules)
+    verb: Report | Verb = import_module(modules[name]).VERB
+    return verb
+
+
+def _modules() -> dict[str, str]:
+    """Verb -> module: reports by name, then the verbs that do something else."""
+    return {**_inside(reports.__name__, *reports.__path__), **_inside(commands.__name__, *commands.__path__)}
+
+
+@lru_cache(maxsize=8)
+def _inside(package: str, *folders: str) -> dict[str, str]:
+    """Helpers begin with an underscore."""
+    found = (module.name for module in pkgutil.iter_modules(folders))
+    return {name: f"{package}.{name}" for name in found if not name.startswith("_")}
 
 
 def takes_model(name: str) -> bool:

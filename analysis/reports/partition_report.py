@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 from analysis.reports.buckets import Bucket, Kind, buckets, kinds
+from analysis.reports.records import records
 from analysis.run.figures import Head, about_model
-from analysis.run.graph import heaviest_path, levels, operand_bytes, operator_graph, subgraph_graph
+from analysis.run.graph import edge_bytes, heaviest_path, levels, operand_bytes, operator_graph, subgraph_graph
 from analysis.run.kernels import demand
 from analysis.run.partition import partition
 from analysis.workload.workload import Floats, Workload
@@ -208,10 +209,10 @@ def _subgraphs(workload: Workload, columns: _Columns, critical: set[str]) -> tup
 
 
 def _edges(workload: Workload, batch: int, element_bytes: float) -> tuple[Edge, ...]:
-    graph, parts, tensors = subgraph_graph(workload), partition(workload), workload.tensors
-    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, element_bytes)
-    size = (tensors.numel @ workload.at(batch=batch)) * width
-    return tuple(
-        Edge(parts.id[a], parts.id[b], float(size[list(carried)].sum()))
-        for a, b, carried in zip(graph.source.tolist(), graph.target.tolist(), graph.tensors, strict=True)
+    graph, ids = subgraph_graph(workload), partition(workload).id
+    return records(
+        Edge,
+        source=[ids[a] for a in graph.source],
+        target=[ids[b] for b in graph.target],
+        bytes=edge_bytes(graph, workload, batch, element_bytes),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hardware import files
@@ -12,13 +12,13 @@ SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html"
 FORMATS = tuple(SUFFIXES.values())
 
 
-def format_of(path: Path) -> str:
+def format_of(path: Path, suffixes: Mapping[str, str] = SUFFIXES) -> str:
     """The format that a file's suffix names."""
     if not path.suffix:
-        raise RequestError(f"{path} has no suffix that tells the format (allowed: {', '.join(SUFFIXES)})")
-    if path.suffix.lower() not in SUFFIXES:
-        raise unknown("file suffix", path.suffix, SUFFIXES)
-    return SUFFIXES[path.suffix.lower()]
+        raise RequestError(f"{path} has no suffix that tells the format (allowed: {', '.join(suffixes)})")
+    if path.suffix.lower() not in suffixes:
+        raise unknown("file suffix", path.suffix, suffixes)
+    return suffixes[path.suffix.lower()]
 
 
 def check(path: Path, overwrite: bool) -> None:

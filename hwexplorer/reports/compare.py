@@ -184,6 +184,7 @@ VERB = Report(
     ),
     document=_document,
     view=_view,
+    view_columns=DETAILED,
     examples={
         "compare": "conv2d",
         "compare_detailed": "conv2d --level detailed --batch 64",

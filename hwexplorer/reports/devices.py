@@ -95,4 +95,4 @@ def _view(state: State) -> Table:
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
 
 
-VERB = Report(subject=CATALOGUE, document=_document, view=_view)
+VERB = Report(subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS)

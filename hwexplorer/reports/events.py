@@ -146,6 +146,7 @@ VERB = Report(
     subject=NODE,
     document=document,
     view=view,
+    view_columns=COLUMNS,
     section=Section(80, "Architectural events"),
     examples={"events": "conv2d --on h100_sxm"},
 )

@@ -85,4 +85,4 @@ def _view(state: State) -> Table:
     return Table("models", f"Models ({len(found)})", COLUMNS, rows(COLUMNS, found, kind="family"))
 
 
-VERB = Report(subject=CATALOGUE, document=_document, view=_view)
+VERB = Report(subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS)

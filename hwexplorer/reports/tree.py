@@ -12,6 +12,7 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.state import State
 from hwexplorer.views.heat import subtree
+from hwexplorer.views.tree import COLUMNS
 
 
 def _document(state: State) -> dict[str, Any]:
@@ -24,6 +25,7 @@ VERB = Report(
     subject=NODE,
     document=_document,
     view=subtree,
+    view_columns=COLUMNS,
     section=Section(-10, "Subgraphs and operators"),
     examples={"tree": "conv2d --on h100_sxm", "tree_fused": "conv2d --on tpu_v4"},
 )

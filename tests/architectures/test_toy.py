@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "check": ("check", "conv2d", *ON, "--rule", "energy(abacus) < 1000J"),
     "cost": ("cost", "conv2d", *BOTH),
     "report": ("report", "conv2d", *ON),
+    "graph": ("graph", "conv2d", *ON),
     "devices": ("devices",),
     "device": ("device", "abacus"),
     "device mode": ("device", "abacus:slow"),
@@ -83,6 +84,8 @@ def test_every_verb_in_every_format(name: str, form: str, abacus: Path, capsys: 
     words = COMMANDS[name]
     if words[0] == "device" and form in ("csv", "md", "html"):
         form = "text"
+    if words[0] == "graph":
+        form = {"text": "dot", "csv": "graphml"}.get(form, "json")
     code = main([*words, "--devices-dir", str(abacus), "--format", form])
     printed = capsys.readouterr()
     assert code == 0, printed.err

@@ -1,0 +1,89 @@
+"""The operators of a model as a graph, each with what it costs on a device: to be handed to other programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from analysis.reports.kernel_rows import kernel_id
+from analysis.reports.records import records
+from analysis.run.estimate import Estimate
+from analysis.run.figures import Head, about
+from analysis.run.graph import edge_bytes, operator_graph
+from analysis.run.tree import tree
+
+if TYPE_CHECKING:
+    import networkx
+
+
+class OperatorNode(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator: its part of its kernel's time and energy (of the batch), and of the model's EDP; `bytes` to and
+    from memory."""
+
+    id: str
+    type: str
+    subgraph: str
+    kernel: str
+    macs: float
+    flops: float
+    bytes: float
+    latency_s: float
+    energy_j: float
+    edp_js: float
+    share: float
+    bound: str
+
+
+class OperatorEdge(msgspec.Struct, frozen=True):
+    """`bytes` of activations that `target` reads of what `source` makes."""
+
+    source: str
+    target: str
+    bytes: float
+
+
+class ModelGraph(Head, frozen=True, kw_only=True):
+    """In execution order: every edge points forward."""
+
+    nodes: tuple[OperatorNode, ...]
+    edges: tuple[OperatorEdge, ...]
+
+
+def model_graph(result: Estimate) -> ModelGraph:
+    parts, asked, figures = result.partition, result.demand, tree(result)
+    level, graph, ids = figures.operators, operator_graph(result.workload), parts.operator_id
+    kernels = [kernel_id(result, k) for k in range(asked.n_kernels)]
+    nodes = records(
+        OperatorNode,
+        id=ids,
+        type=result.workload.operators.kind,
+        subgraph=[parts.id[s] for s in parts.subgraph],
+        kernel=[kernels[k] for k in asked.kernel],
+        bytes=level.dram_bytes,
+        bound=figures.operator_bound,
+        **{name: getattr(level, name) for name in ("macs", "flops", "latency_s", "energy_j", "edp_js", "share")},
+    )
+    edges = records(
+        OperatorEdge,
+        source=[ids[i] for i in graph.source],
+        target=[ids[i] for i in graph.target],
+        bytes=np.array(edge_bytes(graph, result.workload, result.scenario.batch, result.plan.element_bytes)),
+    )
+    return ModelGraph(**about(result, on_device=True), nodes=nodes, edges=edges)
+
+
+def to_networkx(graph: ModelGraph) -> networkx.DiGraph[str]:
+    """The same for questions of graphs: nodes by id, all figures as attributes. Imports networkx."""
+    import networkx
+
+    def rest(record: msgspec.Struct, *names: str) -> dict[str, Any]:
+        return {name: value for name, value in msgspec.structs.asdict(record).items() if name not in names}
+
+    made: networkx.DiGraph[str] = networkx.DiGraph()
+    made.add_nodes_from((node.id, rest(node, "id")) for node in graph.nodes)
+    made.add_edges_from((edge.source, edge.target, rest(edge, "source", "target")) for edge in graph.edges)
+    asked = rest(graph, "nodes", "edges")
+    made.graph.update({name: value for name, value in asked.items() if isinstance(value, str | int)})
+    return made

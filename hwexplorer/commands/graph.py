@@ -1,0 +1,70 @@
+"""The operators as a graph with what each costs, for networkx, yEd, Gephi, Graphviz."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from itertools import chain
+
+import msgspec
+
+from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
+from hwexplorer import engine, output, request
+from hwexplorer.declare import DEVICE, Verb
+from hwexplorer.export.render import encode
+from hwexplorer.format import safe
+from hwexplorer.options import choice, option
+
+SUFFIXES = {".json": "json", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    state = request.state(arguments, DEVICE)
+    request.prepare((state,), arguments.strict)
+    makers = {"json": encode, "graphml": _graphml, "dot": _dot}
+    output.emit(arguments, lambda form: makers[form](model_graph(engine.result(state))), SUFFIXES, default="json")
+
+
+def _graphml(graph: ModelGraph) -> str:
+    import networkx
+
+    clean = networkx.relabel_nodes(to_networkx(graph), safe)
+    for attributes in (clean.graph, *(values for _, values in clean.nodes.data())):
+        attributes |= {name: safe(value) for name, value in attributes.items() if isinstance(value, str)}
+    return "\n".join(networkx.generate_graphml(clean)) + "\n"
+
+
+def _dot(graph: ModelGraph) -> str:
+    """Operators of a kernel stand in one box."""
+    kernels: dict[str, list[str]] = {}
+    for node in graph.nodes:
+        kernels.setdefault(node.kernel, []).append(f"    {_quoted(node.id)} [{_attributes(node, 'id')}];")
+    boxes = ((f"  subgraph {_quoted(f'cluster {name}')} {{", *nodes, "  }") for name, nodes in kernels.items())
+    edges = (
+        f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [{_attributes(edge, 'source', 'target')}];"
+        for edge in graph.edges
+    )
+    head = f"digraph {_quoted(graph.model)} {{"
+    lines: Iterable[str] = (head, "  node [shape=box];", *chain.from_iterable(boxes), *edges, "}")
+    return "\n".join(lines) + "\n"
+
+
+def _attributes(record: msgspec.Struct, *without: str) -> str:
+    values = msgspec.structs.asdict(record)
+    return ", ".join(f"{name}={_quoted(value)}" for name, value in values.items() if name not in without)
+
+
+def _quoted(value: str | float) -> str:
+    """A DOT string: a backslash would escape, a quote end it."""
+    text = safe(value) if isinstance(value, str) else f"{value:.6g}"
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+VERB = Verb(
+    options=(
+        *DEVICE.options,
+        choice("--format", ("json", "graphml", "dot"), metavar="F"),
+        option("-o", "--output", metavar="FILE", help=f"write here; {', '.join(SUFFIXES)} pick the format"),
+    ),
+    run=_run,
+)

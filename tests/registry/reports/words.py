@@ -1,0 +1,51 @@
+"""What the operators are called, by length: a report of one file."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hwexplorer import engine
+from hwexplorer.declare import NODE, Report, Rows, Section, facts
+from hwexplorer.options import option, whole
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column
+
+
+class Word(msgspec.Struct, frozen=True):
+    name: str
+    letters: int
+    energy_j: float
+
+
+class Words(msgspec.Struct, frozen=True):
+    longest: int
+    words: tuple[Word, ...]
+
+
+def _document(state: State, least: int) -> Words:
+    result = engine.result(state)
+    energies = zip(result.partition.operator_id, result.run.energy_j.tolist(), strict=True)
+    words = tuple(Word(name, len(name), energy) for name, energy in energies if len(name) >= least)
+    return Words(max((word.letters for word in words), default=0), words)
+
+
+VERB = Report(
+    subject=NODE,
+    options=(option("--least", type=whole(1, 100), default=1, metavar="N", help="letters"),),
+    document=_document,
+    title=lambda found, state: f"Names in {state.model}",
+    parts=(
+        facts(lambda found, state: (f"the longest has {found.longest} letters",)),
+        Rows(
+            name="words",
+            title="Names",
+            columns=(
+                Column("name", "Name", role="text", keep=0),
+                Column("letters", "Letters", "count", keep=0, help="of the name"),
+                Column("energy", "Energy", "J", keep=1),
+            ),
+        ),
+    ),
+    section=Section(95, "What it is called"),
+    examples={"words": "conv2d --on h100_sxm --least 4"},
+)
