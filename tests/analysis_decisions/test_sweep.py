@@ -20,6 +20,7 @@ from analysis.run.metrics import ADDITIVE, METRICS
 from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
 from hardware.plan import plan
+from hardware.runtime import of_mode
 
 SOME = ("resnet18", "vit_b_16", "maskrcnn_resnet50_fpn_v2", "swin_v2_t", "raft_small", "mobilenet_v3_small", "gemm")
 
@@ -34,7 +35,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     many = bundle(loaded, execution)
     asked = ask(many, batch, runs.element_bytes)
     held = peaks(many, batch, runs.element_bytes, device(on))
-    found, formats = evaluate(asked, device(on), runs, "nchw")
+    found, formats = evaluate(asked, device(on), runs, of_mode(device(on), execution), "nchw")
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
         assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
@@ -51,8 +52,9 @@ def test_equal_kernels_are_evaluated_once() -> None:
 def test_the_order_of_models_does_not_matter() -> None:
     runs = plan(device("h100_sxm"), "fp16")
     loaded = [workload(name) for name in SOME]
+    eager = of_mode(device("h100_sxm"), "eager")
     there, back = (
-        evaluate(ask(bundle(order, "eager"), 3, runs.element_bytes), device("h100_sxm"), runs, "nchw")[0]
+        evaluate(ask(bundle(order, "eager"), 3, runs.element_bytes), device("h100_sxm"), runs, eager, "nchw")[0]
         for order in (loaded, loaded[::-1])
     )
     assert np.array_equal(there.latency_s, back.latency_s[::-1])

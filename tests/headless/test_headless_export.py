@@ -220,7 +220,7 @@ def test_json_steers_no_terminal_and_reads_back() -> None:
     name = "\x9b31m\u202e\u200b\x7f\x1b]0;x\x07\U000e0041 漢字 é 🙂 \ud7ff"
     text = encode({"name": name, "list": [name]})
     assert all(line.isprintable() for line in text.splitlines())
-    assert json.loads(text) == {"name": name, "list": [name]}
+    assert json.loads(text) == {"schema": "hwexplorer/1", "name": name, "list": [name]}
     assert "漢字 é 🙂" in text
 
 
