@@ -22,7 +22,7 @@ from hardware.device import Device, load
 from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"
-NUMBER_MAX = 1e12  # above any latency in ms, rate or batch; what is not below is no number
+LEAST, MOST = 1e-9, 1e12  # any latency in ms, energy in mJ, rate or batch lies between; what does not is no number
 DATA_MAX = 1 << 28  # bytes of a table, unpacked
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
 OFFLINE_BATCH = 64  # MLPerf Offline states no batch; throughput is flat from here on
@@ -130,7 +130,7 @@ def _number(row: dict[str, str], name: str, scale: float) -> float | None:
         value = float(row.get(name) or "")
     except ValueError:
         return None
-    return value * scale if 0 < value < NUMBER_MAX else None
+    return value * scale if LEAST < value < MOST else None
 
 
 def _precision(row: dict[str, str]) -> str:

@@ -316,6 +316,11 @@ class HwExplorer(App[None]):
             bar.palette = self.colours
         self.show()
 
+    async def on_event(self, event: events.Event) -> None:
+        """Keys that were on their way when the screen was left find none."""
+        if not (self._exit and isinstance(event, events.InputEvent | events.Paste)):
+            await super().on_event(event)
+
     # --- keys and mouse -----------------------------------------------------------------------------------
 
     def press_key(self, key: str, character: str | None) -> bool:
@@ -371,6 +376,12 @@ class HwExplorer(App[None]):
         for action in self.keymap.actions:
             if not action.panes or self.state.pane in action.panes:
                 yield SystemCommand(f"{action.title} ({actions.keys_of(action)})", action.help, command(action))
+
+    def action_command_palette(self) -> None:
+        from hwexplorer.tui import finder
+
+        if not finder.Finder.is_open(self):
+            self.push_screen(finder.Finder(id=finder.ID))
 
     def start_capture(self, state: State) -> None:
         work.start_capture(self, state)

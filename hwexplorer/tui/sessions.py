@@ -25,7 +25,7 @@ class Sessions:
         """State strings by name, the last session first. Raises RequestError where the file is not one of ours."""
         try:
             found = msgspec.json.decode(files.text(files.read(self.path, FILE_MAX)), type=dict[str, str])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())[:100]

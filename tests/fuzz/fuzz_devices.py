@@ -1,0 +1,62 @@
+"""Device files: of a colleague's, of a download. What is read gives figures that are numbers, on every precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from analysis.workload.workload import Workload
+from hardware import device as devices
+from hardware import device_file
+from hardware.architectures import registry
+from hardware.coefficients import coefficients
+from hardware.errors import RequestError
+from hardware.plan import plan
+from hardware.precision import PRECISIONS
+from tests.fuzz import mutate
+from tests.fuzz.running import refused
+
+NAMES = ("t4", "h100_sxm", "tpu_v4", "kpu_t256", "xeon_8490h", "jetson_agx_orin")
+SEEDS = tuple((devices.CATALOG / f"{name}.toml").read_bytes() for name in NAMES)
+WORDS = (
+    *PRECISIONS, *device_file.QUALITIES, *(f"matrix:{name}" for name in PRECISIONS),
+    *(f"{event.category}.{event.name}" for each in registry.every() for event in each.events),
+    "[runs.fp32]\n", 'convolution = "matrix:tf32"\n', "[coefficients]\n", "low = 1", "high = 1e24",
+)  # fmt: skip
+
+
+def mutations(random: Random) -> Iterator[bytes]:
+    return mutate.files(random, SEEDS, WORDS)
+
+
+@lru_cache(maxsize=1)
+def _model() -> Workload:
+    return store.load("conv2d")
+
+
+def survive(data: bytes) -> bool:
+    path = Path("mine.toml")
+    path.write_bytes(data)
+    try:
+        spec = device_file.read(path)
+        found = [devices.in_mode(Path(f"{spec.id}.toml"), spec, mode) for mode in ("", *list(spec.power_modes)[:2])]
+        for device in found:
+            for precision in PRECISIONS:
+                prices = coefficients(device, plan(device, precision))
+                assert np.isfinite(prices.value).all()
+                assert (prices.low <= prices.value).all()
+                assert (prices.value <= prices.high).all()
+                result = estimate(_model(), device, Scenario(8, precision))
+                figures = (result.latency_s, result.energy_j, *result.latency_band_s, *result.energy_band_j)
+                assert all(math.isfinite(figure) and figure >= 0 for figure in figures), figures
+    except RequestError as error:
+        return refused(error)
+    return True

@@ -1,0 +1,54 @@
+"""Tables of measurements (`validate --data`): every row is predicted or counted, and the document is one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from analysis.trust import measurement
+from analysis.trust.validate import validate
+from hardware.errors import RequestError
+from hwexplorer.export.render import encode, plain
+from hwexplorer.views.validate import validation
+from tests.fuzz import mutate
+from tests.fuzz.running import refused
+
+HEAD = (
+    "source,device,device_mode,framework,model,image_size,batch,precision,scenario,latency_ms,throughput_per_s,"
+    "energy_mJ_per_inference,note"
+)
+SEEDS = (
+    f"{HEAD}\nme,h100_sxm,,pytorch eager,resnet18,,8,fp16,,1.5,,30,\nme,t4,,TensorRT 8,resnet18,224,1,int8,,,900,,\n",
+    f"{HEAD}\nMLPerf,h100_sxm x8,,TensorRT,resnet18,,,int8,Offline,,80000,,incl. transfers\n"
+    'Fischer,xeon_8490h,,"tensorflow 2.9, oneDNN",mobilenet_v2,,32,fp32,dynamic,12.5,,,incl. input pipeline\n',
+    f"{HEAD}\nme,jetson_agx_orin,30w,pytorch eager NCHW,resnet18,,1,fp32 (TF32),,9,,,\n",
+)
+WORDS = (
+    *("device", "model", "batch", "latency_ms", "throughput_per_s", "energy_mJ_per_inference", "precision", "note"),
+    *("resnet18", "llama3_8b:decode", "gemm:M=9,N=9,K=9", "/dev/zero", "hf:.", "t4", "t4 x99", "cpu", "maxn", "int4"),
+    *("TensorRT", "tensorflow 2.", "compiled", "Offline", "incl. transfers", '"', '""', ",,", "\r\n"),
+)  # fmt: skip
+
+
+def mutations(random: Random) -> Iterator[bytes]:
+    return mutate.files(random, [seed.encode() for seed in SEEDS], WORDS)
+
+
+def survive(data: bytes) -> bool:
+    path = Path("mine.csv")
+    path.write_bytes(data)
+    try:
+        rows = measurement.read([path])
+        found = validate(rows)
+    except RequestError as error:
+        return refused(error)
+    assert sum(group.n for group in found.groups) >= 0
+    json.loads(encode(found), parse_constant=_no_number)
+    plain(validation(found, ()), "text")
+    return True
+
+
+def _no_number(name: str) -> None:
+    raise AssertionError(f"{name} in JSON")

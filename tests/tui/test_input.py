@@ -1,0 +1,99 @@
+"""What comes in from a terminal: keys that follow each other in one read, sizes and answers that make no sense."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from textual import events
+from textual.message import Message
+
+from hwexplorer.state import State
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.finder import Finder
+from hwexplorer.tui.terminal import SIZE_MAX, TICK_S, Keys
+from tests.fuzz import fuzz_keys, mutate
+from tests.tui.fake import Fake
+
+
+def read(*parts: bytes) -> list[Message]:
+    keys = Keys()
+    return [event for part in parts for event in keys.events(part)]
+
+
+def characters(found: list[Message]) -> str:
+    return "".join(event.character or "" for event in found if isinstance(event, events.Key))
+
+
+@pytest.mark.parametrize("parts", [(b"a\xffb",), (b"a\xe2\x82", b"b"), (b"a\xed\xa0\x80b",), (b"\x80\xbf", b"ab\xf0")])
+def test_a_byte_that_is_no_text_is_replaced(parts: tuple[bytes, ...]) -> None:
+    assert characters(read(*parts)).replace("\ufffd", "") == "ab"
+
+
+def test_text_cut_in_the_middle_of_a_letter_is_joined() -> None:
+    assert characters(read(b"\xe6\xbc", b"\xa2\xe5", b"\xad\x97")) == "漢字"
+
+
+async def test_escape_alone_is_a_key_after_a_while() -> None:
+    keys = Keys()
+    assert list(keys.events(b"\x1b")) == []
+    await asyncio.sleep(TICK_S)
+    assert [event.key for event in keys.events(b"")] == ["escape"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("size", [(0, 0), (0, 80), (40, 0), (30_000, 30_000), (SIZE_MAX[1] + 1, 80)])
+def test_a_size_that_no_screen_has_is_no_size(size: tuple[int, int]) -> None:
+    sent = b"\x1b[48;%d;%d;1;1t" % size
+    assert [event for event in read(sent, b"a") if isinstance(event, events.Resize)] == []
+    assert characters(read(sent, b"\x1b[<0;3;3M", b"a")) == "a"
+    assert [event.size for event in read(b"\x1b[48;40;120;1;1t") if isinstance(event, events.Resize)] == [(120, 40)]
+
+
+def test_what_cannot_be_read_is_left_out_and_the_next_is_read() -> None:
+    """A mouse in pixels of a terminal without width divides by nothing."""
+    assert characters(read(b"\x1b[48;0;0;9;9t", b"x\x1b[<0;3;3My", b"z")).endswith("z")
+
+
+def test_no_bytes_raise() -> None:
+    random, keys, count = Random(3), Keys(), 0
+    for _ in range(5_000):
+        count += len(list(keys.events(mutate.flipped(random, random.choice(fuzz_keys.SEEDS)))))
+    assert count > 20_000
+
+
+async def _type(app: HwExplorer, keys: bytes) -> None:
+    """All of it in one read, and time for a lone escape."""
+    terminal = Keys()
+    for event in (*terminal.events(keys), *(await asyncio.sleep(TICK_S) or terminal.events(b""))):
+        app._driver.process_message(event)  # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize("keys", [b"\r\r\r\r\r", b"\x1b[27u\x1b[27u", b"x\x1b[27ume\r", b"\r\x1b[27ux\r"])
+async def test_a_palette_closes_once(keys: bytes) -> None:
+    """`ScreenStackError`, and the command as often as enter was pressed."""
+    app = HwExplorer(State(), Fake())
+    done: list[str] = []
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.perform = done.append  # type: ignore[method-assign]
+        app.action_command_palette()
+        await pilot.pause(0.3)
+        await _type(app, b"theme")
+        await pilot.pause(1.0)
+        assert Finder.is_open(app)
+        await _type(app, keys)
+        await pilot.pause(0.5)
+        assert not Finder.is_open(app)
+    assert len(done) <= 1
+    assert done or b"\x1b" in keys
+    assert app.failures == []
+
+
+@pytest.mark.parametrize("keys", [b"qjjj\x1b[<0;3;3M", b"\x10q", b"\x10\x11", b"q\x1b[200~x\x1b[201~"])
+async def test_keys_after_the_last_one(keys: bytes) -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await _type(app, keys)
+        await pilot.pause(0.2)
+        app.exit()
+    assert app._exception is None
