@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from analysis.trust import measurement
-from analysis.trust.validate import validate
-from hardware.errors import RequestError
-from hwexplorer.export.render import encode, plain
-from hwexplorer.views.validate import validation
+from hwexplorer.cli import main
 from tests.fuzz import mutate
 from tests.fuzz.running import refused
 
@@ -37,16 +35,15 @@ def mutations(random: Random) -> Iterator[bytes]:
 
 
 def survive(data: bytes) -> bool:
-    path = Path("mine.csv")
-    path.write_bytes(data)
-    try:
-        rows = measurement.read([path])
-        found = validate(rows)
-    except RequestError as error:
-        return refused(error)
-    assert sum(group.n for group in found.groups) >= 0
-    json.loads(encode(found), parse_constant=_no_number)
-    plain(validation(found, ()), "text")
+    Path("mine.csv").write_bytes(data)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(["validate", "--data", "mine.csv", "--format", "json"])
+    if code:
+        assert code == 2, err.getvalue()
+        return refused(ValueError(err.getvalue()))
+    assert err.getvalue() == ""
+    json.loads(out.getvalue(), parse_constant=_no_number)
     return True
 
 

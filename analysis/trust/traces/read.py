@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import errno
 import json
 import tempfile
-import zlib
 from pathlib import Path
 from typing import Any
+
+from hardware import files
 
 from . import chrome, tables
 from .record import Trace, TraceError
@@ -38,19 +39,11 @@ def read(path: Path) -> Trace:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if not path.is_file():
-            raise TraceError(f"{path.name}: no such file" if not path.exists() else f"{path.name}: not a regular file")
-        with path.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        if isinstance(error, TraceError):
-            raise
-        raise TraceError(f"{path.name}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if len(data) > MOST_BYTES:
-        raise TraceError(f"{path.name}: more than {MOST_BYTES >> 20} MiB; trace fewer runs")
-    return data
+        data = files.read(path, MOST_BYTES)
+        return files.unzip(data, MOST_BYTES) if data.startswith(b"\x1f\x8b") else data
+    except OSError as error:
+        hint = "; trace fewer runs" if error.errno == errno.EFBIG else ""
+        raise TraceError(f"{path.name}: cannot be read ({error.strerror}{hint})") from None
 
 
 def _sqlite(data: bytes, path: Path) -> Trace:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
+from hardware import files
 from hardware.errors import RequestError
 
 Shape = tuple[int, ...]
@@ -98,7 +98,7 @@ def clean(text: object, most: int = 400) -> str:
 
 @lru_cache(maxsize=1)
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
-    rows = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))["kinds"]
+    rows = files.table(Path(__file__).with_name("names.toml"))["kinds"]
     return [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in rows]
 
 
