@@ -10,20 +10,22 @@ from analysis.workload.errors import ModelError
 from analysis.workload.job import USER_LIMITS, Limits
 from analysis.workload.model_ref import own
 from analysis.workload.workload import Workload
+from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.options import Option, option
 from hwexplorer.state import parse
 
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-
 
 def memory(text: str) -> int:
-    """A converter for argparse: `8G`, `512M`."""
-    match = re.fullmatch(r"([0-9]{1,6})([kmgt])(i?b)?", text.strip().lower())
-    if match is None or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no amount of memory (as 8G or 512M)")
-    return int(match[1]) * _UNITS[match[2]]
+    """A converter for argparse: `8G`, `512MiB`; prefixes are those of every other amount, G is 1e9 and Gi 2^30."""
+    try:
+        amount = parse_amount(text, "byte")
+    except RequestError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not 1 <= amount < 1 << 50:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no amount of memory (as 8G or 512MiB)")
+    return int(amount)
 
 
 def seconds(text: str) -> float:
@@ -48,7 +50,7 @@ OPTIONS = (
     _option("--input", "as 1x3x224x224 or 1x128:int64; repeatable", action="append", metavar="SHAPE"),
     _option("--batch-dim", "dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
     _option("--time-limit", "seconds of clock and processor (default 120)", type=seconds, metavar="S"),
-    _option("--memory-limit", "of all its processes (default 8G)", type=memory, metavar="SIZE"),
+    _option("--memory-limit", "of all its processes (default 8GiB)", type=memory, metavar="SIZE"),
     _option("--show-output", "show on stderr what the model's code prints", action="store_true"),
     _option("--again", "capture it anew though a capture is stored", action="store_true"),
     _option("--strict", "exit 1 where an operator has no cost rule", action="store_true"),
