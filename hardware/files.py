@@ -8,8 +8,6 @@ line.
 from __future__ import annotations
 
 import errno
-import gzip
-import io
 import os
 import stat
 import tomllib
@@ -20,6 +18,7 @@ from typing import Any, BinaryIO
 
 TABLE_MAX = 1 << 18  # bytes of a TOML file: ours have 13,000 at most, and the worst of this size takes a second
 DOTS_MAX = 100  # in a line of it: a key of 30,000 parts, 64 KB, takes 46 s to read
+_PART = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
@@ -38,10 +37,19 @@ def read(path: Path, most: int) -> bytes:
     """The contents of a regular file of at most `most` bytes. Raises OSError."""
     with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
-        data = file.read(most + 1) if size <= most else b""
+        data = _at_most(file, most + 1) if size <= most else b""
     if max(len(data), size) > most:
         raise OSError(errno.EFBIG, f"is larger than {most:,} bytes")
     return data
+
+
+def _at_most(file: BinaryIO, size: int) -> bytes:
+    """Up to `size` bytes. Asked for at once, Python would set them all aside before it reads one."""
+    parts, left = [], size
+    while left and (part := file.read(min(left, _PART))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def text(data: bytes) -> str:
@@ -66,13 +74,15 @@ def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
 
 def unzip(data: bytes, most: int) -> bytes:
     """The contents of a gzip file, which are at most `most` bytes. Raises OSError."""
+    stream = zlib.decompressobj(wbits=31)  # gzip.GzipFile.read would set `most` bytes aside before it reads one
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            plain = file.read(most + 1)
-    except (OSError, EOFError, zlib.error):
-        raise OSError(errno.EINVAL, "is no gzip file, or a damaged one") from None
+        plain = stream.decompress(data, most + 1)
+    except zlib.error:
+        plain = b""
     if len(plain) > most:
         raise OSError(errno.EFBIG, f"holds more than {most:,} bytes")
+    if not stream.eof or stream.unused_data:
+        raise OSError(errno.EINVAL, "is no gzip file, or a damaged one")
     return plain
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from analysis.workload.errors import ModelError
 from analysis.workload.job import CaptureJob
 from hwexplorer import engine, registry
@@ -112,14 +110,11 @@ class Engine:
     def capture(self, state: State) -> Job:
         return Job(engine.capture_job(state), state)
 
-    def export(self, state: State, view: str, path: Path, overwrite: bool) -> str:
-        from hwexplorer.export import files
+    def exported(self, state: State, view: str, form: str) -> str:
         from hwexplorer.export.render import render
 
         # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
-        shown = replace(state, at="" if view == "tree" else node(state.at))
-        files.write(path, render(shown, view, files.format_of(path)), overwrite)
-        return f"{view} written to {path}"
+        return render(replace(state, at="" if view == "tree" else node(state.at)), view, form)
 
 
 def _table(report: str, state: State) -> Table:

@@ -25,6 +25,7 @@ from analysis.run.scenario import Scenario
 from analysis.run.totals import Totals, rates
 from analysis.workload import store, zoo
 from analysis.workload.workload import Floats, Workload
+from hardware import policy
 from hardware.device import Device, load, load_all
 from hardware.errors import RequestError
 from hardware.plan import Plan, plan
@@ -235,7 +236,7 @@ def _json(row: tuple[Any, ...]) -> str:
 
 def local(work: Sequence[Chunk], workers: int = 0) -> Iterator[str]:
     """Evaluate chunks here on `workers` processes (0: one per core available), results in order."""
-    count = min(workers or _cores(), len(work))
+    count = 1 if policy.current().is_served else min(workers or _cores(), len(work))
     if count <= 1:
         yield from map(run_chunk, work)
         return
@@ -287,6 +288,7 @@ def scheduled(work: Sequence[Chunk], address: str, connect: Callable[[str], Any]
     """Evaluate chunks on an existing Dask cluster, results in order. The cluster is left running.
 
     Raises RequestError where `distributed` is not installed or nothing answers at the address."""
+    policy.require("code", f"connecting to {address}")  # what a scheduler answers with may be code
     client = (connect or _client)(address)
     try:
         futures = client.map(run_chunk, list(work), pure=False)

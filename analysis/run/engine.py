@@ -19,6 +19,7 @@ from analysis.workload.model_ref import ModelRef, own, refer
 from analysis.workload.targets import Target
 from analysis.workload.workload import Workload
 from hardware import device as catalogue
+from hardware import policy
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.remember import forget, remembered
@@ -39,7 +40,9 @@ class Engine:
         self._read: dict[ModelRef, tuple[int, int]] = {}
 
     def use_folders(self, folders: Sequence[Path]) -> None:
-        """Add folders of device files to the catalogue. Raises RequestError for one that is none."""
+        """Add folders of device files to the catalogue. Raises RequestError for one that is none, or not allowed."""
+        for folder in folders:
+            policy.require("read", f"reading {folder}", str(folder))
         catalogue.files(list(folders))
         self.folders = tuple(folders)
         forget(self, Engine.device, Engine._estimate)

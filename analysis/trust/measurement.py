@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from analysis.run.scenario import Scenario
-from hardware import files
+from hardware import files, policy
 from hardware.device import Device, load
 from hardware.errors import RequestError
 
@@ -50,6 +50,8 @@ def read(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> 
     """Rows of CSV files, gzipped or not. Raises RequestError for a file without one of these columns, or no table."""
     rows: list[dict[str, str]] = []
     for path in paths:
+        if path.parent != SHIPPED:
+            policy.require("read", f"reading {path}")
         try:
             data = files.read(path, DATA_MAX)
             plain = files.text(files.unzip(data, DATA_MAX) if path.suffix == ".gz" else data)

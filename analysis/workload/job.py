@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from hardware import policy
+
 from . import targets, zoo
 from .child import Child, Refusal
 from .child import Limits as Limits  # beside the jobs it is for
@@ -134,7 +136,7 @@ class Job:
 
 
 class CaptureJob(Job):
-    """One capture. Construction checks that a model of the user's is there."""
+    """One capture. Construction checks that it is allowed, and that a model of the user's is there."""
 
     def __init__(
         self,
@@ -144,7 +146,9 @@ class CaptureJob(Job):
         on_done: Callable[[Workload], Any] | None = None,
     ) -> None:
         self._ref = ref
+        policy.require("capture", f"capturing {ref.label}")
         if isinstance(ref, Target):
+            policy.require("code", f"running {ref.label}")
             targets.source(ref)
         size = () if ref.image_size is None else ("--image-size", str(ref.image_size))
         default = USER_LIMITS if isinstance(ref, Target) else Limits()

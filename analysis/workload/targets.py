@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from hardware import policy
 from hardware.names import hint
 
 from . import limits
@@ -197,7 +198,9 @@ def fixed_batch(workload: Workload) -> int | None:
 
 
 def source(target: Target) -> Path:
-    """The file that defines a target, found without importing anything. Raises `UnknownModelError`."""
+    """The file that defines a target, found without importing anything. Raises `UnknownModelError`, and RequestError
+    where files are not read."""
+    policy.require("read", f"reading {target.path}", target.path)
     if target.path.endswith((".py", *_READ)):
         try:
             path = Path(target.path).expanduser()

@@ -1,30 +1,23 @@
-"""The explorer in a browser."""
+"""The explorer in a browser, for whoever has its address."""
 
 from __future__ import annotations
 
 import argparse
 import ipaddress
-import re
-import shlex
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from hardware import policy
 from hardware.errors import RequestError
 from hwexplorer.declare import Verb
-from hwexplorer.options import MODEL, option, or_default, whole
+from hwexplorer.options import MODEL, names, option, or_default, whole
+from hwexplorer.output import complain
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from hwexplorer.state import State
 
 PORT = 8000
-_LINK = re.compile(r"<link[^>]*?href=\"(https?://[^\"]*)\"[^>]*>")
-# The page has no title, and its terminal takes keys only after a click: as soon as it is there it shall have them.
-_HEAD = """<title>hwexplorer</title><script>
-const waiting = setInterval(() => {
-  const keys = document.querySelector(".xterm-helper-textarea");
-  if (keys) { keys.focus(); clearInterval(waiting); }
-}, 50);
-</script></head>"""
+CLIENTS, CLIENTS_MAX = 16, 1000
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -32,77 +25,73 @@ def _run(arguments: argparse.Namespace) -> None:
     from hwexplorer.state import parse
 
     state = parse(arguments.model)
-    engine.is_ready(state)  # an unknown model is better said here than in a browser
+    rules = policy.served(arguments.allow, [*_files(state), *map(str, arguments.devices_dir)])
+    if not engine.is_ready(state):  # a model that is unknown, or may not be captured, is better said here
+        engine.capture_job(state)
+        if "capture" not in rules.allowed:
+            raise RequestError(f"{state.model} is not captured yet: hwexplorer capture does it, or --allow capture")
     for name in state.devices:
         engine.device(name)
     words = ["open", arguments.model]
     for folder in arguments.devices_dir:
         words += ["--devices-dir", str(folder)]
-    server = _server(shlex.join(itself.command(words)), arguments.host, arguments.port, arguments.public_url)
-    if not is_loopback(arguments.host):
-        print(
-            f"hwexplorer: WARNING: listening on {arguments.host}: whoever reaches this port uses the explorer as you, "
-            "and can write files by exporting. There is no password and no encryption.",
-            file=sys.stderr,
-            flush=True,
+    url = _public_url(arguments.host, arguments.port, arguments.public_url)
+    _serve(itself.command(words), arguments, url, rules)
+
+
+def _serve(command: list[str], arguments: argparse.Namespace, url: str, rules: policy.Policy) -> None:
+    try:
+        from hwexplorer.web import Gate, is_loopback
+    except ImportError:
+        raise RequestError("serve needs textual-serve: pip install textual-serve") from None
+    has_limit = "capture" not in rules.allowed  # torch needs more
+    gate = Gate(command, arguments.host, arguments.port, url, policy.encode(rules), arguments.clients, has_limit)
+    if not is_loopback(arguments.host) and not url.startswith("https:"):
+        complain(
+            f"WARNING: listening on {arguments.host} without encryption: whoever sees the traffic sees the token. A "
+            "proxy with TLS in front, and --public-url https://.., keeps it."
         )
     try:
-        server.serve()
+        gate.run()
     except OSError as error:
         raise RequestError(
             f"cannot listen on {arguments.host}:{arguments.port}: {error.strerror or error} (--port picks another)"
         ) from None
 
 
-def is_loopback(host: str) -> bool:
-    """Only this machine gets there."""
-    if host == "localhost":
-        return True
+def _files(state: State) -> list[str]:
+    """The file behind a model that whoever serves named: clients see it, as they see the model."""
+    from analysis.workload import targets
+    from analysis.workload.sources.transformer.spec import HUB, split_hub
+
+    if state.model.startswith(HUB):
+        return [split_hub(state.model.removeprefix(HUB))[0].strip()]
+    target = targets.parse(state.model)
+    return [target.path] if target is not None else []
+
+
+def _public_url(host: str, port: int, given: str | None) -> str:
+    """What browsers call this server. Raises RequestError where that has to be said and is not."""
+    if given is not None:
+        parts = urlsplit(given)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+            raise RequestError(
+                f"--public-url {given[:80]!r}: as https://explorer.example or http://box:8000 is expected"
+            )
+        return given.rstrip("/")
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        is_any = not host or ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:
-        return False
+        is_any = False
+    if is_any:
+        import socket
 
-
-def _server(command: str, host: str, port: int, public_url: str | None) -> Any:
-    try:
-        from aiohttp import web
-        from textual_serve.server import Server
-    except ImportError:
-        raise RequestError("serve needs textual-serve: pip install textual-serve") from None
-
-    class Guarded(Server):  # type: ignore[misc,unused-ignore]
-        """Only pages that this server itself made may talk to it: any web page can open a socket to localhost."""
-
-        async def handle_index(self, request: web.Request) -> Any:
-            self._check_host(request)
-            page: Any = await super().handle_index(request)
-            page.text = _LINK.sub(self._if_ours, page.text or "").replace("</head>", _HEAD)
-            return page
-
-        def _if_ours(self, link: re.Match[str]) -> str:
-            """The style sheet stays; a font that would be fetched from elsewhere goes."""
-            return link[0] if link[1].startswith(self.public_url.rstrip("/") + "/") else ""
-
-        async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-            self._check_host(request)
-            origin = request.headers.get("Origin", "")
-            if origin.rstrip("/") not in self._origins():
-                raise web.HTTPForbidden(text="opened from another page")
-            return await super().handle_websocket(request)
-
-        def _origins(self) -> set[str]:
-            names = {self.host, *(("localhost", "127.0.0.1", "[::1]") if is_loopback(self.host) else ())}
-            return {self.public_url.rstrip("/"), *(f"http://{name}:{self.port}" for name in names)}
-
-        def _check_host(self, request: web.Request) -> None:
-            """A name that somebody else made point here is not one of ours (DNS rebinding)."""
-            if is_loopback(self.host):
-                allowed = {origin.partition("://")[2] for origin in self._origins()}
-                if request.headers.get("Host", "") not in allowed:
-                    raise web.HTTPForbidden(text="unknown host name")
-
-    return Guarded(command, host=host, port=port, title="hwexplorer", public_url=public_url)
+        raise RequestError(
+            f"--host {host} is every address of this machine, and a page must know its own: add --public-url with the "
+            f"name that browsers use, as http://{socket.gethostname()}:{port}"
+        )
+    name = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"http://{name}:{port}"
 
 
 VERB = Verb(
@@ -111,6 +100,17 @@ VERB = Verb(
         option("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"),
         option("--port", type=whole(1, 65_535), default=PORT, metavar="N", help=f"default {PORT}"),
         option("--public-url", metavar="URL", help="what browsers call it, behind a proxy"),
+        option(
+            "--clients", type=whole(1, CLIENTS_MAX), default=CLIENTS, metavar="N", help=f"default {CLIENTS} at once"
+        ),
+        option(
+            "--allow",
+            type=names("allowance", tuple(policy.ALLOWANCES)),
+            default=(),
+            metavar="WHAT,..",
+            help="what clients may do besides: "
+            + "; ".join(f"{name} ({meaning})" for name, meaning in policy.ALLOWANCES.items()),
+        ),
     ),
     run=_run,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hardware import files
+from hardware import files, policy
 from hardware.errors import RequestError, unknown
 
 SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html": "html"}
@@ -22,7 +22,8 @@ def format_of(path: Path, suffixes: Mapping[str, str] = SUFFIXES) -> str:
 
 
 def check(path: Path, overwrite: bool) -> None:
-    """Raises RequestError where a file of this path cannot be."""
+    """Raises RequestError where a file of this path cannot be, or nothing is written."""
+    policy.require("write", f"writing {path}")
     if "\0" in str(path):
         raise RequestError("a file name cannot contain a NUL character")
     try:

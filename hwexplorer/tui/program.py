@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from hardware import policy
 from hardware.errors import RequestError, unknown
 from hwexplorer import signals
 from hwexplorer.state import State
@@ -15,7 +16,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.sessions import LAST, Sessions
-from hwexplorer.tui.settings import read
+from hwexplorer.tui.settings import Settings, read
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -32,7 +33,8 @@ def run(
     """
     gc.disable()
     try:
-        settings, wrong = read(paths.settings_file())
+        # Whoever looks on through a browser has the keys of the manual, not those of whoever serves.
+        settings, wrong = (Settings(), "") if policy.current().is_served else read(paths.settings_file())
         keeper = Sessions(paths.sessions_file())
         if theme and theme not in THEMES:
             raise unknown("theme", theme, THEMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol
 
 from hwexplorer.state import State
@@ -98,6 +97,6 @@ class Provider(Protocol):
 
     def capture(self, state: State) -> CaptureJob: ...
 
-    def export(self, state: State, view: str, path: Path, overwrite: bool) -> str:
-        """Write one view (a pane's name) atomically; the suffix picks the format. Returns what to say."""
+    def exported(self, state: State, view: str, form: str) -> str:
+        """One view (a pane's name) as a file of a format holds it."""
         ...

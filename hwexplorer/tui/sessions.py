@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import files
+from hardware import files, policy
 from hardware.errors import RequestError, unknown
 from hwexplorer.state import State, format, parse
 
@@ -22,7 +22,9 @@ class Sessions:
         self.path = path
 
     def all(self) -> dict[str, str]:
-        """State strings by name, the last session first. Raises RequestError where the file is not one of ours."""
+        """State strings by name, the last session first. Raises RequestError where the file is not one of ours, or
+        not for whoever looks."""
+        policy.require("write", "keeping sessions")
         try:
             found = msgspec.json.decode(files.text(files.read(self.path, FILE_MAX)), type=dict[str, str])
         except (FileNotFoundError, NotADirectoryError):

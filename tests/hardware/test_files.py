@@ -6,6 +6,7 @@ import gzip
 import os
 import stat
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,3 +144,14 @@ def test_two_that_write_at_once_leave_one_whole(tmp_path: Path) -> None:
         thread.join()
     assert place.read_text() in texts
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_small_file_takes_little_memory_whatever_the_most(tmp_path: Path) -> None:
+    path = tmp_path / "small.gz"
+    path.write_bytes(gzip.compress(b"small"))
+    tracemalloc.start()
+    try:
+        assert files.unzip(files.read(path, 1 << 30), 1 << 30) == b"small"
+        assert tracemalloc.get_traced_memory()[1] < 4e6
+    finally:
+        tracemalloc.stop()

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-START = 20.0  # seconds
+START = 60.0  # seconds
 
 
 class Page:

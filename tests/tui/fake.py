@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from hardware.errors import RequestError, unknown
 from hwexplorer.state import State, pinned
@@ -263,15 +262,8 @@ class Fake:
         self.job = Job(self, state.model)
         return self.job
 
-    def export(self, state: State, view: str, path: Path, overwrite: bool) -> str:
-        if path.suffix not in (".txt", ".json"):
-            raise unknown("format", path.suffix, (".txt", ".json"))
-        if path.exists() and not overwrite:
-            raise RequestError(f"{path} exists")
-        if not path.parent.is_dir():
-            raise RequestError(f"no folder {path.parent}")
-        path.write_text(json.dumps({"view": view, "model": state.model}))
-        return f"wrote {view} to {path.name}"
+    def exported(self, state: State, view: str, form: str) -> str:
+        return json.dumps({"view": view, "model": state.model})
 
 
 def _dict(state: State) -> dict[str, object]:

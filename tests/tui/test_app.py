@@ -637,7 +637,7 @@ async def test_export_writes_asks_and_refuses(tmp_path: Path) -> None:
             assert "overwrite?" in screen_text(app)
             await pilot.press(answer)
             assert target.read_text() == left
-        for wrong, said in (("x.pdf", "unknown format"), (str(tmp_path / "no" / "x.txt"), "no folder")):
+        for wrong, said in (("x.pdf", "unknown file suffix"), (str(tmp_path / "no" / "x.txt"), "does not exist")):
             await pilot.press("e", "ctrl+u")
             app.paste(wrong)
             await pilot.press("enter")

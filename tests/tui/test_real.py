@@ -51,8 +51,7 @@ def test_the_copied_command_prints_what_the_export_writes(pane: str, capsys: pyt
     state = parse(f"resnet18@b8,fp16,fused/tpu_v4,h100_sxm?at=layer1.0.conv1&baseline=tpu_v4&pane={pane}")
     assert main(shlex.split(command(state))[1:]) == 0
     printed = capsys.readouterr().out
-    Engine().export(state, pane, Path("view.txt"), overwrite=True)
-    assert Path("view.txt").read_text() == printed
+    assert Engine().exported(state, pane, "text") == printed
 
 
 @pytest.mark.parametrize("seed", [11, 12])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,14 +150,11 @@ def test_the_plots_say_what_the_figures_say() -> None:
         "resnet18@b8?pane=events&at=layer1.0.conv1&pin=tpu_v4@b8",
     ],
 )
-def test_the_copied_command_knows_what_no_option_names(
-    text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_copied_command_knows_what_no_option_names(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     state = parse(text)
     assert main(shlex.split(command(state))[1:]) == 0
     printed = capsys.readouterr().out
-    Engine().export(state, state.pane, tmp_path / "view.txt", overwrite=True)
-    assert (tmp_path / "view.txt").read_text() == printed
+    assert Engine().exported(state, state.pane, "text") == printed
 
 
 def test_plain_prints_the_focused_view(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hardware import files
+from hardware import files, policy
 
 from . import chrome, tables
 from .record import Trace, TraceError
@@ -23,6 +23,7 @@ FORMATS = (
 
 def read(path: Path) -> Trace:
     """The trace in a file. Raises TraceError, in one line, for what is none that is known."""
+    policy.require("read", f"reading {path}", str(path))
     data = _bytes(path)
     if data.startswith(b"SQLite format 3\x00"):
         return _sqlite(data, path)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hardware import files
+from hardware import files, policy
 from hardware.names import hint
 
 from ...errors import ModelSpecError
@@ -34,6 +34,7 @@ Raw = dict[str, Any]
 
 def config(where: str) -> Config:
     """The configuration in a folder, in a `config.json`, or of a model in the local hub cache."""
+    policy.require("read", f"reading {where}", where)
     raw = _read(_find(where.strip()))
     kind = str(raw.get("model_type", ""))
     reader = _READERS.get(kind)

@@ -79,7 +79,7 @@ def parse(text: str) -> Request:
         return _named(text)
     from . import hf as transformer_hf
 
-    where, options = _split_hub(text[len(HUB) :])
+    where, options = split_hub(text[len(HUB) :])
     return _request(HUB + where, transformer_hf.config(where), options)
 
 
@@ -96,7 +96,7 @@ def _generic(name: str) -> Config:
     return Config(**common, **_GENERIC[name])
 
 
-def _split_hub(text: str) -> tuple[str, str]:
+def split_hub(text: str) -> tuple[str, str]:
     """A folder or name, and the options after its last colon (a folder may contain colons)."""
     where, colon, options = text.rpartition(":")
     looks = options.strip().lower() in PHASES or "=" in options or options.split(",")[0].strip().lower() in PHASES

@@ -1,0 +1,57 @@
+"""The terminal of an explorer that `hwexplorer serve` opened: packets on the standard streams, to and from the server.
+
+Textual's own driver, which outlives its server, takes keys faster than the screen can, and hands files over in pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from base64 import b64encode
+from pathlib import Path
+from time import sleep
+from typing import Any, BinaryIO, TextIO
+
+from textual.drivers.web_driver import WebDriver
+from textual.message import Message
+
+from hwexplorer import signals
+
+QUEUE_MAX = 200  # messages not seen to yet: whoever sends more waits
+FILE_MAX = 16 << 20  # bytes of one file
+
+
+class Driver(WebDriver):
+    """One packet is a letter, four bytes of length, and so many bytes: `D` for the screen, `M` for JSON."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._write = self._write_all
+
+    def _write_all(self, data: bytes) -> None:
+        """A signal may cut a write short."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self.fileno, left) :]
+
+    def run_input_thread(self) -> None:
+        """Until the server says so, or is gone: then nobody sees this screen any more."""
+        super().run_input_thread()
+        if not self.exit_event.is_set():
+            signals.end(signal.SIGHUP)
+
+    def send_message(self, message: Message) -> None:
+        """In the thread of the input, which stops reading while the screen is behind; and so does the server."""
+        while self._app.message_queue_size > QUEUE_MAX and not self.exit_event.is_set():
+            sleep(0.01)
+        taken = asyncio.run_coroutine_threadsafe(self._app._post_message(message), loop=self._loop)
+        while not taken.done() and not self.exit_event.is_set():
+            sleep(0.001)
+
+    def deliver_binary(self, binary: BinaryIO | TextIO, *, save_path: Path, **_: Any) -> None:
+        """A file for the browser's downloads, in one packet: there is no more to it when this returns."""
+        data = binary.read()
+        binary.close()
+        content = data.encode() if isinstance(data, str) else data
+        self.write_meta({"type": "file", "name": save_path.name, "content": b64encode(content).decode()})
