@@ -9,9 +9,10 @@ from analysis.decide.choose import Candidate, candidates
 from analysis.decide.cost import settings
 from analysis.decide.sweep import BATCHES
 from hardware.device import load_all
+from hardware.precision import PRECISIONS
 from hwexplorer import engine
 from hwexplorer.options import names, option, wholes
-from hwexplorer.state import BATCH_MAX, PRECISIONS, State
+from hwexplorer.state import BATCH_MAX, State
 
 GRID = (
     option("--batches", type=wholes("batch", BATCH_MAX), metavar="N,..", singular="batch",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from analysis.run.engine import Engine
 from analysis.run.estimate import Estimate
 from analysis.run.scenario import Scenario
@@ -69,7 +71,7 @@ def keep(state: State, captured: Workload) -> None:
     ENGINE.keep(ref(state), captured)
 
 
-def folders() -> tuple[object, ...]:
+def folders() -> tuple[Path, ...]:
     """Folders of the user's own device files."""
     return ENGINE.folders
 

@@ -6,7 +6,6 @@ import argparse
 
 from hwexplorer import output, request
 from hwexplorer.declare import Report
-from hwexplorer.export.render import told
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
 
@@ -25,6 +24,6 @@ def report(name: str, report: Report, arguments: argparse.Namespace) -> None:
     if report.ticks:
         options["tick"] = output.ticking(report.ticks)
     answer = Answer(name, state, **options)
-    output.emit(arguments, lambda form: told(answer, form, output.width()))
+    output.emit(arguments, lambda form: answer.told(form, output.width()))
     if report.fails is not None and (broken := report.fails(answer.document)):
         raise Failed(broken)

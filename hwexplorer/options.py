@@ -12,8 +12,10 @@ import msgspec
 
 from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
+from hardware.precision import PRECISIONS
+from hardware.runtime import LAYOUTS
 from hwexplorer.export.files import FORMATS
-from hwexplorer.state import BATCH_MAX, IMAGE_MAX, LAYOUTS, PRECISIONS, TOKENS_MAX, executions
+from hwexplorer.state import BATCH_MAX, IMAGE_MAX, TOKENS_MAX, executions
 
 
 class Option(msgspec.Struct, frozen=True):

@@ -88,12 +88,11 @@ class Engine:
     def text(self, state: State, verb: str, width: int) -> str | None:
         """What a verb prints about a state; None where that takes a process of its own."""
         from hwexplorer.declare import Report
-        from hwexplorer.export.render import render
 
         report = registry.load(verb)
         if not isinstance(report, Report) or not report.on_screen:
             return None
-        return render(replace(state, at=node(state.at)), verb, "text", width)
+        return Answer(verb, replace(state, at=node(state.at))).told("text", width)
 
     def named(self, model: str, inputs: tuple[str, ...]) -> str:
         return engine.named(model, inputs)
@@ -111,10 +110,9 @@ class Engine:
         return Job(engine.capture_job(state), state)
 
     def exported(self, state: State, view: str, form: str) -> str:
-        from hwexplorer.export.render import render
-
         # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
-        return render(replace(state, at="" if view == "tree" else node(state.at)), view, form)
+        shown = replace(state, at="" if view == "tree" else node(state.at))
+        return Answer(view, shown).told(form)
 
 
 def _table(report: str, state: State) -> Table:

@@ -13,13 +13,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hardware.errors import unknown
-from hwexplorer import commands, reports
 from hwexplorer.schema import stamped
 from hwexplorer.state import State, replace
 
 if TYPE_CHECKING:
     from hwexplorer.declare import Report, Verb
     from hwexplorer.views.plain import Page, View
+
+_PACKAGES = ("hwexplorer.reports", "hwexplorer.commands")
 
 
 def names() -> tuple[str, ...]:
@@ -48,7 +49,11 @@ def load(name: str) -> Report | Verb:
 
 def _modules() -> dict[str, str]:
     """Verb -> module: reports by name, then the verbs that do something else."""
-    return {**_inside(reports.__name__, *reports.__path__), **_inside(commands.__name__, *commands.__path__)}
+    return {name: path for package in _PACKAGES for name, path in _inside(package, *_folders(package)).items()}
+
+
+def _folders(package: str) -> list[str]:
+    return list(import_module(package).__path__)
 
 
 @lru_cache(maxsize=8)
@@ -87,6 +92,7 @@ class Answer:
         return stamped(self.document)
 
     def view(self) -> View | Page:
+        """For people."""
         from hwexplorer.views.plain import Page
 
         report = self.report
@@ -97,3 +103,9 @@ class Answer:
             return parts[0]
         main = [part.name for part in parts].index(report.main) if report.main else -1
         return Page(self.name, report.title(self.document, self.state), parts, main=main)
+
+    def told(self, form: str, width: int = 0) -> str:
+        """As text of a format. `width` is the columns to fit, 0 for all."""
+        from hwexplorer.export.render import encode, plain
+
+        return encode(self.document) if form == "json" else plain(self.view(), form, width)

@@ -145,7 +145,7 @@ class CaptureJob(Job):
         limits: Limits | None = None,
         on_done: Callable[[Workload], Any] | None = None,
     ) -> None:
-        self._ref = ref
+        self._ref, self.name = ref, ref.label
         policy.require("capture", f"capturing {ref.label}")
         if isinstance(ref, Target):
             policy.require("code", f"running {ref.label}")

@@ -13,6 +13,7 @@ import sys
 from hwexplorer import engine, output, request
 from hwexplorer.declare import DEVICES, Subject, Verb
 from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
+from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 
 _SUBJECT = Subject(options=(or_default(MODEL, "resnet50"), *DEVICES.options[1:]), several=True)
@@ -57,10 +58,8 @@ def _state(arguments: argparse.Namespace) -> State:
 
 
 def _print(state: State, report: str, arguments: argparse.Namespace) -> None:
-    from hwexplorer.export.render import render
-
     request.prepare((state,), arguments.strict)
-    output.emit(arguments, lambda form: render(state, report, form, output.width()))
+    output.emit(arguments, lambda form: Answer(report, state).told(form, output.width()))
 
 
 VERB = Verb(

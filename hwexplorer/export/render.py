@@ -1,4 +1,4 @@
-"""One view of a state in one format, as a string: what `-o`, standard output and the screen's export share."""
+"""A view or a document as a string of one format: what `-o`, standard output and the screen's export share."""
 
 from __future__ import annotations
 
@@ -9,20 +9,8 @@ from hardware.text import visible_json
 from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.text import render as as_text
-from hwexplorer.registry import Answer
 from hwexplorer.schema import stamped
-from hwexplorer.state import State
 from hwexplorer.views.plain import Page, View
-
-
-def render(state: State, report: str, form: str, width: int = 0) -> str:
-    """A report as text of the format. `width` is the columns to fit, 0 for all."""
-    return told(Answer(report, state), form, width)
-
-
-def told(answer: Answer, form: str, width: int = 0) -> str:
-    """An answer as text of the format."""
-    return encode(answer.document) if form == "json" else plain(answer.view(), form, width)
 
 
 def plain(built: View | Page, form: str, width: int = 0) -> str:

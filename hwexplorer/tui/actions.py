@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from hardware.precision import PRECISIONS
+from hardware.runtime import LAYOUTS
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
 from hwexplorer.tui.palette import THEMES
@@ -187,15 +189,15 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "precision_down",
             "{",
             "Precision before",
-            "The precision before, of " + ", ".join(states.PRECISIONS),
-            _cycle("precision", states.PRECISIONS, -1),
+            "The precision before, of " + ", ".join(PRECISIONS),
+            _cycle("precision", PRECISIONS, -1),
         ),
         _change(
             "precision_up",
             "}",
             "Next precision",
-            "The next precision, of " + ", ".join(states.PRECISIONS),
-            _cycle("precision", states.PRECISIONS),
+            "The next precision, of " + ", ".join(PRECISIONS),
+            _cycle("precision", PRECISIONS),
             hint="precision",
         ),
         _change(
@@ -206,7 +208,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             _cycle("execution", states.EXECUTIONS),
             hint="execution",
         ),
-        _change("layout", "X", "Layout", "Memory layout: nchw or channels last", _cycle("layout", states.LAYOUTS)),
+        _change("layout", "X", "Layout", "Memory layout: nchw or channels last", _cycle("layout", LAYOUTS)),
         _change(
             "metric",
             "m",

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware.errors import RequestError, unknown
+from hardware.precision import PRECISIONS
+from hardware.runtime import LAYOUTS
 from hwexplorer import registry
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
@@ -271,9 +273,9 @@ COMMANDS: dict[str, Command] = {
     "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, lambda app: ("1", "8", "32", "128")),
     "precision": Command(
         "precision P",
-        ", ".join(states.PRECISIONS),
+        ", ".join(PRECISIONS),
         _field("precision", "precision fp16"),
-        lambda app: states.PRECISIONS,
+        lambda app: PRECISIONS,
     ),
     "execution": Command(
         "execution X",
@@ -281,9 +283,7 @@ COMMANDS: dict[str, Command] = {
         _field("execution", "execution fused"),
         lambda app: states.executions(),
     ),
-    "layout": Command(
-        "layout L", ", ".join(states.LAYOUTS), _field("layout", "layout nchw"), lambda app: states.LAYOUTS
-    ),
+    "layout": Command("layout L", ", ".join(LAYOUTS), _field("layout", "layout nchw"), lambda app: LAYOUTS),
     "image_size": Command("image_size S", "pixels; 0: as the weights have it", _image_size),
     "sequence": Command(
         "sequence N", "tokens of a sequence, or default", _tokens("sequence"), lambda app: ("default",)
