@@ -1,0 +1,98 @@
+"""`python -m tests.soak [MINUTES] [SEED]`: the real program in a terminal under random keys, bytes, pastes and sizes.
+
+Prints its memory each minute, and at the end whether it left as it should, with the terminal as it was. Run by hand.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+import sys
+import tempfile
+import termios
+from itertools import islice
+from pathlib import Path
+from random import Random
+from time import monotonic
+
+from tests.terminal import Program
+
+MODELS = ("resnet50", "vit_b_16", "mobilenet_v2", "resnet18@b64,fp16/h100_sxm,tpu_v4", "efficientnet_b7", "mlp")
+KEYS = (
+    *map(str.encode, "123456jkhlgG[]{}xmsSnNpDPvAuUzZTfF.,wWbBcCyYtrR/?:0 \r\t\x1b\x7f"),
+    *(b"\x1b[A", b"\x1b[B", b"\x1b[C", b"\x1b[D", b"\x1b[5~", b"\x1b[6~", b"\x1b[Z", b"\x1b[H", b"\x1b[F"),
+)
+COMMANDS = (
+    *("batch 32", "precision int8", "model {model}", "on tpu_v4", "at layer3", "devices cpu,gpu", "find share>5"),
+    *("plot pareto", "theme paper", "fold 3", "sessions", "save a", "state {model}", "energy", "nonsense"),
+)
+SIZES = ((120, 40), (80, 24), (200, 60), (59, 15), (20, 5), (300, 90))
+
+
+def main(minutes: float, seed: int) -> int:
+    random = Random(seed)
+    with tempfile.TemporaryDirectory(prefix="hwexplorer-soak-") as folder:
+        home = {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder, "XDG_CACHE_HOME": folder}
+        words = [sys.executable, "-m", "hwexplorer", "resnet50"]
+        program = Program(words, environment={**home, "HWEXPLORER_CACHE_DIR": folder}, folder=Path(folder))
+        before = termios.tcgetattr(program.fd)
+        program.until(re.compile(rb"resnet50"))
+        program.settle()
+        start, told, events = monotonic(), 0, 0
+        print(f"start: {program.memory():.0f} MB", flush=True)
+        while (passed := monotonic() - start) < minutes * 60:
+            for event in islice(iter(lambda: _event(random, program), None), 50):
+                program.type(event)
+                program.read(0.02)
+                events += 1
+            program.settle(quiet=0.2, patience=10.0)
+            if (ended := os.waitpid(program.pid, os.WNOHANG))[0]:
+                print(f"ENDED after {events} events with status {os.waitstatus_to_exitcode(ended[1])}")
+                return 1
+            if passed // 60 >= told:
+                told = int(passed // 60) + 1
+                print(f"{passed / 60:.0f} min: {program.memory():.0f} MB after {events:,} events", flush=True)
+        return _leave(program, before, events)
+
+
+def _event(random: Random, program: Program) -> bytes:
+    """The bytes of a key, a command, a mouse event, a paste or rubbish; a new size has none."""
+    kind = random.random()
+    if kind < 0.75:
+        return random.choice(KEYS)
+    if kind < 0.85:
+        command = random.choice(COMMANDS).format(model=random.choice(MODELS))
+        return b"\x1b\x1b:" + command.encode() + b"\r"
+    if kind < 0.90:
+        return f"\x1b[<{random.choice((0, 35, 64, 65))};{random.randint(1, 120)};{random.randint(1, 40)}M".encode()
+    if kind < 0.94:
+        return b"\x1b[200~" + random.randbytes(20).replace(b"\x1b", b"") + b"\x1b[201~"
+    if kind < 0.97:
+        rubbish = random.randbytes(8)
+        return bytes(byte for byte in rubbish if byte not in b"\x03\x11\x1a\x1cqQ\x10")  # it may not leave, nor stop
+    width, height = random.choice(SIZES)
+    fcntl.ioctl(program.fd, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    return b""
+
+
+def _leave(program: Program, before: list[object], events: int) -> int:
+    """What `q` at the end leaves behind."""
+    program.type(b"\x1b\x1b\x1b")
+    program.settle()
+    memory = program.memory()
+    program.type(b"q")
+    program.gather(3.0)
+    pid, status = os.waitpid(program.pid, os.WNOHANG)
+    if not pid:
+        program.end()
+    is_same = termios.tcgetattr(program.fd) == before if pid else False
+    left = f"left with {os.waitstatus_to_exitcode(status)}" if pid else "did NOT leave"
+    print(f"end: {memory:.0f} MB after {events:,} events, {left}, terminal {'as before' if is_same else 'CHANGED'}")
+    return 0 if pid and status == 0 and is_same else 1
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:] + ["20", "0"][len(sys.argv) - 1 :]
+    sys.exit(main(float(given[0]), int(given[1])))
