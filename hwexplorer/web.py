@@ -269,7 +269,8 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
 
     async def handle_index(self, request: web.Request) -> web.Response:
         self._check_room()
-        page: web.Response = await super().handle_index(request)
+        page = await super().handle_index(request)
+        assert isinstance(page, web.Response)  # the template's, whole
         page.text = _LINK.sub(self._if_ours, page.text or "").replace("</head>", _HEAD)
         return page
 

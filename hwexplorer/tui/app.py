@@ -380,7 +380,7 @@ class HwExplorer(App[None]):
     def action_command_palette(self) -> None:
         from hwexplorer.tui import finder
 
-        if not finder.Finder.is_open(self):
+        if not finder.Finder.is_open(self):  # type: ignore[arg-type]
             self.push_screen(finder.Finder(id=finder.ID))
 
     def start_capture(self, state: State) -> None:

@@ -27,7 +27,7 @@ class Driver(WebDriver):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self._write = self._write_all
+        self._write = self._write_all  # type: ignore[assignment]
 
     def _write_all(self, data: bytes) -> None:
         """A signal may cut a write short."""

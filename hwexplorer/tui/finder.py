@@ -26,4 +26,4 @@ class Finder(CommandPalette):
         return super()._gather_commands(search_value) if self.query(CommandList) else None
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
-        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()
+        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]

@@ -164,12 +164,14 @@ def test_energy_falls_with_every_price(name: str, tmp_path: Path) -> None:
             runs = plan(original, precision)
             price = grid.run("transformer_block", original, 8, precision).run.prices.rows[index]
 
-            def change(data: dict[str, object], label: str = label, price: float = price.value_j) -> None:
+            def change(
+                data: dict[str, object], label: str = label, unit: str = row.unit, price: float = price.value_j
+            ) -> None:
                 stated = data.setdefault("coefficients", {})
                 assert isinstance(stated, dict)
                 for key in [k for k in stated if k.partition(":")[0] == label]:
                     del stated[key]
-                stated[label] = {"value": price / 2, "unit": "J", "source": "test", "quality": "assumed"}
+                stated[label] = {"value": price / 2, "unit": f"J/{unit}", "source": "test", "quality": "assumed"}
 
             cheap = grid.altered(tmp_path, name, change, f"cheap_{index}_{precision}")
             assert plan(cheap, precision).matrix == runs.matrix
