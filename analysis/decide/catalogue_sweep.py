@@ -18,13 +18,13 @@ from typing import Any
 
 import msgspec
 
-import hardware
 from analysis.decide.sweep import BATCHES
 from analysis.run.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
 from analysis.run.scenario import Scenario
 from analysis.run.totals import Totals, rates
 from analysis.workload import store, zoo
 from analysis.workload.workload import Floats, Workload
+from hardware import errors as hardware_errors
 from hardware import policy
 from hardware.device import Device, load, load_all
 from hardware.errors import RequestError
@@ -127,7 +127,7 @@ def whole(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
 def key(work: Sequence[Chunk]) -> str:
     """Another one where any row could be another: for another request, other code, data or device files."""
     seen = hashlib.sha256(msgspec.json.encode(work))
-    folders = [Path(hardware.__file__).parent, Path(__file__).parents[1], *map(Path, work[0].folders)]
+    folders = [Path(hardware_errors.__file__).parent, Path(__file__).parents[1], *map(Path, work[0].folders)]
     for folder in folders:
         for path in sorted(path for suffix in ("py", "toml", "gz") for path in folder.rglob(f"*.{suffix}")):
             seen.update(str(path).encode(errors="surrogatepass") + path.read_bytes())
