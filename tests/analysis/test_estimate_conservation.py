@@ -87,7 +87,7 @@ def test_auto_is_eager_on_cpu_and_gpu_and_fused_on_tpu_and_kpu(name: str) -> Non
     assert (auto.latency_s, auto.energy_j) == (same.latency_s, same.energy_j)
 
 
-def _walk(root: Node) -> None:
+def _walk(root: Node, batch: int) -> None:
     """The exported tree: every level against its parent."""
     if not root.children:
         return
@@ -96,9 +96,9 @@ def _walk(root: Node) -> None:
         assert total == pytest.approx(getattr(root, field), rel=EXACT, abs=1e-300), (root.id, field)
     _close(sum(child.share_of_parent for child in root.children), 1.0, f"shares of the parent below {root.id!r}")
     _close(root.compute_j + root.memory_j + root.static_j, root.energy_j, "components of a node")
-    _close(root.own_edp_js, root.energy_j * root.latency_s, "a node's own EDP")
+    _close(root.own_edp_js, root.energy_j / batch * root.latency_s, "a node's own EDP")
     for child in root.children:
-        _walk(child)
+        _walk(child, batch)
 
 
 @pytest.mark.parametrize("mode", grid.ALL_MODES)
@@ -111,7 +111,7 @@ def test_exported_tree_adds_up(model: str, name: str, mode: str) -> None:
     _close(root.edp_js, result.energy_j / 8 * result.latency_s, "EDP per inference")
     ids = [child.id for child in root.children] + [leaf.id for child in root.children for leaf in child.children]
     assert len(set(ids)) == len(ids), "paths name one node each"
-    _walk(root)
+    _walk(root, 8)
 
 
 @pytest.mark.parametrize("mode", grid.MODES)

@@ -154,7 +154,8 @@ def test_many_that_start_more_end_with_it(monkeypatch: pytest.MonkeyPatch, left:
     """Each starts another before it ends, for as long as one lives."""
     code = """
 def again():
-    while True:
+    until = time.monotonic() + 30  # should nobody stop it, it stops by itself
+    while time.monotonic() < until:
         if os.fork(): os._exit(0)
         note()
         time.sleep(0.001)
