@@ -83,7 +83,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:
         """Dense peak FLOP/s by (unit, precision): units x FMA per clock x clock x 2."""
-        clocks = {"matrix": self.clock_hz, "vector": self.vector_clock_hz}
+        clocks = {"matrix": self.matrix_clock_hz, "vector": self.vector_clock_hz}
         return {
             (unit, precision): self.units * fact.value * clocks[unit] * 2.0
             for unit, table in self.file.fma_per_clock.items()

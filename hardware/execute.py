@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from hardware.coefficients import Coefficients, coefficients
-from hardware.demand import Demand, Floats, Ints, OpClass
+from hardware.demand import READ_WEIGHT, Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, memory_seconds_of
@@ -58,6 +58,8 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     """What the device does with each operator, at each setting of the efficiencies."""
     if runtime.mode != "eager":  # compilers choose the layout of convolutions themselves
         layout = "channels_last" if runtime.mode == "compiled" else "blocked"
+    if device.arch.is_managed and not runtime.resident:
+        demand = _without_resident_weights(demand)
     mapping = device.arch.map_operators(demand, device, plan, layout, rates)
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
@@ -65,6 +67,16 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     if demand.link_s is not None:  # data from another device arrives no faster than its link delivers
         mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
     return mapping
+
+
+def _without_resident_weights(demand: Demand) -> Demand:
+    """The demand with every read of weights from memory: nothing placed them on chip before the call."""
+    is_weight = demand.transfer_role == READ_WEIGHT
+    return msgspec.structs.replace(
+        demand,
+        weight_bytes=np.full(demand.n, np.inf),
+        transfer_distance=np.where(is_weight, np.inf, demand.transfer_distance),
+    )
 
 
 def _streamed(mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float]) -> Mapping:

@@ -12,6 +12,8 @@ from hardware.errors import unknown
 from hardware.precision import PRECISIONS, STORED_BYTES, WIDER
 from hardware.remember import remembered
 
+_TENSORS = {"tf32": "fp32"}  # a format of multipliers: its tensors are of another
+
 
 class Plan(msgspec.Struct, frozen=True):
     """`convolution` and `contraction` are (unit, format) for convolutions and for matrix products.
@@ -56,11 +58,12 @@ def _resolve(device: Device, precision: str, work: str) -> tuple[str, str]:
 
 def _stored(device: Device, precision: str, contraction: str) -> str:
     """Tensors are stored as asked where any unit reads that format, else in the format that is run."""
-    stated = device.file.runs.get(precision, {}).get("stored")
+    tensors = _TENSORS.get(precision, precision)
+    stated = device.file.runs.get(precision, device.file.runs.get(tensors, {})).get("stored")
     if stated:
         return stated
-    if precision in ("fp32", "tf32"):
-        return "fp32"
+    if tensors == "fp32":
+        return tensors
     formats = {name for table in device.file.fma_per_clock.values() for name in table}
     return precision if precision in formats else contraction
 
@@ -72,7 +75,7 @@ def _vector(device: Device, stored: str) -> str:
 
 def _marks(precision: str, stored: str, convolution: str, contraction: str, why: str) -> tuple[str, ...]:
     marks = []
-    if precision != "tf32" and stored != precision:
+    if stored != _TENSORS.get(precision, precision):
         marks.append(f"{precision} is not supported: runs as {contraction}")
     elif contraction == convolution != precision:
         marks.append(f"{precision} tensors, products run as {contraction}")
@@ -110,7 +113,8 @@ def _plan(device: Device, precision: str, fused: bool) -> Plan:
     vector = _vector(device, stored)
     matrix = next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1])
     vector_mac = next((f for unit, f in (contraction, convolution) if unit == "vector"), vector)
-    why = device.file.runs.get(precision, {}).get("why", "")
+    runs = device.file.runs
+    why = runs.get(precision, runs.get(_TENSORS.get(precision, precision), {})).get("why", "")
     marks = _marks(precision, stored, convolution[1], contraction[1], why)
     found = Plan(precision, stored, STORED_BYTES[stored], convolution, contraction, matrix, vector_mac, vector, marks)
     return _accumulated_narrow(device, found) if fused else found

@@ -44,7 +44,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     beginnings of their `memory` technology (none named: all); `work` that it is for; `dispatch` and `launch` multiply
     the device's facts of these names; `call_s` seconds per call of the model; `streaming` by class of software, the
     share of the memory's bandwidth at which weights of products and cached keys and values are read (elsewhere the
-    rate of other traffic)."""
+    rate of other traffic); `resident`, whether weights stay in memory that software manages from one call to the next,
+    where they leave room."""
 
     id: str = ""
     name: str
@@ -57,6 +58,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     launch: Ends = _plain(1.0)
     call_s: Ends = _plain(0.0)
     streaming: dict[str, Ends] = {}
+    resident: bool = False
 
     def fits(self, device: Device, work: str) -> bool:
         """Whether it runs this kind of work on the device."""
@@ -86,7 +88,10 @@ def _plain_mode(mode: str) -> Runtime:
 
 
 def of_mode(device: Device, mode: str) -> Runtime:
-    """A mode by itself: the framework's dispatch, and nothing that only one runtime has."""
+    """A mode by itself: the framework's dispatch, and nothing that only one runtime has. Where software manages the
+    on-chip memory only the device's own compiler makes whole programs."""
+    if mode == "fused" and device.arch.is_managed:
+        return deployed(device, WORK[0])
     typical = runtimes().get(_TYPICAL.get(mode, ""))
     return typical if typical is not None and device.software_class in typical.runs_on else _plain_mode(mode)
 

@@ -93,7 +93,7 @@ def _counts(
     lanes = fma(device, "vector", plan.vector_mac) / device.vector_clock_hz / assumed("fma_ports")
     matrix_macs = demand.macs * on_matrix
     vector_macs = demand.macs - matrix_macs
-    per_matrix = fma(device, "matrix", plan.matrix) / device.clock_hz * assumed("cycles_per_matrix_instruction")
+    per_matrix = fma(device, "matrix", plan.matrix) / device.matrix_clock_hz * assumed("cycles_per_matrix_instruction")
     moved = flow.chip_read + flow.chip_write  # what a fused kernel keeps stays in registers
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
     matrix_instructions = matrix_macs / max(per_matrix, 1.0)

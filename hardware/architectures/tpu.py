@@ -79,7 +79,7 @@ def systolic(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
     g, m, n, k = demand.gemm
     rows, columns = device.array_rows, device.array_columns
     arrays = device.units * device.arrays_per_unit
-    per_cell = macs_per_s / device.clock_hz / device.arrays_per_unit / (rows * columns)
+    per_cell = macs_per_s / device.matrix_clock_hz / device.arrays_per_unit / (rows * columns)
     divisions = sorted({1.0, 2.0, 4.0, arrays})
     tiles_kn = g * np.ceil(k / rows) * np.ceil(n / columns)
     best: Tiling | None = None

@@ -19,10 +19,15 @@ def capacity(result: Estimate) -> float:
 
 
 def room(result: Estimate, weights: float) -> float:
-    """What is left for activations: a compiler that manages the scratchpad keeps small weights in it for good."""
+    """What is left for activations: a compiler may keep small weights in the scratchpad that it manages for good."""
     most = capacity(result) * result.device.arch.data.assumed("pinned_share")
-    pinned = result.device.arch.is_managed and weights <= most
+    pinned = keeps_weights(result) and result.device.arch.is_managed and weights <= most
     return capacity(result) - (weights if pinned else 0.0)
+
+
+def keeps_weights(result: Estimate) -> bool:
+    """Whether weights that fit are still on chip at the next inference: in caches, and where a compiler says so."""
+    return result.runtime.resident or not result.device.arch.is_managed
 
 
 def reordered(result: Estimate, read: float, written: float, weights: float) -> float:
@@ -49,9 +54,10 @@ def test_conv_bn_relu_fused(name: str, precision: str) -> None:
         assert grid.counted(result, "dram_write").sum() == tensor
         reads = grid.counted(result, "dram_read").sum()
         weights = (FILTER + NORM) * width
-        # Between two inferences only this kernel runs, so the weights may stay on chip.
+        # Between two inferences only this kernel runs, so a cache still holds the weights.
         assert weights < capacity(result)
-        assert tensor <= reads <= tensor + reordered(result, tensor, tensor, weights)
+        entering = tensor if keeps_weights(result) else tensor + weights
+        assert entering <= reads <= entering + reordered(result, tensor, tensor, weights)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -83,7 +89,8 @@ def test_small_product_moves_each_operand_once(name: str) -> None:
         result = grid.run(grid.toy_gemm(m, n, k), name, 1, precision)
         width = result.plan.element_bytes
         assert grid.counted(result, "dram_write").sum() == m * n * width
-        assert grid.counted(result, "dram_read").sum() == m * k * width, "the weights stayed since the last inference"
+        weights = 0.0 if keeps_weights(result) else k * n * width  # they stayed since the last inference
+        assert grid.counted(result, "dram_read").sum() == m * k * width + weights
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)

@@ -1,0 +1,51 @@
+"""What public documents say of chips, where the product once said otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware.device import load
+
+
+def run(model: str, on: str, precision: str = "int8", runtime: str = "fused", batch: int = 1) -> Estimate:
+    return estimate(store.load(model), load(on), Scenario(batch, precision, runtime))
+
+
+@pytest.mark.parametrize("name", ["xeon_8490h", "xeon_8592_plus"])
+def test_amx_multiplies_a_tile_in_sixteen_cycles(name: str) -> None:
+    """TDPBF16PS: 16 x 16 results of 32 products in 16 cycles, TDPBSSD of 64, at a lower clock than other code."""
+    device = load(name)
+    matrix = device.file.fma_per_clock["matrix"]
+    assert matrix["bf16"].value == 16 * 16 * 32 / 16
+    assert matrix["int8"].value == 16 * 16 * 64 / 16
+    assert device.matrix_clock_hz < device.clock_hz
+    assert device.peaks["matrix", "bf16"] == device.units * 1024 * device.matrix_clock_hz
+    assert device.peaks["vector", "fp32"] == device.units * 64 * device.vector_clock_hz
+
+
+@pytest.mark.parametrize("on", ["tpu_v1", "tpu_v4"])
+@pytest.mark.parametrize("runtime", ["fused", "auto", "xla"])
+def test_tpus_read_their_weights_at_every_call(on: str, runtime: str) -> None:
+    """A buffer of activations holds no weights, and XLA is not known to keep them in CMEM between calls."""
+    result = run("mobilenet_v2", on, "int8", runtime)
+    weights = result.memory.weight_bytes
+    assert weights < 0.75 * result.device.last_level_bytes
+    assert result.run.mapping.traffic.weight_read.sum() == pytest.approx(weights, rel=0.01)
+
+
+def test_the_edge_tpu_keeps_weights_that_fit() -> None:
+    result = run("mobilenet_v2", "coral_edge_tpu")
+    assert result.run.mapping.traffic.weight_read.sum() == 0
+    assert run("resnet50", "coral_edge_tpu").run.mapping.traffic.weight_read.sum() > 0
+
+
+@pytest.mark.parametrize("on", ["tpu_v1", "coral_edge_tpu", "hailo8"])
+def test_tf32_on_integer_chips_is_quantised_as_fp32_is(on: str) -> None:
+    """Tensors of tf32 are those of fp32: what the chip does with one it does with the other."""
+    asked, known = run("resnet50", on, "tf32"), run("resnet50", on, "fp32")
+    assert asked.plan.stored == known.plan.stored == "int8"
+    assert asked.latency_s == known.latency_s
+    assert "tf32 is not supported: runs as int8" in asked.marks[0]
