@@ -23,6 +23,7 @@ from hardware.device_file import Fact
 from hardware.errors import unknown
 from hardware.events import Event
 from hardware.plan import Plan
+from hardware.precision import BASE, FORMATS
 from hardware.remember import remembered
 
 PATH = Path(__file__).parent / "coefficients.toml"
@@ -149,10 +150,10 @@ def _dram(device: Device, _event: Event) -> tuple[Triple, str, str]:
 def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, str]:
     node = device.process_nm
     if event.family == "special":
-        return _anchored("special", "fp32", node)
+        return _anchored("special", BASE, node)
     if event.family == "flop":
         name = {"vector": plan.vector, "integer": "integer"}[event.argument]
-        name = name if name in table()["flop"] else {"fp8": "fp16", "int4": "int8"}.get(name, "fp32")
+        name = name if name in table()["flop"] else FORMATS[name].priced_as or BASE
         return _anchored("flop", name, node)
     format_ = plan.vector_mac if event.argument == "vector" else plan.matrix
     value, source, quality = _anchored("mac", format_, node)

@@ -11,7 +11,7 @@ from hardware import files as storage
 from hardware.architectures import registry
 from hardware.architectures.data import Field
 from hardware.errors import RequestError, unknown
-from hardware.precision import PRECISIONS
+from hardware.precision import BASE, UNITS
 
 # What a figure of a device file is within, whatever its SI unit, unless it is 0: a chip's rates end at 1e19 and the
 # energy of one event at 1e-16 J. Products of several figures stay far from what a float holds.
@@ -94,8 +94,8 @@ def _check_tables(path: Path, spec: DeviceFile) -> None:
         for precision, fact in table.items():
             _check_precision(path, f"fma_per_clock.{unit}", precision)
             _check_fact(path, f"fma_per_clock.{unit}.{precision}", fact, "FMA/clock")
-    if "fp32" not in spec.fma_per_clock.get("vector", {}):
-        raise fail(path, "fma_per_clock.vector.fp32 is missing: element-wise work needs a vector unit")
+    if BASE not in spec.fma_per_clock.get("vector", {}):
+        raise fail(path, f"fma_per_clock.vector.{BASE} is missing: element-wise work needs a vector unit")
     for precision, fact in spec.peak_flops.items():
         _check_precision(path, "peak_flops", precision)
         _check_fact(path, f"peak_flops.{precision}", fact, "FLOP/s")
@@ -105,8 +105,8 @@ def _check_tables(path: Path, spec: DeviceFile) -> None:
 
 
 def _check_precision(path: Path, where: str, precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise fail(path, f"{where}: {unknown('precision', precision, PRECISIONS)}")
+    if precision not in UNITS:
+        raise fail(path, f"{where}: {unknown('precision', precision, UNITS)}")
 
 
 def _check_runs(path: Path, spec: DeviceFile) -> None:

@@ -8,11 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from hardware.device import Device
-from hardware.errors import unknown
-from hardware.precision import PRECISIONS, STORED_BYTES, WIDER
+from hardware.precision import BASE, FORMATS, canonical
 from hardware.remember import remembered
-
-_TENSORS = {"tf32": "fp32"}  # a format of multipliers: its tensors are of another
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -49,20 +46,20 @@ def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, st
 
 
 def _resolve(device: Device, precision: str, work: str) -> tuple[str, str]:
-    for candidate in (precision, *WIDER[precision]):
+    for candidate in (precision, *FORMATS[precision].wider):
         found = _unit_and_format(device, candidate, work)
         if found:
             return found
-    return "vector", "fp32"  # every device file has it: checked on loading
+    return "vector", BASE  # every device file has it: checked on loading
 
 
 def _stored(device: Device, precision: str, contraction: str) -> str:
     """Tensors are stored as asked where any unit reads that format, else in the format that is run."""
-    tensors = _TENSORS.get(precision, precision)
+    tensors = FORMATS[precision].tensors
     stated = device.file.runs.get(precision, device.file.runs.get(tensors, {})).get("stored")
     if stated:
         return stated
-    if tensors == "fp32":
+    if tensors == BASE:
         return tensors
     formats = {name for table in device.file.fma_per_clock.values() for name in table}
     return precision if precision in formats else contraction
@@ -70,12 +67,12 @@ def _stored(device: Device, precision: str, contraction: str) -> str:
 
 def _vector(device: Device, stored: str) -> str:
     table = device.file.fma_per_clock["vector"]
-    return next((name for name in (stored, *WIDER[stored]) if name in table), "fp32")
+    return next((name for name in (stored, *FORMATS[stored].wider) if name in table), BASE)
 
 
 def _marks(precision: str, stored: str, convolution: str, contraction: str, why: str) -> tuple[str, ...]:
     marks = []
-    if stored != _TENSORS.get(precision, precision):
+    if stored != FORMATS[precision].tensors:
         marks.append(f"{precision} is not supported: runs as {contraction}")
     elif contraction == convolution != precision:
         marks.append(f"{precision} tensors, products run as {contraction}")
@@ -91,9 +88,7 @@ def plan(device: Device, precision: str, execution: str = "eager") -> Plan:
 
     Frameworks accumulate fp16 products in fp32; an engine built for inference ('fused') does so in fp16, which
     some cards run faster."""
-    if precision not in PRECISIONS:
-        raise unknown("precision", precision, PRECISIONS)
-    return _plan(device, precision, execution == "fused")
+    return _plan(device, canonical(precision), execution == "fused")
 
 
 def _accumulated_narrow(device: Device, found: Plan) -> Plan:
@@ -114,7 +109,7 @@ def _plan(device: Device, precision: str, fused: bool) -> Plan:
     matrix = next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1])
     vector_mac = next((f for unit, f in (contraction, convolution) if unit == "vector"), vector)
     runs = device.file.runs
-    why = runs.get(precision, runs.get(_TENSORS.get(precision, precision), {})).get("why", "")
+    why = runs.get(precision, runs.get(FORMATS[precision].tensors, {})).get("why", "")
     marks = _marks(precision, stored, convolution[1], contraction[1], why)
-    found = Plan(precision, stored, STORED_BYTES[stored], convolution, contraction, matrix, vector_mac, vector, marks)
+    found = Plan(precision, stored, FORMATS[stored].bytes, convolution, contraction, matrix, vector_mac, vector, marks)
     return _accumulated_narrow(device, found) if fused else found

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from analysis.decide.catalogue_sweep import PRECISIONS as USUAL
 from analysis.decide.choose import Candidate, candidates
 from analysis.decide.cost import settings
 from analysis.decide.sweep import BATCHES
 from hardware.device import load_all
-from hardware.precision import PRECISIONS
+from hardware.precision import SWEEP
 from hwexplorer import engine
-from hwexplorer.options import names, option, wholes
+from hwexplorer.options import option, precisions, wholes
 from hwexplorer.state import BATCH_MAX, State
 
 GRID = (
     option("--batches", type=wholes("batch", BATCH_MAX), metavar="N,..", singular="batch",
            help=f"batches (default {','.join(map(str, BATCHES))})"),
-    option("--precisions", type=names("precision", PRECISIONS), metavar="P,..", singular="precision",
-           help="precisions, as fp32,fp16"),
+    option("--precisions", type=precisions, metavar="P,..", singular="precision",
+           help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)})"),
     option("--power-modes", action="store_true", help="every power mode of each device as well"),
 )  # fmt: skip
 Tick = Callable[[int, int], None]
@@ -54,7 +53,7 @@ def evaluated(
         [engine.workload(each) for each in asked],
         [engine.device(key) for key in devices(asked[0].devices, power_modes)],
         batches or BATCHES,
-        precisions or USUAL,
+        precisions or SWEEP,
         engine.scenario(asked[0]),
         settings(),
         tick,

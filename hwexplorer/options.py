@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from hardware import precision as formats
 from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
-from hardware.precision import PRECISIONS
 from hardware.runtime import LAYOUTS
 from hwexplorer.export.files import FORMATS
 from hwexplorer.state import BATCH_MAX, IMAGE_MAX, TOKENS_MAX, executions
@@ -130,13 +130,28 @@ def amount(unit: str) -> Callable[[str], float]:
     return convert
 
 
+def precision(text: str) -> str:
+    """A precision by any of its names."""
+    try:
+        return formats.canonical(text)
+    except RequestError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def precisions(text: str) -> tuple[str, ...]:
+    """Some precisions, each once."""
+    return tuple(dict.fromkeys(map(precision, names("precision")(text))))
+
+
 # --- what many verbs take ---------------------------------------------------------------------------------
 
 _MODEL_HELP = "a model, a building block, or a state string"
 _LENGTHS = "language models"
 MODEL = option("model", help=_MODEL_HELP)
 BATCH = option("--batch", type=whole(1, BATCH_MAX), metavar="N", help=f"inputs at once, 1-{BATCH_MAX} (default 1)")
-PRECISION = option("--precision", choices=PRECISIONS, metavar="P", help=f"{', '.join(PRECISIONS)} (default fp32)")
+PRECISION = option(
+    "--precision", type=precision, metavar="P", help=f"{', '.join(formats.NAMES)} (default {formats.DEFAULT})"
+)
 EXECUTION = option(
     "--runtime", "--execution", dest="execution", choices=executions(), metavar="R",
     help="what runs it: auto, eager, compiled, fused, deployed (what one would deploy on each device), or a "

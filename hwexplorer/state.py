@@ -19,8 +19,8 @@ import msgspec
 
 from analysis.run.metrics import ADDITIVE
 from analysis.workload import limits
+from hardware import precision as formats
 from hardware.errors import RequestError, unknown
-from hardware.precision import PRECISIONS
 from hardware.runtime import AUTO, LAYOUTS, MODES
 
 EXECUTIONS = (AUTO, *MODES)
@@ -37,7 +37,6 @@ PREFERRED_DEVICE = "h100_sxm"
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "precision": PRECISIONS,
     "execution": EXECUTIONS,
     "layout": LAYOUTS,
     "pane": PANES,
@@ -70,7 +69,7 @@ class State(msgspec.Struct, frozen=True):
     sequence: int | None = None
     kv: int | None = None
     batch: int = 1
-    precision: str = "fp32"
+    precision: str = formats.DEFAULT
     execution: str = "auto"
     layout: str = "nchw"
     devices: tuple[str, ...] = DEFAULT_DEVICES
@@ -103,6 +102,7 @@ class State(msgspec.Struct, frozen=True):
             _whole("sequence", self.sequence, TOKENS_MAX)
         if self.kv is not None:
             _whole("kv", self.kv, TOKENS_MAX, 0)
+        msgspec.structs.force_setattr(self, "precision", formats.canonical(self.precision))
         for what, allowed in _CHOICES.items():
             value = getattr(self, what)
             if value not in allowed and not (what == "execution" and value in executions()):
@@ -177,12 +177,14 @@ _NUMBERS = {"b": "batch", "i": "image_size", "s": "sequence", "kv": "kv"}
 def _read_setting(word: str) -> tuple[str, object]:
     if match := re.fullmatch(r"(b|i|s|kv)(-?[0-9]{1,9})", word):
         return _NUMBERS[match[1]], int(match[2])
-    for name in ("precision", "execution", "layout"):
+    for name in ("execution", "layout"):
         if word in _CHOICES[name]:
             return name, word
     if word in executions():
         return "execution", word
-    raise unknown("setting", word, ("b8", "i320", "s2048", "kv4096", *PRECISIONS, *executions(), *LAYOUTS))
+    if precision := formats.find(word):
+        return "precision", precision.name
+    raise unknown("setting", word, ("b8", "i320", "s2048", "kv4096", *formats.NAMES, *executions(), *LAYOUTS))
 
 
 def executions() -> tuple[str, ...]:

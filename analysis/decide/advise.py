@@ -15,7 +15,7 @@ from analysis.workload import limits, zoo
 from hardware.device import Device, in_mode
 from hardware.errors import unknown
 from hardware.plan import plan
-from hardware.precision import PRECISIONS, STORED_BYTES
+from hardware.precision import FORMATS, KEYS
 from hardware.quantity import quantity
 from hardware.runtime import MODES
 
@@ -176,9 +176,9 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
     if found is not None:
         yield found
     stored, run = result.plan.stored, result.precision_run
-    for precision in PRECISIONS:
+    for precision in KEYS:
         runs = plan(device, precision, result.execution)
-        narrower = STORED_BYTES[precision] < STORED_BYTES[stored] or (precision == "tf32" and run == "fp32")
+        narrower = FORMATS[precision].bytes < FORMATS[stored].bytes or FORMATS[precision].stored == run
         if narrower and runs.convolution[1] == runs.contraction[1] == precision:
             yield _run(result, "precision", f"precision {precision}", device, change(asked, precision=precision))[0]
     for mode in MODES[MODES.index(result.execution) + 1 :]:

@@ -29,10 +29,10 @@ from hardware import policy
 from hardware.device import Device, load, load_all
 from hardware.errors import RequestError
 from hardware.plan import Plan, plan
+from hardware.precision import SWEEP
 from hardware.runtime import resolve
 from hardware.text import inert
 
-PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 FORMATS = ("csv", "json")
 
@@ -62,7 +62,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 def chunks(
     batches: Sequence[int] = BATCHES,
-    precisions: Sequence[str] = PRECISIONS,
+    precisions: Sequence[str] = SWEEP,
     models: Sequence[str] = (),
     devices: Sequence[str] = (),
     asked: Scenario | None = None,

@@ -23,6 +23,7 @@ from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device import Device
 from hardware.device_file import Fact
 from hardware.execute import execute
+from hardware.precision import BASE
 
 NEAR_BEST = 1.05
 HALF_SPEED = 2.0
@@ -206,7 +207,7 @@ def _parallelism(result: Estimate, path: CriticalPath, flops: float, width: int,
 
 def _lanes(device: Device, form: str) -> float:
     table = device.file.fma_per_clock["vector"]
-    return device.units * (table[form] if form in table else table["fp32"]).value
+    return device.units * (table[form] if form in table else table[BASE]).value
 
 
 def _units(result: Estimate) -> tuple[Units, ...]:

@@ -17,7 +17,7 @@ from analysis.run.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.workload.workload import INPUT
 from hardware.demand import Demand
 from hardware.device import Device
-from hardware.precision import PRECISIONS, STORED_BYTES
+from hardware.precision import KEYS, parse
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -185,9 +185,9 @@ def _working_sets(asked: Demand) -> np.ndarray[tuple[int], np.dtype[np.float64]]
 def _quantization(result: Estimate) -> tuple[Quantization, ...]:
     """Every precision narrower than the present one."""
     rows = []
-    present = STORED_BYTES[result.scenario.precision]
-    for precision in PRECISIONS:
-        if STORED_BYTES[precision] >= present:
+    present = parse(result.scenario.precision).weight_bytes
+    for precision in KEYS:
+        if parse(precision).weight_bytes >= present:
             continue
         other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, precision=precision))
         rows.append(

@@ -19,7 +19,7 @@ from analysis.run.kernels import demand
 from analysis.run.partition import partition
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE
-from hardware.precision import STORED_BYTES
+from hardware.precision import parse
 
 PARALLELISM = (1e3, 1e4, 1e5)
 PARALLELISM_LABELS = ("< 1 K", "1-10 K", "10-100 K", "> 100 K")
@@ -108,7 +108,7 @@ class _Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 def partition_report(workload: Workload, batch: int, precision: str) -> PartitionReport:
     """The report at one batch and precision."""
-    element_bytes = STORED_BYTES[precision]
+    element_bytes = parse(precision).weight_bytes
     parts, columns = partition(workload), _columns(workload, batch, element_bytes)
     path = _critical_path(workload, columns)
     fused = sum(len(members) for members in parts.members if len(members) > 1)

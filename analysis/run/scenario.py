@@ -9,7 +9,7 @@ from analysis.workload.workload import Workload
 from hardware import runtime as runtimes
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
-from hardware.precision import PRECISIONS
+from hardware.precision import DEFAULT, canonical
 from hardware.runtime import LAYOUTS, Runtime
 
 
@@ -24,7 +24,7 @@ class Scenario(msgspec.Struct, frozen=True):
     """
 
     batch: int = 1
-    precision: str = "fp32"
+    precision: str = DEFAULT
     execution: str = "auto"
     layout: str = "nchw"
     sequence: int | None = None
@@ -38,8 +38,8 @@ class Scenario(msgspec.Struct, frozen=True):
         ):
             if number is not None and (wrong := limits.outside(what, number, most, least)):
                 raise RequestError(wrong)
+        msgspec.structs.force_setattr(self, "precision", canonical(self.precision))
         for what, value, allowed in (
-            ("precision", self.precision, PRECISIONS),
             ("execution", self.execution, runtimes.names()),
             ("layout", self.layout, LAYOUTS),
         ):

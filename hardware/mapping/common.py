@@ -11,6 +11,7 @@ import numpy as np
 from hardware.architectures.data import Tiles
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency, usable_cache
+from hardware.precision import BASE
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -263,7 +264,7 @@ def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]
 def fma(device: Device, unit: str, format_: str) -> float:
     """MAC/s of one unit (core, SM, tile) at full rate; the vector unit's where there is no such matrix format."""
     peak = device.peaks.get((unit, format_)) or device.peaks.get(("vector", format_))
-    return (peak or device.peaks["vector", "fp32"]) / 2.0 / device.units
+    return (peak or device.peaks["vector", BASE]) / 2.0 / device.units
 
 
 def contraction_formats(demand: Demand, plan: Plan) -> np.ndarray[Any, np.dtype[np.str_]]:

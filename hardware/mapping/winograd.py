@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import fma, memory_seconds_of, tile_menu
+from hardware.precision import BASE
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -29,7 +30,7 @@ def winograd(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> t
     """The demand as the library runs it, and the seconds (n,) its transforms take before and after the products;
     zero where a convolution stays as it is."""
     patches = demand.winograd_tiles
-    if plan.convolution != ("vector", "fp32") or not patches.any():
+    if plan.convolution != ("vector", BASE) or not patches.any():
         return demand, np.zeros(demand.n)
     _, _, n, depth = demand.gemm
     k = depth / 9.0
@@ -53,7 +54,7 @@ def winograd(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> t
 
 def _seconds(gemm: Floats, device: Device, rates: Efficiency) -> Floats:
     """Seconds of products on the vector units, at the rate that software reaches for convolutions."""
-    rate = fma(device, "vector", "fp32") * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
+    rate = fma(device, "vector", BASE) * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
     return tile_menu(gemm, device.arch.data.tiles["vector"], device, rate, 4.0).seconds
 
 

@@ -13,6 +13,7 @@ from analysis.decide.catalogue_sweep import Chunk
 from analysis.decide.sweep import BATCHES
 from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
+from hardware.precision import SWEEP
 from hwexplorer import configurations, engine, output
 from hwexplorer.export import files, resumable
 from hwexplorer.options import names
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
         devices = configurations.devices(devices or configurations.catalogue(), True)
     work = sweep.chunks(
         given["batches"] or BATCHES,
-        given["precisions"] or sweep.PRECISIONS,
+        given["precisions"] or SWEEP,
         (),
         tuple(dict.fromkeys(devices)),
         Scenario(execution=arguments.execution or "auto", layout=arguments.layout or "nchw"),

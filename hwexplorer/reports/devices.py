@@ -7,6 +7,7 @@ import msgspec
 from hardware import device as catalogue
 from hardware.architectures import registry
 from hardware.device import Device
+from hardware.precision import FORMATS
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.state import State
@@ -58,7 +59,7 @@ def _listed(device: Device) -> ListedDevice:
 
 def _widest_peak(device: Device) -> float:
     """Dense peak of the fastest floating-point format of 16 bits or more; of anything where there is none."""
-    wide = [v for (_, name), v in device.peaks.items() if name in ("fp32", "tf32", "fp16", "bf16")]
+    wide = [v for (_, name), v in device.peaks.items() if FORMATS[name].kind == "float" and FORMATS[name].bits >= 16]
     return max(wide or device.peaks.values())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from hardware.precision import PRECISIONS
+from hardware import precision as formats
 from hardware.runtime import LAYOUTS
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
@@ -37,8 +37,10 @@ class Action(msgspec.Struct, frozen=True):
 
 def _cycle(field: str, values: tuple[str, ...], step: int = 1) -> Change:
     def change(state: State) -> State:
-        index = values.index(getattr(state, field))
-        return replace(state, **{field: values[(index + step) % len(values)]})
+        value = getattr(state, field)
+        # One that is not among them (asked for by name) is followed by the first, preceded by the last.
+        index = values.index(value) + step if value in values else min(step, 0)
+        return replace(state, **{field: values[index % len(values)]})
 
     return change
 
@@ -189,15 +191,15 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "precision_down",
             "{",
             "Precision before",
-            "The precision before, of " + ", ".join(PRECISIONS),
-            _cycle("precision", PRECISIONS, -1),
+            "The precision before, of " + ", ".join(formats.KEYS),
+            _cycle("precision", formats.KEYS, -1),
         ),
         _change(
             "precision_up",
             "}",
             "Next precision",
-            "The next precision, of " + ", ".join(PRECISIONS),
-            _cycle("precision", PRECISIONS),
+            "The next precision, of " + ", ".join(formats.KEYS),
+            _cycle("precision", formats.KEYS),
             hint="precision",
         ),
         _change(

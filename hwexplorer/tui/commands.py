@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hardware import precision as formats
 from hardware.errors import RequestError, unknown
-from hardware.precision import PRECISIONS
 from hardware.runtime import LAYOUTS
 from hwexplorer import registry
 from hwexplorer import state as states
@@ -273,9 +273,9 @@ COMMANDS: dict[str, Command] = {
     "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, lambda app: ("1", "8", "32", "128")),
     "precision": Command(
         "precision P",
-        ", ".join(PRECISIONS),
+        ", ".join(formats.NAMES),
         _field("precision", "precision fp16"),
-        lambda app: PRECISIONS,
+        lambda app: formats.NAMES,
     ),
     "execution": Command(
         "execution X",

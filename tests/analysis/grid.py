@@ -20,7 +20,7 @@ from analysis.workload.workload import Workload
 from hardware.architectures import registry
 from hardware.device import CATALOG, Device, load, load_all
 from hardware.plan import Plan, plan
-from hardware.precision import PRECISIONS
+from hardware.precision import NAMES
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ def run(
 def distinct_precisions(on: Device) -> list[str]:
     """One precision of each group that a device runs in the same way."""
     seen: dict[tuple[Any, ...], str] = {}
-    for precision in PRECISIONS:
+    for precision in NAMES:
         seen.setdefault(plan_key(plan(on, precision)), precision)
     return list(seen.values())
 

@@ -13,7 +13,7 @@ from analysis.run.estimate import estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import store
 from hardware.device import load, load_all
-from hardware.precision import PRECISIONS
+from hardware.precision import NAMES
 from hwexplorer import engine, registry
 from hwexplorer.cli import main
 from hwexplorer.provider import Engine
@@ -99,7 +99,7 @@ def test_every_verb_in_every_format(name: str, form: str, abacus: Path, capsys: 
 def test_sums_and_limits_hold(abacus: Path) -> None:
     for name in ("abacus", "abacus:slow"):
         device = load(name, (abacus,))
-        for precision in PRECISIONS:
+        for precision in NAMES:
             for batch in (1, 64):
                 result = estimate(store.load("transformer_block"), device, Scenario(batch, precision))
                 assert result.energy_j == pytest.approx(float(result.event_energy_j.sum()), rel=1e-9)

@@ -20,14 +20,14 @@ from hardware.architectures import registry
 from hardware.coefficients import coefficients
 from hardware.errors import RequestError
 from hardware.plan import plan
-from hardware.precision import PRECISIONS
+from hardware.precision import KEYS, UNITS
 from tests.fuzz import mutate
 from tests.fuzz.running import refused
 
 NAMES = ("t4", "h100_sxm", "tpu_v4", "kpu_t256", "xeon_8490h", "jetson_agx_orin")
 SEEDS = tuple((devices.CATALOG / f"{name}.toml").read_bytes() for name in NAMES)
 WORDS = (
-    *PRECISIONS, *device_file.QUALITIES, *(f"matrix:{name}" for name in PRECISIONS),
+    *UNITS, *device_file.QUALITIES, *(f"matrix:{name}" for name in UNITS),
     *(f"{event.category}.{event.name}" for each in registry.every() for event in each.events),
     "[runs.fp32]\n", 'convolution = "matrix:tf32"\n', "[coefficients]\n", "low = 1", "high = 1e24",
 )  # fmt: skip
@@ -49,7 +49,7 @@ def survive(data: bytes) -> bool:
         spec = device_file.read(path)
         found = [devices.in_mode(Path(f"{spec.id}.toml"), spec, mode) for mode in ("", *list(spec.power_modes)[:2])]
         for device in found:
-            for precision in PRECISIONS:
+            for precision in KEYS:
                 prices = coefficients(device, plan(device, precision))
                 assert np.isfinite(prices.value).all()
                 assert (prices.low <= prices.value).all()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from random import Random
 
 from hardware.errors import RequestError
+from hardware.precision import NAMES
 from hwexplorer import state
 from tests.fuzz import mutate
 from tests.fuzz.running import refused
@@ -19,7 +20,7 @@ SEEDS = (
     "%2Ftmp%2Fnet.py:make?pin=resnet18/tpu_v4@b8&at=x/~more",
 )
 WORDS = (
-    *state.PRECISIONS,
+    *NAMES,
     *state.EXECUTIONS,
     *state.LAYOUTS,
     *state.PANES,

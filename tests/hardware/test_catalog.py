@@ -17,7 +17,7 @@ from hardware.device import CATALOG, Device, files, load, load_all, sheet
 from hardware.device_file import QUALITIES
 from hardware.errors import RequestError
 from hardware.plan import plan
-from hardware.precision import PRECISIONS
+from hardware.precision import NAMES
 
 DEVICES = {device.id: device for device in load_all()[0]}
 MODES = [
@@ -245,7 +245,7 @@ def test_shipped_measurements_are_mapped() -> None:
 def test_every_precision_has_a_plan_and_prices(device: Device) -> None:
     """A precision the device lacks is run as another, with a mark; every event of it has a price."""
     supported = {name for rates in device.file.fma_per_clock.values() for name in rates}
-    for precision in PRECISIONS:
+    for precision in NAMES:
         chosen = plan(device, precision)
         assert ("matrix" in device.file.fma_per_clock) or chosen.convolution[0] == "vector"
         for unit, format_ in (chosen.convolution, chosen.contraction):

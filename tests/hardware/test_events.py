@@ -15,7 +15,7 @@ from hardware.coefficients import coefficients
 from hardware.coefficients import table as constants
 from hardware.device import load, load_all
 from hardware.plan import plan
-from hardware.precision import PRECISIONS
+from hardware.precision import NAMES
 
 # Design, section 5: events and categories at least.
 MINIMA = {"cpu": (20, 5), "gpu": (30, 7), "tpu": (20, 6), "kpu": (25, 8)}
@@ -54,7 +54,7 @@ def cases(architecture: str) -> list[Estimate]:
     return [
         estimate(store.load(model), device, Scenario(8, precision, mode))
         for model in ("mobilenet_v2", "transformer_block")
-        for precision in PRECISIONS
+        for precision in NAMES
         for mode in ("eager", "fused")
     ]
 
@@ -88,7 +88,7 @@ def test_no_event_is_paid_twice(architecture: str) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_event_of_every_device_has_a_sourced_price(name: str) -> None:
     device = load(name)
-    for precision in PRECISIONS:
+    for precision in NAMES:
         prices = coefficients(device, plan(device, precision))
         assert len(prices.rows) == len(device.arch.events)
         assert (prices.low <= prices.value).all(), precision

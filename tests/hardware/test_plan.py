@@ -8,7 +8,7 @@ from hardware.coefficients import coefficients
 from hardware.device import load, load_all
 from hardware.errors import RequestError
 from hardware.plan import Plan, plan
-from hardware.precision import PRECISIONS, STORED_BYTES
+from hardware.precision import FORMATS, NAMES
 
 DEVICES = [device.id for device in load_all()[0]]
 
@@ -22,12 +22,12 @@ def deviates(result: Plan) -> bool:
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_precision_resolves_to_something_the_device_has(name: str) -> None:
     device = load(name)
-    for precision in PRECISIONS:
+    for precision in NAMES:
         result = plan(device, precision)
         for unit, format_ in (result.convolution, result.contraction):
             assert (unit, format_) in device.peaks, f"{precision} runs on {unit}:{format_}, which {name} lacks"
         assert ("vector", result.vector) in device.peaks
-        assert result.element_bytes == STORED_BYTES[result.stored]
+        assert result.element_bytes == FORMATS[result.stored].bytes
         assert result.stored != "tf32", "a multiplier format is no storage format"
         assert result.requested == precision
 
@@ -35,7 +35,7 @@ def test_every_precision_resolves_to_something_the_device_has(name: str) -> None
 @pytest.mark.parametrize("name", DEVICES)
 def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
     device = load(name)
-    for precision in PRECISIONS:
+    for precision in NAMES:
         result = plan(device, precision)
         assert bool(result.marks) == deviates(result), (precision, result)
         text = " ".join(result.marks)
@@ -48,7 +48,7 @@ def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
 def test_a_matrix_unit_is_priced_in_one_format(name: str) -> None:
     """The plan prices all matrix work in one format, so convolutions and products must agree where both use it."""
     device = load(name)
-    for precision in PRECISIONS:
+    for precision in NAMES:
         result = plan(device, precision)
         formats = {f for unit, f in (result.convolution, result.contraction) if unit == "matrix"}
         assert formats <= {result.matrix}, (precision, formats)
@@ -89,21 +89,21 @@ def test_known_plans(name: str, precision: str, stored: str, contraction: tuple[
     assert (result.stored, result.contraction) == (stored, contraction)
 
 
-@pytest.mark.parametrize(("wrong", "near"), [("fp61", "fp16"), ("int88", "int8"), ("bf-16", "bf16"), ("FP3", "fp32")])
+@pytest.mark.parametrize(("wrong", "near"), [("fp61", "fp16"), ("int88", "int8"), ("bf61", "bf16"), ("FP3", "fp32")])
 def test_unknown_precision_names_the_nearest(wrong: str, near: str) -> None:
     with pytest.raises(RequestError) as raised:
         plan(load("h100_sxm"), wrong)
     message = str(raised.value)
     assert "\n" not in message
     assert near in message
-    assert all(precision in message for precision in PRECISIONS)
+    assert all(precision in message for precision in NAMES)
 
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_the_plan_takes_the_faster_unit(name: str) -> None:
     """A format that both units have runs on the matrix unit; nowhere is that the slower one."""
     device = load(name)
-    for precision in PRECISIONS:
+    for precision in NAMES:
         stated = device.file.runs.get(precision, {})
         unit, format_ = plan(device, precision).contraction
         if "contraction" not in stated and unit == "matrix":

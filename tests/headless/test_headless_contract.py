@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from hardware.precision import NAMES
 from hardware.quantity import MISSING
 from hwexplorer.cli import main
-from hwexplorer.state import PRECISIONS
 from tests.headless.conftest import Call, factor, shows
 
 Document = Callable[..., Any]
@@ -149,7 +149,7 @@ def test_compare_resnet18(document: Document) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 8, 64, 512])
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", NAMES)
 def test_never_outside_physics(document: Document, batch: int, precision: str) -> None:
     for model in ("resnet18", "mobilenet_v2", "vit_b_16", "attention_head"):
         for row in document("compare", model, "--batch", str(batch), "--precision", precision)["rows"]:

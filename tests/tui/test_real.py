@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from hardware import precision
 from hwexplorer.cli import main
 from hwexplorer.provider import Engine
-from hwexplorer.state import PANES, PRECISIONS, State, parse
+from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui import clipboard
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.copied import command
@@ -37,7 +38,7 @@ async def test_the_main_job() -> None:
         assert app.state.at in app.index.place
         assert re.search(r"sum of \d+ events = ", screen_text(app))
         await pilot.press("p", "]", "]", "}")
-        assert (app.state.batch, app.state.precision) == (4, PRECISIONS[1])
+        assert (app.state.batch, app.state.precision) == (4, precision.KEYS[1])
         assert any(column.role == "delta" for column in app.outline.table.columns)
         await pilot.press("e", "enter")
         assert app.said is not None

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardware import precision
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import History, State, parse, pinned, push, redo, replace, undo
@@ -20,7 +21,7 @@ STATES = st.builds(
     model=TEXT.filter(bool),
     image_size=st.none() | st.integers(1, states.IMAGE_MAX),
     batch=st.integers(1, states.BATCH_MAX),
-    precision=st.sampled_from(states.PRECISIONS),
+    precision=st.sampled_from(precision.NAMES),
     execution=st.sampled_from(states.EXECUTIONS),
     layout=st.sampled_from(states.LAYOUTS),
     devices=st.lists(NAMES, min_size=1, unique=True).map(tuple),
