@@ -17,6 +17,7 @@ from hardware.errors import RequestError, unknown
 from hardware.names import folded, known
 
 CATALOG = Path(__file__).parent / "catalog"
+ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever that is
 
 
 class Device(msgspec.Struct, frozen=True, dict=True):
@@ -25,6 +26,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     `fma_per_clock['matrix' | 'vector'][precision]` counts fused multiply-adds per unit and clock; an FMA is
     two FLOPs. `runs[precision][operator class]` names unit and format where the customary software
     deviates from "as asked" (convolutions of an fp32 model run in tf32 on NVIDIA since Ampere).
+    The `name` of a device that exists on paper only says so.
     """
 
     id: str
@@ -52,6 +54,21 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     def key(self) -> str:
         """The id as a user writes it: with the power mode where it is not the default."""
         return f"{self.id}:{self.power_mode}" if self.power_mode else self.id
+
+    @property
+    def silicon(self) -> bool:
+        """False for a design target: it exists on paper only, and nothing of it was ever measured."""
+        return self.file.is_silicon
+
+    @property
+    def marked(self) -> str:
+        """The key, with the mark of a design target."""
+        return self.key + ("" if self.silicon else ON_PAPER)
+
+    @property
+    def label(self) -> str:
+        """The name with the power mode."""
+        return f"{self.file.name} {self.power_mode}".rstrip() + ("" if self.silicon else ON_PAPER)
 
     @cached_property
     def arch(self) -> Architecture:
@@ -175,7 +192,8 @@ def in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
         raise unknown(f"power mode of {spec.id}", mode, spec.power_modes)
     stated = {**spec.facts, **spec.power_modes[mode].facts} if mode else spec.facts
     facts = complete(path, spec, stated)
-    return Device(spec.id, spec.name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
+    name = spec.name if spec.is_silicon else spec.name + ON_PAPER
+    return Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
 
 
 def load_all(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
@@ -198,7 +216,8 @@ def sheet(device: Device) -> dict[str, Any]:
         "vendor": device.vendor,
         "architecture": device.architecture,
         "year": device.file.year,
-        "is_silicon": device.file.is_silicon,
+        "is_silicon": device.silicon,
+        "silicon": device.silicon,
         "aliases": list(device.file.aliases),
         "memory_technology": device.memory_technology,
         "power_mode": device.power_mode or "default",

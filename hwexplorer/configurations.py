@@ -20,12 +20,21 @@ GRID = (
            help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)})"),
     option("--power-modes", action="store_true", help="every power mode of each device as well"),
 )  # fmt: skip
+INCLUDE_PAPER = option(
+    "--include-design-targets", dest="on_paper", action="store_true",
+    help="let devices that exist on paper only win, in a group of their own (naming one does too)",
+)  # fmt: skip
 Tick = Callable[[int, int], None]
 
 
-def catalogue() -> tuple[str, ...]:
-    """The keys of all devices that load."""
-    return tuple(device.key for device in load_all(engine.folders())[0])
+def catalogue(on_paper: bool = False) -> tuple[str, ...]:
+    """The keys of all devices that load; design targets where they are asked for."""
+    return tuple(device.key for device in load_all(engine.folders())[0] if on_paper or device.silicon)
+
+
+def asks_for_paper(state: State, on_paper: bool = False) -> bool:
+    """Whether design targets may win: it was said so, or the devices are those that somebody named."""
+    return on_paper or state.devices != State().devices
 
 
 def devices(names: Iterable[str], power_modes: bool) -> tuple[str, ...]:

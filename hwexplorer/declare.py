@@ -52,7 +52,8 @@ Lines = Callable[[Any, State], Iterable[str]]
 class Rows(msgspec.Struct, frozen=True, kw_only=True):
     """A table of the rows that the document has under `of` (a field, or a function of the document).
 
-    `without` are the columns that this document leaves out; `footer` and `notes` are lines, or make them."""
+    `without` are the columns that this document leaves out; `footer` and `notes` are lines, or make them. One that
+    is `optional` is left out of the page where it has no rows."""
 
     name: str
     title: str | Callable[[Any], str] = ""
@@ -65,6 +66,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     without: Callable[[Any], tuple[str, ...]] | None = None
     footer: tuple[str, ...] | Lines = ()
     notes: tuple[str, ...] | Lines = ()
+    optional: bool = False
 
     def __call__(self, document: Any, state: State) -> Table:
         out = self.without(document) if self.without is not None else ()

@@ -98,7 +98,8 @@ class Answer:
         report = self.report
         if report.view is not None:
             return report.view(self.state, **self.options)
-        parts = tuple(part(self.document, self.state) for part in report.parts)
+        made = [(getattr(part, "optional", False), part(self.document, self.state)) for part in report.parts]
+        parts = tuple(view for may_lack, view in made if not may_lack or getattr(view, "rows", True))
         if report.title is None:
             return parts[0]
         main = [part.name for part in parts].index(report.main) if report.main else -1

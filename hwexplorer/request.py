@@ -54,7 +54,7 @@ def _devices(given: dict[str, Any], asked: State, subject: Subject) -> dict[str,
         else:
             changes["devices"], changes["on"] = _including(listed[0], devices)
     elif subject.everywhere and "/" not in (given.get("model") or ""):
-        changes["devices"] = devices = configurations.catalogue()
+        changes["devices"] = devices = configurations.catalogue(given.get("on_paper", False))
     if given.get("baseline") is not None:
         changes["devices"], changes["baseline"] = _including(given["baseline"], devices)
     elif subject.several and "baseline=" not in (given.get("model") or ""):

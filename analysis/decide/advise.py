@@ -44,11 +44,13 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer advise`: suggestions sorted by `aim`, and what was tried without avail."""
+    """The document of `hwexplorer advise`: suggestions sorted by `aim`, what was tried without avail, and which
+    devices that exist on paper only would help."""
 
     aim: str
     now: Figures
     suggestions: tuple[Suggestion, ...]
+    design_targets: tuple[Suggestion, ...]
     tried: int
     without_avail: tuple[str, ...]
 
@@ -60,7 +62,8 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     if aim not in AIMS:
         raise unknown("aim", aim, AIMS)
     now = figures(result)
-    tried = [*_changes(result), *_devices(result, devices), *_recomputed(result)]
+    real, on_paper = ([device for device in devices if device.silicon is made] for made in (True, False))
+    tried = [*_changes(result), *_devices(result, real), *_recomputed(result)]
     useful = [s for s in tried if _helps(s)]
     together = _together(result, useful, aim)
     if together is not None:
@@ -71,6 +74,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         aim=aim,
         now=now,
         suggestions=tuple(useful),
+        design_targets=tuple(filter(_helps, _devices(result, on_paper))),
         tried=len(tried) + (together is not None),
         without_avail=tuple(s.change for s in tried if not _helps(s)),
     )
@@ -223,7 +227,7 @@ def _other_modes(device: Device) -> list[Device]:
 def _devices(result: Estimate, devices: Sequence[Device]) -> Iterator[Suggestion]:
     """Of the other devices that the model fits on: that of the least energy, and the fastest."""
     tried = [
-        _run(result, "device", f"device {device.key}", device, result.scenario)
+        _run(result, "device", f"device {device.marked}", device, result.scenario)
         for device in devices
         if device.id != result.device.id
     ]

@@ -39,7 +39,7 @@ FORMATS = ("csv", "json")
 COLUMNS = (
     "model", "device", "batch", "precision", "precision_run", "execution", "latency_s", "energy_j",
     "energy_j_per_inference", "edp_js", "throughput_per_s", "average_power_w", "peak_memory_bytes", "fits",
-    "utilization", "bound",
+    "utilization", "bound", "silicon",
 )  # fmt: skip
 
 
@@ -214,6 +214,7 @@ def _rows(
         yield (
             workload.name, key, batch, precision, form, execution, latency, energy, each.energy_j_per_inference,
             each.edp_js, each.throughput_per_s, each.average_power_w, peak, peak <= room, utilization, bound,
+            device.silicon,
         )  # fmt: skip
 
 

@@ -32,7 +32,8 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Pareto(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer pareto`: the front, cheapest in energy first, and how many were compared."""
+    """The document of `hwexplorer pareto`: the front, cheapest in energy first, how many were compared, and the front
+    of what exists on paper only."""
 
     models: tuple[str, ...]
     objectives: tuple[str, ...]
@@ -40,6 +41,7 @@ class Pareto(msgspec.Struct, frozen=True, kw_only=True):
     not_fitting: int
     front: tuple[Candidate, ...]
     dominated: tuple[Candidate, ...]
+    design_targets: tuple[Candidate, ...]
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -84,7 +86,8 @@ class Ruling(msgspec.Struct, frozen=True):
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer search`. Where nothing is found, `verdict` says which constraint rules out
-    everything, or that they contradict each other, and `nearest` is the candidate that misses by the least."""
+    everything, or that they contradict each other, and `nearest` is the candidate that misses by the least. What is
+    within the limits on paper only stands apart."""
 
     model: str
     constraints: tuple[str, ...]
@@ -92,6 +95,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     evaluated: int
     not_fitting: int
     found: tuple[Candidate, ...]
+    design_targets: tuple[Candidate, ...]
     verdict: str
     rulings: tuple[Ruling, ...]
     nearest: Candidate | None
@@ -160,19 +164,28 @@ def pareto(found: Sequence[Candidate], with_accuracy: bool) -> Pareto:
     if with_accuracy:
         _check_accuracies(found)
     fitting = [c for c in found if c.point.fits]
-    columns = [[c.point.energy_j_per_inference for c in fitting], [c.point.latency_s for c in fitting]]
-    if with_accuracy:
-        columns.append([-(c.accuracy or 0.0) for c in fitting])
-    keep = front(np.array(columns).T.reshape(len(fitting), len(columns)))
-    ordered = sorted(zip(keep.tolist(), fitting, strict=True), key=lambda pair: pair[1].point.energy_j_per_inference)
+    fitting.sort(key=lambda c: c.point.energy_j_per_inference)
+    best, beaten = _front([c for c in fitting if c.point.silicon], with_accuracy)
+    on_paper, beaten_on_paper = _front([c for c in fitting if not c.point.silicon], with_accuracy)
     return Pareto(
         models=tuple(dict.fromkeys(c.point.model for c in found)),
         objectives=("energy_j_per_inference", "latency_s", *(("accuracy",) if with_accuracy else ())),
         evaluated=len(found),
         not_fitting=len(found) - len(fitting),
-        front=tuple(c for kept, c in ordered if kept),
-        dominated=tuple(c for kept, c in ordered if not kept),
+        front=tuple(best),
+        dominated=(*beaten, *beaten_on_paper),
+        design_targets=tuple(on_paper),
     )
+
+
+def _front(group: Sequence[Candidate], with_accuracy: bool) -> tuple[list[Candidate], list[Candidate]]:
+    """The candidates that no other of the group beats, and those that one does."""
+    columns = [[c.point.energy_j_per_inference for c in group], [c.point.latency_s for c in group]]
+    if with_accuracy:
+        columns.append([-(c.accuracy or 0.0) for c in group])
+    keep = front(np.array(columns).T.reshape(len(group), len(columns))).tolist()
+    pairs = list(zip(keep, group, strict=True))
+    return [c for kept, c in pairs if kept], [c for kept, c in pairs if not kept]
 
 
 def _check_accuracies(found: Sequence[Candidate]) -> None:
@@ -189,13 +202,17 @@ def _check_accuracies(found: Sequence[Candidate]) -> None:
 
 
 def search(found: Sequence[Candidate], limits: Sequence[Limit], order: str = "edp") -> Search:
-    """The candidates within all limits that fit, best first. Raises RequestError without any limit."""
+    """The candidates within all limits that fit, best first; the verdict is about silicon where there is any. Raises
+    RequestError without any limit."""
     if not limits:
         flags = ", ".join(f"--{'min' if more else 'max'}-{name}" for name, (_, _, more) in FIGURES.items())
         raise RequestError(f"search needs a limit (one or more of {flags})")
-    fitting = [c for c in found if c.point.fits]
-    within = [c for c in fitting if all(limit.excess(c) <= 1.0 for limit in limits)]
-    within.sort(key=lambda c: (_figure(c, order), c.point.energy_j_per_inference))
+    has_silicon = any(c.point.silicon for c in found)
+    ordered = sorted(
+        (c for c in found if c.point.fits), key=lambda c: (_figure(c, order), c.point.energy_j_per_inference)
+    )
+    held = [c for c in ordered if all(limit.excess(c) <= 1.0 for limit in limits)]
+    fitting, within = ([c for c in those if c.point.silicon is has_silicon] for those in (ordered, held))
     nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
     rulings = tuple(_ruling(limit, fitting) for limit in limits)
     return Search(
@@ -203,8 +220,9 @@ def search(found: Sequence[Candidate], limits: Sequence[Limit], order: str = "ed
         constraints=tuple(map(str, limits)),
         order=order,
         evaluated=len(found),
-        not_fitting=len(found) - len(fitting),
-        found=tuple(within),
+        not_fitting=len(found) - len(ordered),
+        found=tuple(c for c in held if c.point.silicon),
+        design_targets=tuple(c for c in held if not c.point.silicon),
         verdict=_verdict(within, fitting, limits, rulings),
         rulings=rulings,
         nearest=nearest,

@@ -28,7 +28,8 @@ class Compared(Figures, frozen=True, kw_only=True):
 
 
 class Comparison(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare`."""
+    """The document of `hwexplorer compare`. What exists on paper only is recommended in a group of its own, where it
+    was asked for."""
 
     baseline: str
     parameters: int
@@ -38,13 +39,17 @@ class Comparison(Head, frozen=True, kw_only=True):
     coverage: float
     coverage_bytes: float
     recommendations: dict[str, str]
+    recommendations_design_targets: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     insights: tuple[str, ...]
     next: tuple[str, ...]
     rows: tuple[Compared, ...]
 
 
-def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, baseline: str) -> Comparison:
-    """Compare devices. `baseline` is the key of one of them; raises RequestError otherwise."""
+def compare(
+    workload: Workload, devices: Sequence[Device], scenario: Scenario, baseline: str, on_paper: bool = False
+) -> Comparison:
+    """Compare devices. `baseline` is the key of one of them; raises RequestError otherwise. `on_paper`: design
+    targets were asked for."""
     results = [estimate(workload, device, scenario) for device in devices]
     reference = next((r for r in results if baseline in (r.device.key, r.device.id)), None)
     if reference is None:
@@ -64,6 +69,7 @@ def compare(workload: Workload, devices: Sequence[Device], scenario: Scenario, b
         coverage=results[0].coverage,
         coverage_bytes=results[0].coverage_bytes,
         recommendations=recommendations(results),
+        recommendations_design_targets=(on_paper and recommendations(results, silicon=False)) or msgspec.UNSET,
         insights=insights(results, reference),
         next=next_steps(results, scenario),
         rows=tuple(compared(result, reference) for result in results),
@@ -87,11 +93,15 @@ def compared(result: Estimate, reference: Estimate) -> Compared:
     return Compared(**msgspec.structs.asdict(mine), ratio_to_baseline=ratios)
 
 
-def recommendations(results: Sequence[Estimate]) -> dict[str, str]:
-    """The best device for each aim, among those the model fits on; '' where none does.
+def recommendations(results: Sequence[Estimate], silicon: bool = True) -> dict[str, str]:
+    """The best device for each aim, among those the model fits on, real ones or design targets; '' where none does,
+    nothing at all where there are no design targets.
 
     Balance is the least EDP per inference; equal memory is decided by energy."""
-    fitting = [result for result in results if result.fits]
+    group = [result for result in results if result.device.silicon is silicon]
+    fitting = [result for result in group if result.fits]
+    if not group and not silicon:
+        return {}
     if not fitting:
         return dict.fromkeys(("energy", "latency", "throughput", "balance", "memory"), "")
 

@@ -145,17 +145,20 @@ def _money(result: Estimate, by: Settings, energy_j: float | None = None) -> tup
     )
 
 
-def cost(results: Sequence[Estimate], by: Settings) -> Cost:
-    """Cost of one model on several devices. Raises RequestError for a price of a device that is not compared."""
+def cost(results: Sequence[Estimate], by: Settings, on_paper: bool = True) -> Cost:
+    """Cost of one model on several devices; without `on_paper` design targets break even with nothing.
+
+    Raises RequestError for a price of a device that is not compared."""
     keys = [result.device.key for result in results]
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
+    against = [result for result in results if on_paper or result.device.silicon]
     return Cost(
         **about(results[0]),
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
         rows=tuple(_of_device(result, by) for result in results),
-        break_even=tuple(break_even(a, b, by) for a, b in combinations(results, 2)),
+        break_even=tuple(break_even(a, b, by) for a, b in combinations(against, 2)),
     )
 
 

@@ -61,15 +61,16 @@ class Levels(Head, frozen=True, kw_only=True):
     rows: tuple[ComparedNode, ...]
 
 
-def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str) -> Levels:
-    """Compare the nodes of a level on several devices. Raises RequestError for an unknown level or no device."""
+def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, on_paper: bool = False) -> Levels:
+    """Compare the nodes of a level on several devices; design targets win nothing but where they were asked for
+    (`on_paper`). Raises RequestError for an unknown level or no device."""
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
     if not results:
         raise RequestError("nothing to compare: no device is given")
     columns = {result.device.key: _columns(result, level) for result in results}
     bounds = {result.device.key: _bounds(result, level) for result in results}
-    fitting = [result.device.key for result in results if result.fits]
+    fitting = [result.device.key for result in results if result.fits and (on_paper or result.device.silicon)]
     first = results[0]
     parts, ops = first.partition, first.workload.operators
     ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)

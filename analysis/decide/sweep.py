@@ -64,8 +64,10 @@ def sweep(
     precisions: Iterable[str],
     asked: Scenario,
     tick: Callable[[int, int], None] | None = None,
+    on_paper: bool = True,
 ) -> Sweep:
-    """Evaluate every combination; `workloads` are one model at several image sizes. Batches are sorted.
+    """Evaluate every combination; `workloads` are one model at several image sizes. Batches are sorted. Without
+    `on_paper` design targets overtake nothing.
 
     `tick(done, total)` is called after each. Raises RequestError for an empty or invalid list."""
     sizes, formats = tuple(sorted(set(batches))), tuple(dict.fromkeys(precisions))
@@ -96,7 +98,7 @@ def sweep(
         layout=asked.layout,
         rows=tuple(p for line in rows for p in line),
         best=best,
-        crossovers=_crossovers(series, rows),
+        crossovers=_crossovers(*_ranked(series, rows, on_paper)),
     )
 
 
@@ -123,7 +125,17 @@ def _standing(result: Figures | Estimate, name: str) -> float:
 _Configuration = tuple[Workload, Device, Scenario]
 
 
-def _crossovers(series: list[list[_Configuration]], rows: list[list[Figures]]) -> tuple[Crossover, ...]:
+_Series = list[list[_Configuration]]
+_Rows = list[list[Figures]]
+
+
+def _ranked(series: _Series, rows: _Rows, on_paper: bool) -> tuple[_Series, _Rows]:
+    """Without the design targets where nobody asked for them."""
+    kept = [i for i, line in enumerate(rows) if on_paper or line[0].silicon]
+    return [series[i] for i in kept], [rows[i] for i in kept]
+
+
+def _crossovers(series: _Series, rows: _Rows) -> tuple[Crossover, ...]:
     """For each pair of devices in the same precision and image size, the batch from which the other wins."""
     found: list[Crossover] = []
     for i, j in combinations(range(len(rows)), 2):

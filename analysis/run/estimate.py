@@ -151,6 +151,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
             *marks,
             f"one of {workload.parallel.degree} devices; links of {speed:g} GB/s, their energy not counted",
         )
+    if not device.silicon:
+        marks = (*marks, "a design target: it exists on paper only, and nothing of it was ever measured")
     has_rule = workload.operators.has_rule
     return Estimate(
         workload=workload,

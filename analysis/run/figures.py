@@ -17,7 +17,7 @@ from hardware.execute import BOUNDS
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
     otherwise; SI units. `runtime` is what it runs with, `serving` what a request of a language model is judged by,
-    `bound_time` the share of the time by what bounds it."""
+    `bound_time` the share of the time by what bounds it; `silicon` is False for a device that exists on paper only."""
 
     model: str
     device: str
@@ -51,6 +51,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     activation_bytes: float
     workspace_bytes: float
     fits: bool
+    silicon: bool
     marks: tuple[str, ...]
     serving: Serving | msgspec.UnsetType = msgspec.UNSET
 
@@ -105,6 +106,7 @@ def figures(result: Estimate) -> Figures:
         activation_bytes=memory.activation_peak_bytes,
         workspace_bytes=memory.workspace_peak_bytes,
         fits=result.fits,
+        silicon=device.silicon,
         marks=result.marks,
         serving=serving(result) or msgspec.UNSET,
     )

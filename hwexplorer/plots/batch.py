@@ -7,6 +7,7 @@ from hwexplorer import engine
 from hwexplorer.plots._over_batches import keys, line
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.words import MARKED
 
 
 def plot(state: State) -> Plot:
@@ -15,13 +16,13 @@ def plot(state: State) -> Plot:
     for device in state.devices:
         found = line(state, device)
         x, y = tuple(float(p.batch) for p in found), tuple(metric.of(p) for p in found)
-        lines.append(Series(device, x, y, line=True))
-        points.append(Series(device, x, y, keys=keys(device, found), labels=keys(device, found)))
+        lines.append(Series(MARKED[device], x, y, line=True))
+        points.append(Series(MARKED[device], x, y, keys=keys(device, found), labels=keys(device, found)))
         if found:
             best.append((device, min(found, key=lambda p: metric.of(p))))
     marked = tuple(f"{device}@b{p.batch}" for device, p in best)
     x, y = tuple(float(p.batch) for _, p in best), tuple(metric.of(p) for _, p in best)
-    told = ", ".join(f"{device} {p.batch}" for device, p in best)
+    told = ", ".join(f"{MARKED[device]} {p.batch}" for device, p in best)
     return Plot(
         name="batch",
         title=f"{metric.title} of {engine.workload(state).name} by batch, {state.precision}, {state.execution}",

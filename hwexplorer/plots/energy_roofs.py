@@ -11,7 +11,7 @@ from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, span
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.words import label
+from hwexplorer.views.words import MARKED
 
 PLACES = 32  # of a roof, which is a curve
 
@@ -26,14 +26,14 @@ def plot(state: State) -> Plot:
     here = roofs[state.on]
     series = [
         operators(keys, shown.intensity, reached),
-        *(_line(name, places, each.at(places)) for name, each in roofs.items()),
+        *(_line(MARKED[name], places, each.at(places)) for name, each in roofs.items()),
         _line("dynamic only", places, here.at(places, static=False), guide=True),
     ]
-    balances = ", ".join(f"{name} {each.balance:.0f}" for name, each in roofs.items())
+    balances = ", ".join(f"{MARKED[name]} {each.balance:.0f}" for name, each in roofs.items())
     half = int((reached >= here.at(shown.intensity) / 2).sum()) if len(reached) else 0
     return Plot(
         name="energy_roofs",
-        title=f"FLOP per joule of {result.workload.name} on {label(result.device)} under the energy roofs of all "
+        title=f"FLOP per joule of {result.workload.name} on {result.device.label} under the energy roofs of all "
         "devices",
         x_title="FLOP per DRAM byte",
         y_title="FLOP per joule",
@@ -41,7 +41,7 @@ def plot(state: State) -> Plot:
         y_unit="FLOP/J",
         series=tuple(series),
         notes=(
-            f"{half} of {len(reached)} kernels reach half of the roof of {state.on}",
+            f"{half} of {len(reached)} kernels reach half of the roof of {MARKED[state.on]}",
             f"bytes cost as much as arithmetic at (FLOP/byte): {balances}",
         ),
     )

@@ -10,6 +10,7 @@ from hwexplorer import engine
 from hwexplorer.plots._over_batches import keys, line
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.words import MARKED
 
 
 def plot(state: State) -> Plot:
@@ -17,7 +18,7 @@ def plot(state: State) -> Plot:
     points = [(device, p) for device, found in lines.items() for p in found]
     series = [
         Series(
-            device,
+            MARKED[device],
             tuple(p.latency_s for p in found),
             tuple(p.energy_j_per_inference for p in found),
             keys=keys(device, found),
@@ -25,10 +26,7 @@ def plot(state: State) -> Plot:
         )
         for device, found in lines.items()
     ]
-    front: list[tuple[str, Figures]] = []
-    for device, p in sorted(points, key=lambda each: (each[1].latency_s, each[1].energy_j_per_inference)):
-        if not front or p.energy_j_per_inference < front[-1][1].energy_j_per_inference:
-            front.append((device, p))
+    front = _front([(device, p) for device, p in points if p.silicon])
     x, y = tuple(p.latency_s for _, p in front), tuple(p.energy_j_per_inference for _, p in front)
     series.append(Series("front", x, y, line=True))
     told = ", ".join(f"{device} b{p.batch}" for device, p in front[:6]) + ("" if len(front) <= 6 else " ...")
@@ -40,8 +38,17 @@ def plot(state: State) -> Plot:
         x_unit="s",
         y_unit="J",
         series=(*series, *_iso(points)),
-        notes=(f"beaten by none: {told}; lines: equal EDP",),
+        notes=(f"beaten by none in silicon: {told}; lines: equal EDP",),
     )
+
+
+def _front(points: list[tuple[str, Figures]]) -> list[tuple[str, Figures]]:
+    """What no other point beats, fastest first."""
+    front: list[tuple[str, Figures]] = []
+    for device, p in sorted(points, key=lambda each: (each[1].latency_s, each[1].energy_j_per_inference)):
+        if not front or p.energy_j_per_inference < front[-1][1].energy_j_per_inference:
+            front.append((device, p))
+    return front
 
 
 def _iso(points: list[tuple[str, Figures]]) -> list[Series]:

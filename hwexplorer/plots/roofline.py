@@ -9,7 +9,6 @@ from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.words import label
 
 
 def plot(state: State) -> Plot:
@@ -26,7 +25,7 @@ def plot(state: State) -> Plot:
     ridge = main_peak(result)[1] / result.device.memory_bandwidth
     left = int((shown.intensity < ridge).sum())
     note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(keys)} kernels lie left of it"
-    title = f"Roofline of {result.workload.name} on {label(result.device)}"
+    title = f"Roofline of {result.workload.name} on {result.device.label}"
     return under_roofs("plot", title, series, note)
 
 

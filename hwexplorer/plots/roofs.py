@@ -7,7 +7,7 @@ from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, roof, span, under_roofs
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot
-from hwexplorer.views.words import label
+from hwexplorer.views.words import MARKED
 
 
 def plot(state: State) -> Plot:
@@ -20,7 +20,7 @@ def plot(state: State) -> Plot:
     ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
     ends = span(shown.intensity, 2 * max(ridges.values()))
     series = [operators(keys, shown.intensity, shown.flop_per_s)]
-    series += [roof(name, ends, *each) for name, each in roofs.items()]
-    told = ", ".join(f"{name} {ridge:.0f}" for name, ridge in ridges.items())
-    title = f"{result.workload.name} on {label(result.device)} under the roofs of all devices"
+    series += [roof(MARKED[name], ends, *each) for name, each in roofs.items()]
+    told = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
+    title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
     return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {told}")

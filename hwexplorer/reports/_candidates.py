@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from hwexplorer.declare import Rows
 from hwexplorer.views.plain import Column
-from hwexplorer.views.words import FLAGS, FLAGS_HELP
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED
 
 KEY = ("point.model", "point.device", "point.batch", "point.precision")
 KIND = "point.architecture"
 COLUMNS = (
     Column("model", "Model", role="text", keep=2, of="point.model"),
-    Column("device", "Device", role="text", keep=0, of="point.device"),
+    Column("device", "Device", role="text", keep=0, of="point.device", shown=MARKED),
     Column("batch", "Batch", "count", keep=0, of="point.batch"),
     Column("precision", "Asked", role="text", keep=0, of="point.precision"),
     Column("precision_run", "Runs", role="text", keep=5, of="point.precision_run"),
@@ -22,4 +23,8 @@ COLUMNS = (
     Column("cost_usd_per_million", "USD/1M", keep=4, help="electricity of a million inferences"),
     Column("accuracy", "Accuracy", keep=3, help="published, of the default weights in fp32"),
     Column("bound", "B", role="flag", keep=4, of="point.bound", shown=FLAGS, help=FLAGS_HELP),
+)
+# What exists on paper only wins nothing from silicon: it stands below, where it was asked for.
+ON_PAPER = Rows(
+    name="on_paper", title="On paper only", columns=COLUMNS, of="design_targets", key=KEY, kind=KIND, optional=True
 )

@@ -14,6 +14,7 @@ from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Text
+from hwexplorer.views.words import MARKED
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,22 +57,28 @@ COLUMNS = (
 )
 
 
-def _document(state: State, aim: str, instead: tuple[str, ...] | None) -> Advice:
+def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> Advice:
     """Advice for the device under the cursor; replacements are the other devices of the state, or those given."""
-    names = configurations.catalogue() if instead == CATALOGUE else instead or state.devices
-    return advise(engine.result(state), [engine.device(name) for name in names], aim)
+    names = configurations.catalogue(on_paper) if instead == CATALOGUE else instead or state.devices
+    others = [engine.device(name) for name in names]
+    if not instead and not configurations.asks_for_paper(state, on_paper):
+        others = [device for device in others if device.silicon]
+    return advise(engine.result(state), others, aim)
 
 
 def _title(found: Advice, state: State) -> str:
     return (
-        f"{found.model} on {found.device}: batch {found.batch}, {found.precision}, {found.execution_run}; "
+        f"{found.model} on {MARKED[found.now.device]}: batch {found.batch}, {found.precision}, {found.execution_run}; "
         f"{found.tried} changes run, sorted by {found.aim}"
     )
 
 
 def _savings(found: Advice, state: State) -> Text:
     lines = tuple(map(_saving, found.suggestions)) or ("nothing tried helps",)
+    paper = tuple(map(_saving, found.design_targets))
     sections = [("Savings, and the commands that show them", lines)]
+    if paper:
+        sections.append(("On paper only", paper))
     if found.without_avail:
         sections.append(("Tried without avail", found.without_avail))
     return Text("savings", "", tuple(sections))
@@ -93,6 +100,7 @@ VERB = Report(
             "--instead", type=names("device"), metavar="DEV,..", in_shell=CATALOGUE,
             help="devices to try instead (default: the catalogue)",
         ),
+        configurations.INCLUDE_PAPER,
     ),
     document=_document,
     title=_title,

@@ -13,13 +13,14 @@ from analysis.decide.progression import Progression, progression
 from analysis.run.estimate import Estimate
 from analysis.run.metrics import ADDITIVE
 from hwexplorer import engine
+from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.options import BASELINE, choice
 from hwexplorer.state import State, pinned
 from hwexplorer.views import levels
 from hwexplorer.views.plain import Column, Page, Row, Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, band, bounds, label, title
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, band, bounds, title
 
 LEVELS = ("summary", "detailed", "subgraph", "operator", "progression")
 _MORE_IS_BETTER = ("throughput",)
@@ -39,7 +40,7 @@ def _change(row: _Device) -> float | None:
 
 
 SUMMARY = (
-    Column("device", "Device", role="text", keep=0, of=lambda row: label(row.run.device)),
+    Column("device", "Device", role="text", keep=0, of=lambda row: row.run.device.label),
     Column("latency", "Latency", "s", keep=1, of="figures.latency_s", help="of the whole batch"),
     Column("energy", "Energy", "J", keep=1, of="figures.energy_j", help="of the whole batch"),
     Column("edp", "EDP", "Js", keep=2, of="figures.edp_js", help="energy per inference x latency"),
@@ -92,36 +93,44 @@ DETAILED = (
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, of=_change, help="EDP against the pinned state")
 
 
-def comparison(state: State) -> Comparison:
+def comparison(state: State, on_paper: bool = False) -> Comparison:
     devices = [engine.device(name) for name in state.devices]
-    return compare_devices(engine.workload(state), devices, engine.scenario(state), engine.device(state.baseline).key)
+    return compare_devices(
+        engine.workload(state), devices, engine.scenario(state), engine.device(state.baseline).key,
+        asks_for_paper(state, on_paper),
+    )  # fmt: skip
 
 
 def _results(state: State) -> list[Estimate]:
     return [engine.result(state, name) for name in state.devices]
 
 
-def _document(state: State, level: str) -> Comparison | Levels | Progression:
+def _document(state: State, level: str, on_paper: bool) -> Comparison | Levels | Progression:
     if level in ("subgraph", "operator"):
-        return compare_levels(_results(state), engine.result(state, state.baseline), level)
+        return _by_level(state, level, on_paper)
     if level == "progression":
         return progression(_results(state))
-    return comparison(state)
+    return comparison(state, on_paper)
 
 
-def _view(state: State, level: str) -> Table | Page:
+def _by_level(state: State, level: str, on_paper: bool) -> Levels:
+    reference = engine.result(state, state.baseline)
+    return compare_levels(_results(state), reference, level, asks_for_paper(state, on_paper))
+
+
+def _view(state: State, level: str, on_paper: bool) -> Table | Page:
     if level in ("subgraph", "operator"):
-        return levels.by_node(state, compare_levels(_results(state), engine.result(state, state.baseline), level))
+        return levels.by_node(state, _by_level(state, level, on_paper))
     if level == "progression":
         return levels.by_architecture(state, progression(_results(state)))
-    table = ranked(by_device(state, DETAILED if level == "detailed" else SUMMARY), state)
+    table = ranked(by_device(state, DETAILED if level == "detailed" else SUMMARY, on_paper), state)
     if level == "detailed":
         steps = tuple(f"next: {command}" for command in comparison(state).next)
         return msgspec.structs.replace(table, footer=(*table.footer, *steps))
     return table
 
 
-def by_device(state: State, columns: tuple[Column, ...] = SUMMARY) -> Table:
+def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: bool = False) -> Table:
     """One row per device, keyed as in `state.devices`."""
     results, reference = _results(state), engine.result(state, state.baseline)
     other = pinned(state) if state.diff else None
@@ -132,21 +141,26 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY) -> Table:
     ]
     shown = (*columns, DELTA) if against else columns
     table_rows = rows(shown, items, key="spelt", kind="figures.architecture", dim=lambda row: not row.run.fits)
-    footer = (*_best(results), *insights(results, reference))
+    best = (*_best(results), *(_best(results, silicon=False) if asks_for_paper(state, on_paper) else ()))
+    footer = (*best, *insights(results, reference))
     notes = (*_marks(results), *results[0].workload.notes)
     return Table("compare", title(state), shown, table_rows, footer=footer, notes=notes)
 
 
-def _best(results: list[Estimate]) -> tuple[str, ...]:
+def _best(results: list[Estimate], silicon: bool = True) -> tuple[str, ...]:
     """`best for energy, latency, throughput, balance: Google TPU v4; memory: ...`; nothing to say of one device."""
-    names = {result.device.key: label(result.device) for result in results}
+    names = {result.device.key: result.device.label for result in results if result.device.silicon is silicon}
     aims: dict[str, list[str]] = {}
-    for aim, key in recommendations(results).items():
+    for aim, key in recommendations(results, silicon).items():
         if key:
             aims.setdefault(names[key], []).append(aim)
     if len(results) < 2 or not aims:
         return ()
-    return ("best for " + "; ".join(f"{', '.join(those)}: {name}" for name, those in aims.items()),)
+    return (
+        ("" if silicon else "on paper, ")
+        + "best for "
+        + "; ".join(f"{', '.join(those)}: {name}" for name, those in aims.items()),
+    )
 
 
 def _marks(results: list[Estimate]) -> tuple[str, ...]:
@@ -154,7 +168,7 @@ def _marks(results: list[Estimate]) -> tuple[str, ...]:
     names: dict[str, list[str]] = {}
     for result in results:
         for mark in result.marks:
-            names.setdefault(mark, []).append(label(result.device))
+            names.setdefault(mark, []).append(result.device.label)
     return tuple(f"{', '.join(those)}: {mark}" for mark, those in names.items())
 
 
@@ -179,6 +193,7 @@ VERB = Report(
     subject=DEVICES,
     options=(
         BASELINE,
+        INCLUDE_PAPER,
         choice("--level", LEVELS, default="summary", metavar="LEVEL"),
         choice("--metric", ADDITIVE, metavar="M", help="of subgraphs and operators"),
     ),

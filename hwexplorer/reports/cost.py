@@ -7,14 +7,15 @@ import argparse
 from analysis.decide.cost import Cost, cost, settings
 from hardware.quantity import quantity
 from hwexplorer import engine
+from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows, Section
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Text
-from hwexplorer.views.words import title
+from hwexplorer.views.words import MARKED, title
 
 COLUMNS = (
-    Column("device", "Device", role="text", keep=0),
+    Column("device", "Device", role="text", keep=0, shown=MARKED),
     Column("total_usd", "Total USD", keep=0, help="of everything given: electricity, hire, purchase"),
     Column(
         "band", "Band USD", role="text", keep=4, of=lambda row: f"{row.total_low_usd:.3g} - {row.total_high_usd:.3g}",
@@ -32,8 +33,8 @@ COLUMNS = (
     ),
 )  # fmt: skip
 EVEN = (
-    Column("first", "Cheaper at first", role="text", keep=0),
-    Column("then", "Against", role="text", keep=0),
+    Column("first", "Cheaper at first", role="text", keep=0, shown=MARKED),
+    Column("then", "Against", role="text", keep=0, shown=MARKED),
     Column("inferences", "Break-even", "SI", role="quantity", keep=0, help="inferences"),
     Column("says", "", role="text", keep=1),
 )
@@ -48,10 +49,13 @@ def _price(text: str) -> _Price:
     return name, amount("USD")(usd)
 
 
-def _document(state: State, hourly: list[_Price] | None, price: list[_Price] | None, **given: float | None) -> Cost:
+def _document(
+    state: State, hourly: list[_Price] | None, price: list[_Price] | None, on_paper: bool, **given: float | None
+) -> Cost:
     hire, purchase = ({engine.device(name).key: usd for name, usd in prices or ()} for prices in (hourly, price))
     stated = {name: value for name, value in given.items() if value is not None}
-    return cost([engine.result(state, name) for name in state.devices], settings(stated, hire, purchase))
+    results = [engine.result(state, name) for name in state.devices]
+    return cost(results, settings(stated, hire, purchase), asks_for_paper(state, on_paper))
 
 
 def _assumptions(found: Cost, state: State) -> Text:
@@ -79,11 +83,12 @@ VERB = Report(
         ),
         option("--hourly", type=_price, action="append", metavar="DEV=USD", help="hire per hour"),
         option("--price", type=_price, action="append", metavar="DEV=USD", help="purchase price"),
+        INCLUDE_PAPER,
     ),
     document=_document,
     title=lambda found, state: f"{title(state)}: per million inferences",
     parts=(
-        Rows(name="cost", columns=COLUMNS, of="rows"),
+        Rows(name="cost", columns=COLUMNS, of="rows", key="device"),
         Rows(name="break_even", title="Break-even", columns=EVEN, key=("first", "then")),
         _assumptions,
     ),

@@ -22,6 +22,7 @@ class ListedDevice(msgspec.Struct, frozen=True, kw_only=True):
     architecture: str
     year: int | None
     is_silicon: bool
+    silicon: bool
     aliases: tuple[str, ...]
     power_modes: tuple[str, ...]
     memory_technology: str
@@ -48,7 +49,8 @@ def _listed(device: Device) -> ListedDevice:
         vendor=device.vendor,
         architecture=device.architecture,
         year=device.file.year,
-        is_silicon=device.file.is_silicon,
+        is_silicon=device.silicon,
+        silicon=device.silicon,
         aliases=tuple(device.file.aliases),
         power_modes=tuple(device.file.power_modes),
         memory_technology=device.memory_technology,
@@ -68,10 +70,8 @@ def _int8_peak(device: Device) -> float | None:
 
 
 COLUMNS = (
-    Column("id", "Device", role="text", keep=0),
-    Column(
-        "name", "Name", role="text", keep=3, of=lambda d: d.name + ("" if d.file.is_silicon else " (design target)")
-    ),
+    Column("id", "Device", role="text", keep=0, of="marked"),
+    Column("name", "Name", role="text", keep=3),
     Column("architecture", "Arch", role="text", keep=1, of="arch.name"),
     Column(
         "peak", "Peak", "FLOP/s", keep=1, of=_widest_peak, help="dense peak of the fastest 16-bit or wider format"
@@ -92,7 +92,7 @@ COLUMNS = (
 def _view(state: State) -> Table:
     devices, errors = catalogue.load_all(engine.folders())
     devices.sort(key=lambda d: (registry.order(d.architecture), d.name.lower()))
-    shown = rows(COLUMNS, devices, kind="architecture")
+    shown = rows(COLUMNS, devices, key="id", kind="architecture")
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from analysis.decide.choose import Pareto
 from analysis.decide.choose import pareto as front
-from hwexplorer.configurations import GRID, evaluated
+from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, Rows
 from hwexplorer.options import names, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tables import name_of
@@ -28,6 +28,7 @@ def _document(
     batches: tuple[int, ...] | None,
     precisions: _Names,
     power_modes: bool,
+    on_paper: bool,
     tick: Callable[[int, int], None] | None = None,
 ) -> Pareto:
     return front(evaluated(_states(state, models), batches, precisions, power_modes, tick), bool(models))
@@ -47,7 +48,7 @@ def _beaten(found: Pareto, state: State) -> tuple[str, ...]:
 def _plot(found: Pareto, state: State) -> Plot:
     """Energy per inference over latency."""
     series = []
-    for name, members in (("front", found.front), ("beaten", found.dominated)):
+    for name, members in (("front", found.front), ("beaten", found.dominated), ("on paper", found.design_targets)):
         keys = tuple(name_of(member, KEY) for member in members)
         x, y = ([getattr(c.point, f) for c in members] for f in ("latency_s", "energy_j_per_inference"))
         if members:
@@ -70,10 +71,11 @@ VERB = Report(
             "--models", type=names("model"), metavar="M,..", help="other models as well; accuracy becomes an objective"
         ),
         *GRID,
+        INCLUDE_PAPER,
     ),
     document=_document,
     title=_title,
-    parts=(Rows(name="pareto", columns=COLUMNS, of="front", key=KEY, kind=KIND, footer=_beaten), _plot),
+    parts=(Rows(name="pareto", columns=COLUMNS, of="front", key=KEY, kind=KIND, footer=_beaten), ON_PAPER, _plot),
     main="pareto",
     states=_states,
     ticks="configurations",

@@ -12,7 +12,7 @@ from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import ON_ONE, SCENARIO, choice, option
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Column
-from hwexplorer.views.words import FLAGS, FLAGS_HELP
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED
 
 COLUMNS = (
     Column("model", "Model", role="text", keep=0, of="candidate.point.model"),
@@ -56,7 +56,7 @@ def _document(state: State, models: list[str] | None, family: str, order: str) -
 
 def _title(found: Rank) -> str:
     return (
-        f"{len(found.rows)} models on {found.device} by {found.order}; batch {found.batch}, {found.precision}, "
+        f"{len(found.rows)} models on {MARKED[found.device]} by {found.order}; batch {found.batch}, {found.precision}, "
         f"{found.execution}"
     )
 

@@ -9,10 +9,10 @@ from analysis.decide.choose import FIGURES, ORDERS, Candidate, Limit, Search
 from analysis.decide.choose import search as within
 from hardware.errors import RequestError
 from hardware.quantity import quantity
-from hwexplorer.configurations import GRID, evaluated
+from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, Rows
 from hwexplorer.options import amount, choice, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
@@ -34,6 +34,7 @@ def _document(
     batches: tuple[int, ...] | None,
     precisions: tuple[str, ...] | None,
     power_modes: bool,
+    on_paper: bool,
     tick: Callable[[int, int], None] | None = None,
     **given: float | None,
 ) -> Search:
@@ -88,11 +89,13 @@ VERB = Report(
         *(_limit(name) for name in LIMITS),
         choice("--sort", ORDERS, default="edp", metavar="BY", dest="order"),
         *GRID,
+        INCLUDE_PAPER,
     ),
     document=_document,
     title=_title,
     parts=(
         Rows(name="search", columns=COLUMNS, of=lambda found: found.found[:SHOWN], key=KEY, kind=KIND, notes=_more),
+        ON_PAPER,
         _words,
     ),
     main="search",

@@ -10,17 +10,17 @@ from analysis.decide.sweep import sweep as run_sweep
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine, headless
-from hwexplorer.configurations import GRID, devices
+from hwexplorer.configurations import GRID, INCLUDE_PAPER, asks_for_paper, devices
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.options import MODEL, option, or_default, whole, wholes
 from hwexplorer.reports import _sweep_all
 from hwexplorer.state import IMAGE_MAX, State, replace
 from hwexplorer.views.plain import Column, Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, YES_NO
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED, YES_NO
 
 ROWS = (
-    Column("device", "Device", role="text", keep=0),
+    Column("device", "Device", role="text", keep=0, shown=MARKED),
     Column("image_size", "Pixels", "count", keep=4),
     Column("batch", "Batch", "count", keep=0),
     Column("precision", "Asked", role="text", keep=1),
@@ -43,7 +43,7 @@ def _best(best: Best) -> str:
 
 
 BEST = (
-    Column("device", "Device", role="text", keep=0),
+    Column("device", "Device", role="text", keep=0, shown=MARKED),
     Column("precision", "Asked", role="text", keep=1),
     Column("image_size", "Pixels", "count", keep=4),
     Column("aim", "Best for", role="text", keep=0),
@@ -51,8 +51,8 @@ BEST = (
     Column("value", "Value", role="text", keep=0, of=_best),
 )
 CROSS = (
-    Column("before", "Ahead at first", role="text", keep=0),
-    Column("after", "Against", role="text", keep=0),
+    Column("before", "Ahead at first", role="text", keep=0, shown=MARKED),
+    Column("after", "Against", role="text", keep=0, shown=MARKED),
     Column("metric", "Metric", role="text", keep=0),
     Column("precision", "Asked", role="text", keep=1),
     Column("image_size", "Pixels", "count", keep=4),
@@ -73,6 +73,7 @@ def _document(
     precisions: _Names,
     power_modes: bool,
     image_sizes: _Wholes,
+    on_paper: bool,
     tick: Callable[[int, int], None] | None = None,
     **_: object,
 ) -> Sweep:
@@ -84,6 +85,7 @@ def _document(
         precisions or (state.precision,),
         engine.scenario(state),
         tick,
+        asks_for_paper(state, on_paper),
     )
 
 
@@ -125,6 +127,7 @@ VERB = Report(
     options=(
         option("--all", action="store_true", help="all shipped models on all devices, as CSV or JSON"),
         *GRID,
+        INCLUDE_PAPER,
         option("--image-sizes", type=wholes("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),
         option("--scheduler", metavar="ADDRESS", help="hand --all to a Dask cluster, as tcp://host:8786"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.decide.levels import Levels
+from analysis.decide.levels import ComparedNode, Levels
 from analysis.decide.progression import Progression
 from analysis.run.families import FAMILIES
 from analysis.run.metrics import METRICS
@@ -11,7 +11,7 @@ from hardware.quantity import quantity
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Page, Table, Text
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, title
+from hwexplorer.views.words import FLAGS, MARKED, title
 
 
 def by_node(state: State, found: Levels) -> Table:
@@ -21,12 +21,12 @@ def by_node(state: State, found: Levels) -> Table:
         Column("node", "Node", role="text", keep=0, of="id"),
         Column("type", "Kind", role="text", keep=5),
         *(column for key in found.devices for column in _of_device(key, metric, found.baseline)),
-        Column("winner", "Winner", role="text", keep=0, of=lambda node: node.winner[metric] or "tie"),
+        Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
         Column("margin", "Ahead", "x", keep=1, of=lambda node: node.margin[metric],
                help="times more that the next best takes"),
-        Column("energy_winner", "Energy", role="text", keep=3, of=lambda node: node.winner["energy"] or "tie",
+        Column("energy_winner", "Energy", role="text", keep=3, of=lambda node: _winner(node, "energy"),
                help="winner by energy"),
-        Column("latency_winner", "Latency", role="text", keep=3, of=lambda node: node.winner["latency"] or "tie",
+        Column("latency_winner", "Latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
                help="winner by latency"),
     ]  # fmt: skip
     tally = [f"{m}: {_tally(found, m)}" for m in found.tally]
@@ -40,9 +40,13 @@ def by_node(state: State, found: Levels) -> Table:
     )
 
 
+def _winner(node: ComparedNode, metric: str) -> str:
+    return MARKED[node.winner[metric]] or "tie"
+
+
 def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
     return (
-        Column(key, key, METRICS[metric].unit, role="quantity", keep=2,
+        Column(key, MARKED[key], METRICS[metric].unit, role="quantity", keep=2,
                of=lambda node: METRICS[metric].of(node.devices[key])),
         Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
                help=f"to {baseline}"),
@@ -52,7 +56,7 @@ def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
 
 def _tally(found: Levels, metric: str) -> str:
     counts = sorted(found.tally[metric].items(), key=lambda pair: -pair[1])
-    told = [f"{key} {count}" for key, count in counts if count]
+    told = [f"{MARKED[key]} {count}" for key, count in counts if count]
     told += [f"{found.ties[metric]} tied"] if found.ties[metric] else []
     return ", ".join(told) or "none fits"
 
@@ -62,12 +66,12 @@ def by_architecture(state: State, found: Progression) -> Page:
     columns = [Column("family", "Energy", role="text", keep=0, of=str)]
     for step in found.steps:
         columns += [
-            Column(step.device, step.device, "%", keep=0, of=step.families_fraction.__getitem__),
+            Column(step.device, MARKED[step.device], "%", keep=0, of=step.families_fraction.__getitem__),
             Column(f"{step.device}_energy", "each", "J", role="quantity", keep=2, of=step.families_j.__getitem__),
         ]
     columns.append(Column("meaning", "", role="text", keep=5, of=found.families.__getitem__))
     footer = tuple(
-        f"{step.device}: {quantity(step.energy_j_per_inference, 'J')} per inference = arithmetic "
+        f"{MARKED[step.device]}: {quantity(step.energy_j_per_inference, 'J')} per inference = arithmetic "
         f"{step.arithmetic_fraction:.1%}, instruction and operand overhead {step.overhead_fraction:.1%}, data movement "
         f"{step.movement_fraction:.1%}, static {step.static_fraction:.1%}"
         for step in found.steps

@@ -12,7 +12,7 @@ from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.views.plain import Cell, Column, Row, Table
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, label, title
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, title
 
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
@@ -67,7 +67,7 @@ def tree(state: State) -> Table:
     footer = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
     return Table(
         "tree",
-        f"{title(state)} on {label(result.device)}",
+        f"{title(state)} on {result.device.label}",
         columns if deltas is None else (*columns, DELTA),
         tuple(rows),
         footer=(footer, _pareto(figures.subgraphs.share)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.run.estimate import Estimate
-from hardware.device import Device
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -16,9 +15,14 @@ FLAGS_HELP = "C compute, M memory, L launch, P power bound"
 YES_NO = {True: "yes", False: "no"}
 
 
-def label(device: Device) -> str:
-    """Name of a device with its power mode."""
-    return f"{device.name} {device.power_mode}".rstrip()
+class _Marked(dict[str, str]):
+    """What a device's key is shown as: the key, with the mark of a design target."""
+
+    def __missing__(self, key: str) -> str:
+        return engine.device(key).marked if key else ""
+
+
+MARKED = _Marked()
 
 
 def title(state: State) -> str:
@@ -41,7 +45,7 @@ def place(state: State) -> str:
     """What a node's figures are about: `layer1.0.conv1 of resnet18, batch 8, fp16, auto on Google TPU v4`."""
     model = engine.workload(state).name
     node = f"{state.at} of {model}" if state.at not in ("", "/", model) else model
-    return f"{node}, {scenario(state)} on {label(engine.device(state.on))}"
+    return f"{node}, {scenario(state)} on {engine.device(state.on).label}"
 
 
 def of_node(what: str, state: State) -> str:

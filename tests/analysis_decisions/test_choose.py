@@ -34,11 +34,14 @@ def test_the_front_is_that_of_brute_force(rows: list[tuple[int, int, int]]) -> N
 
 def test_pareto_keeps_what_nothing_beats() -> None:
     found = pareto(_grid(), False)
-    assert len(found.front) + len(found.dominated) + found.not_fitting == found.evaluated == 24
-    energies = [c.point.energy_j_per_inference for c in found.front]
-    latencies = [c.point.latency_s for c in found.front]
-    assert energies == sorted(energies)
-    assert latencies == sorted(latencies, reverse=True)
+    shown = (*found.front, *found.design_targets, *found.dominated)
+    assert len(shown) + found.not_fitting == found.evaluated == 24
+    for group, silicon in ((found.front, True), (found.design_targets, False)):
+        energies = [c.point.energy_j_per_inference for c in group]
+        latencies = [c.point.latency_s for c in group]
+        assert energies == sorted(energies)
+        assert latencies == sorted(latencies, reverse=True)
+        assert all(c.point.silicon is silicon for c in group)
 
 
 def test_accuracy_is_an_objective_over_models() -> None:
@@ -64,10 +67,12 @@ def test_search_finds_exactly_what_is_within(name: str) -> None:
     middle = values[len(values) // 2]
     found = search(_grid(), [Limit(name, middle, unit, more)])
     expected = [c for c in _grid() if c.point.fits and (figure(c) >= middle if more else figure(c) <= middle)]
-    assert len(found.found) == len(expected) > 0
-    edps = [c.point.edp_js for c in found.found]
-    assert edps == sorted(edps)
-    assert found.nearest is None
+    for group, silicon in ((found.found, True), (found.design_targets, False)):
+        assert len(group) == sum(c.point.silicon is silicon for c in expected)
+        edps = [c.point.edp_js for c in group]
+        assert edps == sorted(edps)
+    assert expected
+    assert (found.nearest is None) is bool(found.found)
 
 
 def test_a_limit_that_nothing_meets_is_named_with_the_best_there_is() -> None:
@@ -77,12 +82,12 @@ def test_a_limit_that_nothing_meets_is_named_with_the_best_there_is() -> None:
     assert "latency <= 1.00 ps" in found.verdict
     assert "by itself" in found.verdict
     assert found.nearest is not None
-    assert found.nearest.point.latency_s == min(c.point.latency_s for c in _grid())
+    assert found.nearest.point.latency_s == min(c.point.latency_s for c in _grid() if c.point.silicon)
     assert found.nearest_excess > 1
 
 
 def test_contradicting_limits_are_said_to_contradict() -> None:
-    grid = _grid()
+    grid = [c for c in _grid() if c.point.silicon]
     fastest = min(grid, key=lambda c: c.point.latency_s).point
     most = max(grid, key=lambda c: c.point.throughput_per_s).point
     limits = [Limit("latency", fastest.latency_s, "s"), Limit("throughput", most.throughput_per_s, "1/s", True)]

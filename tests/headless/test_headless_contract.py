@@ -37,6 +37,7 @@ COMPARE = {
             "latency_band_s": [NUMBER],
             "energy_band_j": [NUMBER],
             "fits": bool,
+            "silicon": bool,
             "ratio_to_baseline": dict.fromkeys(("latency", "energy", "edp", "throughput", "peak_memory"), NUMBER),
         }
     ],
@@ -60,6 +61,7 @@ DEVICE = {
     "aliases": [str],
     "power_modes": [str],
     "is_silicon": bool,
+    "silicon": bool,
     "facts": dict,
     "peak_flops": dict,
 }
@@ -131,10 +133,10 @@ def test_compare_document(document: Document, case: tuple[str, ...]) -> None:
             assert value <= band[1] * (1 + 1e-12)
         for name, key in (("latency", "latency_s"), ("energy", "energy_j"), ("edp", "edp_js")):
             assert near(row["ratio_to_baseline"][name], row[key] / reference[key])
-    fitting = {row["device"] for row in found["rows"] if row["fits"]}
+    fitting = {row["device"] for row in found["rows"] if row["fits"] and row["silicon"]}
     assert set(found["recommendations"].values()) <= (fitting or {""})
     for aim, key in (("energy", "energy_j"), ("latency", "latency_s"), ("balance", "edp_js")):
-        rows = [row for row in found["rows"] if row["fits"]]
+        rows = [row for row in found["rows"] if row["device"] in fitting]
         if rows:
             assert found["recommendations"][aim] == min(rows, key=lambda row: row[key])["device"]
 
@@ -172,7 +174,9 @@ def test_every_device_and_power_mode_within_physics(document: Document) -> None:
 
 
 def test_devices_may_be_classes_modes_and_aliases(document: Document) -> None:
-    assert document("compare", "resnet18", "--on", "cpu,gpu,tpu,kpu") == document("compare", "resnet18")
+    named = document("compare", "resnet18", "--on", "cpu,gpu,tpu,kpu")
+    assert named.pop("recommendations_design_targets")["energy"] == "kpu_t256"  # naming one asks for it
+    assert named == document("compare", "resnet18")
     rows = document("compare", "resnet18", "--on", "jetson_agx_orin:15w,jetson_agx_orin,H100")["rows"]
     assert [row["device"] for row in rows] == ["jetson_agx_orin:15w", "jetson_agx_orin", "h100_sxm"]
     assert rows[0]["power_limit_w"] == 15

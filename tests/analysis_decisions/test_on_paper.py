@@ -1,0 +1,154 @@
+"""What exists on paper only is marked wherever its name stands, and wins nothing unasked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from decisions import DEFAULTS, device, hwexplorer, run
+
+from analysis.decide.compare import recommendations
+from hardware.device import ON_PAPER, load_all
+from hwexplorer.state import State
+
+PAPER = [found for found in load_all()[0] if not found.silicon]
+GRID = ("--batches", "1", "--precisions", "int8")
+
+
+def _json(*words: str) -> Any:
+    return json.loads(hwexplorer(*words, "--format", "json").out)
+
+
+def test_the_catalogue_has_some() -> None:
+    assert {found.id for found in PAPER} == {"kpu_t64", "kpu_t100", "kpu_t256", "kpu_t768"}
+    for found in PAPER:
+        assert found.name.endswith(ON_PAPER)
+        assert found.label.endswith(ON_PAPER)
+        assert found.marked == found.key + ON_PAPER
+    assert device("kpu_t256:15w").marked == "kpu_t256:15w (paper)"
+    assert device("h100_sxm").marked == "h100_sxm"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "conv2d", "--on", "gpu,kpu"),
+        ("compare", "conv2d", "--on", "gpu,kpu", "--level", "subgraph"),
+        ("compare", "conv2d", "--on", "gpu,kpu", "--level", "progression"),
+        ("cost", "conv2d", "--on", "gpu,kpu"),
+        ("sweep", "conv2d", "--on", "gpu,kpu", *GRID),
+        ("pareto", "conv2d", "--on", "gpu,kpu", *GRID),
+        ("search", "conv2d", "--on", "gpu,kpu", "--max-latency", "1s", *GRID),
+        ("rank", "--on", "kpu", "conv2d"),
+        ("advise", "conv2d", "--on", "gpu", "--instead", "kpu"),
+        ("tree", "conv2d", "--on", "kpu"),
+        ("device", "kpu"),
+        ("devices",),
+        ("explain", "conv2d", "gpu", "kpu"),
+        ("plot", "conv2d", "--plot", "energy_roofs"),
+        ("plot", "conv2d", "--plot", "pareto"),
+        ("plot", "conv2d", "--plot", "batch"),
+        ("plot", "conv2d", "--plot", "roofs"),
+    ],
+    ids=lambda words: " ".join(words[:1] + words[-1:]),
+)
+@pytest.mark.parametrize("form", ["text", "md", "html"])
+def test_the_mark_stands_wherever_the_name_does(words: tuple[str, ...], form: str) -> None:
+    done = hwexplorer(*words, "--format", form)
+    assert done.code == 0, done.err
+    assert "(paper)" in done.out
+
+
+def test_figures_say_whether_there_is_silicon() -> None:
+    rows = {row["device"]: row["silicon"] for row in _json("compare", "conv2d")["rows"]}
+    assert rows == {key: device(key).silicon for key in rows}
+    assert rows["kpu_t256"] is False
+    listed = {each["id"]: each["silicon"] for each in _json("devices")["devices"]}
+    assert {key for key, silicon in listed.items() if not silicon} == {found.id for found in PAPER}
+    swept = csv.DictReader(io.StringIO(hwexplorer("sweep", "--all", "--batches", "1", "--precisions", "fp32").out))
+    assert {row["device"] for row in swept if row["silicon"] == "False"} == {found.id for found in PAPER}
+
+
+def test_no_design_target_is_best_of_the_usual_devices() -> None:
+    """The KPU won energy and memory of every comparison."""
+    results = [run("resnet18", on, 1, "int8") for on in DEFAULTS]
+    least = min(results, key=lambda result: result.energy_j)
+    assert not least.device.silicon, "nothing to show: the design target does not take the least energy"
+    best = recommendations(results)
+    assert all(device(key).silicon for key in best.values())
+    assert set(recommendations(results, silicon=False).values()) == {least.device.key}
+    found = _json("compare", "resnet18", "--precision", "int8")
+    assert found["recommendations"] == best
+    assert "recommendations_design_targets" not in found
+
+
+@pytest.mark.parametrize("asked", [("--include-design-targets",), ("--on", ",".join(DEFAULTS[:3]) + ",kpu_t768")])
+def test_asked_for_they_are_recommended_apart(asked: tuple[str, ...]) -> None:
+    words = ("compare", "resnet18", "--precision", "int8", *asked)
+    found = _json(*words)
+    assert all(device(key).silicon for key in found["recommendations"].values())
+    assert all(not device(key).silicon for key in found["recommendations_design_targets"].values())
+    assert "on paper, best for" in hwexplorer(*words).out
+
+
+def test_levels_have_no_winner_on_paper_unless_asked() -> None:
+    words = ("compare", "resnet18", "--precision", "int8", "--level", "subgraph")
+    for extra, may_win in (((), False), (("--include-design-targets",), True)):
+        rows = _json(*words, *extra)["rows"]
+        winners = {row["winner"]["energy"] for row in rows} - {""}
+        assert ("kpu_t256" in winners) is may_win
+
+
+@pytest.mark.parametrize("verb", ["search", "pareto"])
+def test_the_catalogue_is_chosen_from_in_silicon(verb: str) -> None:
+    limit = ("--max-latency", "1s") if verb == "search" else ()
+    group = "found" if verb == "search" else "front"
+    words = (verb, "conv2d", *limit, *GRID)
+    plain = _json(*words)
+    assert plain["design_targets"] == []
+    assert plain["evaluated"] == len(load_all()[0]) - len(PAPER)
+    for asked in (("--include-design-targets",), ("--on", "gpu,kpu_t768,kpu_t64")):
+        found = _json(*words, *asked)
+        assert found[group]
+        assert all(each["point"]["silicon"] for each in found[group])
+        assert found["design_targets"]
+        assert not any(each["point"]["silicon"] for each in found["design_targets"])
+    assert found["evaluated"] == 3
+    assert "On paper only" in hwexplorer(*words, "--on", "gpu,kpu").out
+    assert "On paper only" not in hwexplorer(*words, "--on", "gpu").out
+
+
+def test_a_search_on_paper_alone_has_its_verdict() -> None:
+    found = _json("search", "conv2d", "--on", "kpu_t768", "--max-latency", "1s", *GRID)
+    assert found["found"] == []
+    assert len(found["design_targets"]) == 1
+    assert found["verdict"] == "1 of 1 configurations are within all limits"
+
+
+def test_advice_names_silicon() -> None:
+    words = ("advise", "conv2d", "--on", "gpu", "--aim", "energy")
+    for extra, has in (((), False), (("--include-design-targets",), True), (("--instead", "kpu,tpu"), True)):
+        found = _json(*words, *extra)
+        assert all(each["after"]["silicon"] for each in found["suggestions"])
+        assert bool(found["design_targets"]) is has
+        assert not any(each["after"]["silicon"] for each in found["design_targets"])
+
+
+@pytest.mark.parametrize(("verb", "key"), [("sweep", "crossovers"), ("cost", "break_even")])
+def test_nothing_on_paper_overtakes_unasked(verb: str, key: str) -> None:
+    words = (verb, "conv2d", *(GRID if verb == "sweep" else ()))
+    for extra, may in (((), False), (("--include-design-targets",), True), (("--on", "gpu,kpu"), True)):
+        assert ("kpu_t256" in json.dumps(_json(*words, *extra)[key])) is may
+
+
+def test_the_screen_marks_and_asks_alike() -> None:
+    from hwexplorer.reports.compare import by_device
+
+    text = "\n".join(by_device(State("conv2d")).footer)
+    assert "on paper, best" not in text
+    named = by_device(State("conv2d", devices=("h100_sxm", "kpu_t256", "kpu_t64")))
+    assert any(line.startswith("on paper, best") for line in named.footer)
+    assert [row.cells[0] for row in named.rows][1] == "Stillwater KPU-T256 (paper)"
