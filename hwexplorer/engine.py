@@ -7,7 +7,7 @@ from pathlib import Path
 from analysis.run.engine import Engine
 from analysis.run.estimate import Estimate
 from analysis.run.scenario import Scenario
-from analysis.workload.job import CaptureJob
+from analysis.workload.job import Job
 from analysis.workload.model_ref import ModelRef
 from analysis.workload.store import ProgressCallback
 from analysis.workload.workload import Workload
@@ -61,7 +61,7 @@ def capture(state: State, progress: ProgressCallback | None = None) -> None:
     ENGINE.capture(ref(state), progress)
 
 
-def capture_job(state: State) -> CaptureJob:
+def capture_job(state: State) -> Job:
     """A capture to start, watch and cancel; `keep` its result and `is_ready` is true."""
     return ENGINE.job(ref(state))
 

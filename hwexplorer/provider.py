@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.workload.errors import ModelError
-from analysis.workload.job import CaptureJob
+from analysis.workload.job import Job
 from hwexplorer import engine, registry
 from hwexplorer.plots import plot
 from hwexplorer.registry import Answer
@@ -18,7 +18,7 @@ _SIGN = {True: "x", False: ""}
 class Job:
     """A capture as the screen watches it; `poll` never blocks. It has finished once `poll` has seen its end."""
 
-    def __init__(self, job: CaptureJob, state: State) -> None:
+    def __init__(self, job: Job, state: State) -> None:
         self._job, self._state = job, state
         self.finished = False
         self.error = ""

@@ -14,7 +14,7 @@ from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import store, targets
 from analysis.workload.errors import ModelError
-from analysis.workload.job import USER_LIMITS, CaptureJob, Limits
+from analysis.workload.job import USER_LIMITS, Job, Limits
 from analysis.workload.model_ref import ModelRef, own, refer
 from analysis.workload.targets import Target
 from analysis.workload.workload import Workload
@@ -36,8 +36,9 @@ class Engine:
         # What was captured here: it stays usable where the cache cannot be written.
         self._captured: dict[ModelRef, Workload] = {}
         self._again: set[ModelRef] = set()  # to be captured anew, though a capture of them is stored
-        # Files that are read as they are: what each was when it was read.
+        # Files that are read as they are: what each was before it was read.
         self._read: dict[ModelRef, tuple[int, int]] = {}
+        self._reading: dict[ModelRef, tuple[int, int]] = {}
 
     def use_folders(self, folders: Sequence[Path]) -> None:
         """Add folders of device files to the catalogue. Raises RequestError for one that is none, or not allowed."""
@@ -64,7 +65,6 @@ class Engine:
             return self._captured[ref]
         with _request_errors():
             found = store.ready(ref)
-            self._read[ref] = _stamp(ref)
         if found is None:
             raise RequestError(f"{ref} has to be captured first")
         if isinstance(ref, Target) and ref.runs_code:
@@ -103,14 +103,12 @@ class Engine:
             self._forget_models()
 
     def is_edited(self, ref: ModelRef) -> bool:
-        """Whether the code of a model has changed since it was captured: it has to be captured again. A changed file
-        that is read as it is, is read again at once."""
+        """Whether the code of a model has changed since it was captured, or a file since it was read: it has to be
+        captured again."""
         with _request_errors():
-            if ref in self._captured:
-                return not store.is_current(self._captured[ref])
             if ref in self._read and self._read[ref] != _stamp(ref):
-                self._forget_models()
-            return False
+                return True
+            return ref in self._captured and not store.is_current(self._captured[ref])
 
     def named(
         self,
@@ -154,18 +152,21 @@ class Engine:
     def capture(self, ref: ModelRef, progress: Callable[[str, float], None] | None = None) -> None:
         """Capture a model and keep it, waiting for it. Raises RequestError with what went wrong."""
         with _request_errors():
+            self._reading[ref] = _stamp(ref)
             limits, again = self._limits(ref), ref in self._again
             self.keep(ref, store.load(ref, progress=progress, limits=limits, again=again))
 
-    def job(self, ref: ModelRef) -> CaptureJob:
+    def job(self, ref: ModelRef) -> Job:
         """A capture to start, watch and cancel; `keep` its result and the model is ready."""
         with _request_errors():
+            self._reading[ref] = _stamp(ref)
             return store.capture_job(ref, limits=self._limits(ref))
 
     def keep(self, ref: ModelRef, captured: Workload) -> None:
         """Use this workload for a model from now on."""
         self._again.discard(ref)
         self._captured[ref] = captured
+        self._read[ref] = self._reading.pop(ref, (0, 0))
         self._forget_models()
 
     def reset(self) -> None:

@@ -25,3 +25,7 @@ class CaptureError(ModelError, RuntimeError):
 
 class CaptureCancelledError(CaptureError):
     """The capture was cancelled."""
+
+
+class UnreadableError(ModelError, ValueError):
+    """A file that is no model, or one that cannot be costed."""

@@ -13,7 +13,7 @@ from hardware import policy
 from . import targets, zoo
 from .child import Child, Refusal
 from .child import Limits as Limits  # beside the jobs it is for
-from .errors import CaptureCancelledError, CaptureError, ModelError
+from .errors import CaptureCancelledError, CaptureError, ModelError, UnreadableError
 from .model_ref import ModelRef
 from .targets import Target
 from .valid import decode
@@ -23,11 +23,15 @@ _INSTALL = "pip install torch torchvision"
 
 # For code that is not ours: torch itself needs about 1 GiB, weights none.
 USER_LIMITS = Limits(seconds=120.0, memory_bytes=8 << 30)
+# For files that are data: their readers refuse what takes a sixth of this (see sources/budget.py).
+READ_LIMITS = Limits(seconds=120.0, memory_bytes=4 << 30)
 
 
 class Job:
     """A workload that another process makes: a module of ours that calls `answer.answer`, and its arguments.
     Nothing runs before `start`. `what` is the subject of its messages."""
+
+    name = ""  # of the model, for people
 
     def __init__(
         self,
@@ -165,3 +169,17 @@ class CaptureJob(Job):
     def _explain(self, reason: str) -> ModelError:
         at = f" at image size {self._ref.image_size}" if self._ref.image_size else ""
         return CaptureError(f"cannot capture {self._ref.label}{at}: {reason}")
+
+
+class ReadJob(Job):
+    """A file that is data (`.onnx`, `.pt2`), which may be a stranger's: nothing of it runs, but it can be made to keep
+    its reader busy."""
+
+    def __init__(self, target: Target) -> None:
+        targets.source(target)
+        self.name = target.label
+        arguments = ("--", str(target))
+        super().__init__(f"reading of {self.name}", "analysis.workload.sources", arguments, READ_LIMITS)
+
+    def _explain(self, reason: str) -> ModelError:
+        return UnreadableError(reason)

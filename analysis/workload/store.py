@@ -24,7 +24,7 @@ from .workload import SCHEMA, Workload, encode
 from .zoo import Spec
 
 if TYPE_CHECKING:
-    from .job import CaptureJob, Limits
+    from .job import Job, Limits
 
 ProgressCallback = Callable[[str, float], None]
 
@@ -113,18 +113,20 @@ def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
     """Whether `load` returns without a capture. Runs no code of the user's."""
     ref = refer(model, image_size)
     if isinstance(ref, Target):
-        return _ready_target(ref) is not None if ref.runs_code else targets.source(ref).is_file()
+        return _ready_target(ref) is not None
     if not isinstance(ref, Spec) or not is_captured(ref) or (_SHIPPED / shipped_name(ref)).is_file():
         return True
     return _kept(ref) is not None
 
 
-def capture_job(model: str | ModelRef, image_size: int | None = None, limits: Limits | None = None) -> CaptureJob:
+def capture_job(model: str | ModelRef, image_size: int | None = None, limits: Limits | None = None) -> Job:
     """A capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from has
-    changed meanwhile."""
-    from .job import CaptureJob
+    changed meanwhile. A file that is data is read."""
+    from .job import CaptureJob, ReadJob
 
     ref = refer(model, image_size)
+    if isinstance(ref, Target) and not ref.runs_code:
+        return ReadJob(ref)
     path = cache_path(ref)  # of what the file holds now, before any of it runs
     return CaptureJob(ref, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload))
 
@@ -135,21 +137,15 @@ def keep(ref: ModelRef, workload: Workload) -> bool:
 
 
 def _ready_target(target: Target) -> Workload | None:
-    """An exported program is read; the capture of a factory comes from the cache while the files it was made
-    from, those it imported included, are what they were."""
-    if target.runs_code:
-        found = _read(cache_path(target))
-        return found if found is not None and found.name == target.label and is_current(found) else None
-    path = targets.source(target)
+    """The capture of a factory comes from the cache while the files it was made from, those it imported included, are
+    what they were. Files that are data are read each time, in a process of their own."""
     if target.path.endswith(targets.STORED):
-        return _stored(path)
-    if target.path.endswith(".onnx"):
-        from .sources.onnx import model as onnx_model
-
-        return onnx_model.load(path, target.inputs)
-    from .sources import pt2
-
-    return pt2.load(path)
+        return _stored(targets.source(target))
+    if not target.runs_code:
+        targets.source(target)
+        return None
+    found = _read(cache_path(target))
+    return found if found is not None and found.name == target.label and is_current(found) else None
 
 
 def _stored(path: Path) -> Workload:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from .job import CaptureJob
+from .job import Job
 
 _POLL_S = 0.05
 
@@ -15,12 +15,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run(
-    jobs: Sequence[CaptureJob], at_once: int, tick: Callable[[Sequence[CaptureJob]], None] = lambda running: None
-) -> None:
+def run(jobs: Sequence[Job], at_once: int, tick: Callable[[Sequence[Job]], None] = lambda running: None) -> None:
     """Run all jobs, `at_once` at a time, until each is done; how each ended, it says itself. `tick` is called with
     those that run. Whatever interrupts the waiting ends them all."""
-    waiting, running = list(jobs), list[CaptureJob]()
+    waiting, running = list(jobs), list[Job]()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:

@@ -17,7 +17,7 @@ import msgspec
 
 from analysis.workload import store, targets, together
 from analysis.workload.errors import ModelError
-from analysis.workload.job import CaptureJob
+from analysis.workload.job import Job
 from analysis.workload.workload import Workload
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -67,7 +67,7 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
     """What was captured, in the order asked for, and a line for each that was not."""
     done: dict[str, _Done] = {}
     failures: dict[str, str] = {}
-    jobs: dict[str, tuple[State, CaptureJob]] = {}
+    jobs: dict[str, tuple[State, Job]] = {}
     for name in names:
         try:
             arguments.model = name
@@ -95,13 +95,13 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
 class _Progress:
     """What runs, on standard error where that is a terminal; and how long each took."""
 
-    def __init__(self, jobs: Sequence[CaptureJob]) -> None:
+    def __init__(self, jobs: Sequence[Job]) -> None:
         self.seconds: dict[int, float] = {}
         self._jobs = jobs
         self._started: dict[int, float] = {}
         self._is_shown = sys.stderr is not None and sys.stderr.isatty()
 
-    def __call__(self, running: Sequence[CaptureJob]) -> None:
+    def __call__(self, running: Sequence[Job]) -> None:
         now = time.perf_counter()
         for job in running:
             self.seconds[id(job)] = now - self._started.setdefault(id(job), now)

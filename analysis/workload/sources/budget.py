@@ -22,10 +22,17 @@ class Budget:
 
     def __init__(self, steps: int = STEPS, progress: Progress = lambda phase, fraction: None) -> None:
         self.left = steps
-        self.progress = progress
+        self._progress = progress
+        self._reached = ("", 0.0)
 
     def spend(self, steps: int = 1) -> None:
         """Raises a `TooMuchError` once nothing is left."""
         self.left -= steps
         if self.left < 0:
             raise TooMuchError("it asks for more work than reading any model takes (loops or lists without end?)")
+
+    def reached(self, phase: str, fraction: float) -> None:
+        """How far a phase is; told by the hundredth."""
+        if phase != self._reached[0] or fraction >= self._reached[1] + 0.01:
+            self._reached = (phase, fraction)
+            self._progress(phase, fraction)

@@ -7,10 +7,13 @@ the archive's `models/model.json` is read as data; its shape expressions go thro
 from __future__ import annotations
 
 import json
+import lzma
 import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
+
+from hardware import files
 
 from ..errors import ModelError
 from ..graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, base_name, references
@@ -18,11 +21,15 @@ from ..lower import lower
 from ..poly import Poly, SizeError, dim, poly
 from ..targets import fixed_note
 from ..workload import BUFFER, INPUT, WEIGHT, Workload
+from .budget import Budget, TooMuchError
 from .pt2_sizes import Layout, expression, is_viewable, layout, stride, symbols_in, whole
 
 SCHEMA_MAJOR, SCHEMA_MINOR = 8, 20  # what was tried; a newer minor version adds fields only
 _MAX_JSON = 256 << 20
 _MAX_RANK = 64
+_REPORT_EVERY = 500  # calls
+# Steps of the budget for one call, one value of JSON and one letter of a shape expression.
+_NODE_STEPS, _VALUE_STEPS, _LETTER_STEPS = 150, 3, 10
 
 _DTYPES = {
     1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "float16", 7: "float32", 8: "float64",
@@ -48,25 +55,27 @@ class ArchiveError(ModelError, ValueError):
     """A file that is no exported program, or one of a version we do not know."""
 
 
-def load(path: Path) -> Workload:
-    """The workload of an exported program. Raises an `ArchiveError` with one line."""
+def load(path: Path, budget: Budget | None = None) -> Workload:
+    """The workload of an exported program. Raises an `ArchiveError` or a `TooMuchError` with one line."""
+    budget = budget or Budget()
     try:
-        program, ties = _read(path)
+        program, ties = _read(path, budget)
         _check_version(program)
-        graph = _Reader(program, ties).graph()
+        graph = _Reader(program, ties, budget).graph()
+        budget.reached("lower", 0.0)
         return lower(graph, path.name, "custom", str(path))
-    except ArchiveError as error:
-        raise ArchiveError(f"{path.name}: {error}") from None
+    except (ArchiveError, TooMuchError) as error:
+        raise type(error)(f"{path.name}: {error}") from None
     except SizeError as error:
         raise ArchiveError(f"{path.name}: {error}") from None
     except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise ArchiveError(f"{path.name}: its graph is malformed ({type(error).__name__})") from None
 
 
-def _read(path: Path) -> tuple[Any, dict[str, str]]:
+def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
     """The program's JSON, and which file holds each weight (two names of one file are one tensor)."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with files.opened(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
             found = [name for name in names if name.endswith(".json") and "/models/" in f"/{name}"]
             if not found:
@@ -78,10 +87,10 @@ def _read(path: Path) -> tuple[Any, dict[str, str]]:
                 )
             if len(found) > 1:
                 raise ArchiveError(f"{len(found)} models in it; one is expected")
-            program = json.loads(_entry(archive, found[0]))
+            program = _entry(archive, found[0], budget)
             weights = [name for name in names if name.endswith("_weights_config.json")]
-            config = json.loads(_entry(archive, weights[0])) if len(weights) == 1 else {}
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+            config = _entry(archive, weights[0], budget) if len(weights) == 1 else {}
+    except (OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
         if isinstance(error, (RecursionError, FileNotFoundError)):
             raise ArchiveError("no exported program in it") from None
         raise ArchiveError("cannot be read as an exported program (a damaged or foreign archive)") from None
@@ -92,28 +101,31 @@ def _read(path: Path) -> tuple[Any, dict[str, str]]:
     return program, {name: str(item["path_name"]) for name, item in config.get("config", {}).items()}
 
 
-def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
-    """One file of an archive, however large it says it is."""
+def _entry(archive: zipfile.ZipFile, name: str, budget: Budget) -> Any:
+    """What one file of an archive says, however large it pretends to be: a few bytes of it can unpack to gigabytes,
+    and three of those, `[],`, to seventy of memory."""
     with archive.open(name) as file:
         data = file.read(_MAX_JSON + 1)
     if len(data) > _MAX_JSON:
         raise ArchiveError(f"its graph is larger than {_MAX_JSON >> 20} MiB")
-    return data
+    budget.spend(_VALUE_STEPS * sum(map(data.count, (b",", b"[", b"{"))))
+    return json.loads(data)
 
 
 def _check_version(program: Any) -> None:
     version = program["schema_version"]
     major, minor = int(version["major"]), int(version["minor"])
     if major != SCHEMA_MAJOR:
-        raise ArchiveError(f"schema {major}.{minor} is not known here; known: {SCHEMA_MAJOR}.x (torch 2.13 writes it)")
+        written = f"{str(major)[:8]}.{str(minor)[:8]}"
+        raise ArchiveError(f"schema {written} is not known here; known: {SCHEMA_MAJOR}.x (torch 2.13 writes it)")
 
 
 class _Reader:
     """The JSON of one program, walked into the neutral graph."""
 
-    def __init__(self, program: Any, ties: dict[str, str]) -> None:
+    def __init__(self, program: Any, ties: dict[str, str], budget: Budget) -> None:
         module = program["graph_module"]
-        self.program, self.ties = program, ties
+        self.program, self.ties, self.budget = program, ties, budget
         self.body: Any = module["graph"]
         self.specs: Any = module["signature"]["input_specs"]
         self.notes: list[str] = []
@@ -124,7 +136,12 @@ class _Reader:
 
     def graph(self) -> Graph:
         sources, inputs = self._sources()
-        nodes = [node for index, raw in enumerate(self.body["nodes"]) for node in self._nodes(index, raw)]
+        calls = self.body["nodes"]
+        nodes: list[Node] = []
+        for index, raw in enumerate(calls):
+            if index % _REPORT_EVERY == 0:
+                self.budget.reached("shapes", index / len(calls))
+            nodes += self._nodes(index, raw)
         known = {source.name for source in sources} | {node.name for node in nodes}
         outputs = [ref.name for raw in self.body["outputs"] for ref in references(self._value(raw))]
         weights = {source.label: source.meta.numel.constant() for source in sources if source.role == WEIGHT}
@@ -194,12 +211,17 @@ class _Reader:
     def _size(self, raw: Any) -> Poly:
         if "as_int" in raw:
             return whole(raw["as_int"])
-        return expression(raw["as_expr"]["expr_str"], self.symbols)
+        return expression(self._text(raw), self.symbols)
+
+    def _text(self, raw: Any) -> str:
+        text = str(raw["as_expr"]["expr_str"])
+        self.budget.spend(_LETTER_STEPS * len(text))
+        return text
 
     def _stride(self, raw: Any) -> int:
         if "as_int" in raw:
             return whole(raw["as_int"]).constant()
-        return stride(raw["as_expr"]["expr_str"], self.symbols)
+        return stride(self._text(raw), self.symbols)
 
     def _new(self, name: str, storage: int | None = None) -> Meta:
         """The description of a tensor: in memory of its own, or in that of another."""
@@ -218,6 +240,7 @@ class _Reader:
 
     def _nodes(self, index: int, raw: Any) -> list[Node]:
         """One call; the parts of a call with several results follow as `getitem`, as in an exporter's graph."""
+        self.budget.spend(_NODE_STEPS)
         names = [ref.name for output in raw["outputs"] for ref in references(self._value(output))]
         if not names:
             return []

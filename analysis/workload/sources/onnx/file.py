@@ -260,10 +260,10 @@ def read(path: Path, budget: Budget) -> OnnxModel:
     """The model of a file. Raises an `OnnxError` or a `TooMuchError` with one line."""
     try:
         with files.opened(path) as file:
-            size = file.seek(0, 2)
-            if size == 0:
+            wire = Wire(file, budget)
+            if wire.size == 0:
                 raise OnnxError("the file is empty")
-            return message(OnnxModel, Wire(file, budget), (0, size))
+            return message(OnnxModel, wire, (0, wire.size))
     except OSError as error:
         raise OnnxError(f"cannot be read ({error.strerror})") from None
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, RecursionError):

@@ -21,7 +21,7 @@ def load(path: Path, asked: Sequence[Input] = (), budget: Budget | None = None) 
     budget = budget or Budget()
     try:
         graph = _graph(read(path, budget), asked, budget)
-        budget.progress("lower", 0.0)
+        budget.reached("lower", 0.0)
         return lower(graph, path.name, "custom", str(path))
     except (OnnxError, TooMuchError) as error:
         raise type(error)(f"{path.name}: {error}") from None

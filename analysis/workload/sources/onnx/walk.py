@@ -24,8 +24,8 @@ from .operators import fold_of, row_of
 from .table import Symbols
 
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
-# Steps of the budget for one node, one value, one name that a node reads or makes, and one known number.
-_NODE_STEPS, _VALUE_STEPS, _NAME_STEPS, _NUMBER_STEPS = 150, 50, 20, 5
+# Steps of the budget for a node, a value, a name that a node reads or makes, a known number, a letter of a size.
+_NODE_STEPS, _VALUE_STEPS, _NAME_STEPS, _NUMBER_STEPS, _LETTER_STEPS = 150, 50, 20, 5, 10
 _REPORT_EVERY = 500  # nodes
 _MAX_DEPTH = 32
 _MAX_ELEMENTS = 1 << 62  # of a tensor
@@ -137,7 +137,7 @@ class Walk:
         inner = replace(frame, outer=stored)
         for place, node in enumerate(frame.graph.nodes):
             if not frame.prefix and place % _REPORT_EVERY == 0:
-                self.budget.progress("shapes", place / len(frame.graph.nodes))
+                self.budget.reached("shapes", place / len(frame.graph.nodes))
             self._node(_resolved(node, frame), inner)
 
     def _node(self, node: OnnxNode, frame: Frame) -> None:
@@ -215,7 +215,7 @@ class Walk:
         info = frame.graph.told.get(name)
         if info is None or info.shape is None or None in info.shape:
             return None
-        self.budget.spend(sum(10 * len(size) for size in info.shape if isinstance(size, str)))
+        self.budget.spend(sum(_LETTER_STEPS * len(size) for size in info.shape if isinstance(size, str)))
         try:
             shape = shape_of(
                 [size if isinstance(size, int) else expression(str(size), self.symbols) for size in info.shape]

@@ -27,12 +27,14 @@ class Wire:
 
     def __init__(self, file: BinaryIO, budget: Budget) -> None:
         self.file, self.budget = file, budget
+        self.size = file.seek(0, 2)
         self.depth = 0
         self._window, self._start = b"", 0
 
     def bytes(self, at: int, end: int) -> bytes:
         """Raises an IndexError where the file is shorter."""
         if not self._start <= at <= end <= self._start + len(self._window):
+            self.budget.reached("read", at / max(1, self.size))
             self.file.seek(at)
             self._window, self._start = self.file.read(max(_WINDOW, end - at)), at
             if len(self._window) < end - at:

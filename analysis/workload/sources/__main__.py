@@ -1,0 +1,33 @@
+"""`python -m analysis.workload.sources TARGET`: a file that is data, read in a process of its own, where it can take no
+more than its limits and be given up. It answers as analysis/workload/answer.py says."""
+
+from __future__ import annotations
+
+import sys
+
+from analysis.workload import targets
+from analysis.workload.answer import Progress, answer
+from analysis.workload.sources.budget import Budget
+from analysis.workload.workload import Workload, encode
+
+
+def main() -> int:
+    return answer(lambda progress: encode(_read(sys.argv[-1], progress)))
+
+
+def _read(text: str, progress: Progress) -> Workload:
+    target = targets.parse(text)
+    if target is None:
+        raise ValueError(text)
+    budget, path = Budget(progress=progress), targets.source(target)
+    if target.takes_inputs:
+        from analysis.workload.sources.onnx import model
+
+        return model.load(path, target.inputs, budget)
+    from analysis.workload.sources import pt2
+
+    return pt2.load(path, budget)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
