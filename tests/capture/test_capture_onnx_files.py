@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
 from analysis.workload import store, targets
-from analysis.workload.errors import EmptyModelError
+from analysis.workload.errors import EmptyModelError, UnreadableError
 from analysis.workload.sources.budget import TooMuchError
 from analysis.workload.sources.onnx.file import OnnxError
 from analysis.workload.sources.onnx.model import load
@@ -246,7 +246,7 @@ def test_open_sizes_are_asked_for_and_taken(tmp_path: Path) -> None:
     w = store.load(f"{path}(1x3x10x20)")
     assert (total(w), total(w, batch=4)) == (200 * 6, 800 * 6)
     for wrong in ("1x4x10x20", "1x3x10"):
-        with pytest.raises(OnnxError, match="not 1x"):
+        with pytest.raises(UnreadableError, match="not 1x"):
             store.load(f"{path}({wrong})")
 
 

@@ -1,0 +1,145 @@
+"""Every hostile file is read or refused, in one line, for no more than a budget of work and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.workload import store, targets
+from analysis.workload.child import Limits
+from analysis.workload.errors import CaptureCancelledError, ModelError
+from analysis.workload.job import Job, ReadJob
+from analysis.workload.sources import pt2
+from analysis.workload.sources.budget import STEPS, Budget
+from analysis.workload.sources.onnx import file as onnx_file
+from analysis.workload.sources.onnx import model as onnx_model
+from tests.attack import onnx_files, pt2_files
+
+Builder = Callable[[], bytes]
+SMALL = [("onnx", name) for name in onnx_files.SMALL] + [("pt2", name) for name in pt2_files.SMALL]
+LARGE = [("onnx", name) for name in onnx_files.LARGE] + [("pt2", name) for name in pt2_files.LARGE]
+# What a budget of a tenth may come to: two seconds of a fast machine and a tenth of its gigabyte.
+_SHARE = 10
+_SECONDS = 15.0
+
+
+def builder(kind: str, name: str) -> Builder:
+    files = onnx_files if kind == "onnx" else pt2_files
+    return (files.SMALL | files.LARGE)[name]
+
+
+def written(folder: Path, kind: str, name: str) -> Path:
+    path = folder / f"net.{kind}"
+    path.write_bytes(builder(kind, name)())
+    return path
+
+
+def read(path: Path, budget: Budget) -> str:
+    """The line it is refused with, or nothing where it is read."""
+    load = onnx_model.load if path.suffix == ".onnx" else pt2.load
+    try:
+        operators = load(path, budget=budget).n_operators
+    except ModelError as error:
+        return str(error)
+    assert operators > 0
+    return ""
+
+
+@pytest.mark.parametrize(("kind", "name"), SMALL)
+def test_a_small_file_is_read_or_refused(kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path, kind, name)
+    start = time.process_time()
+    line = read(path, Budget(STEPS // _SHARE))
+    assert time.process_time() - start < _SECONDS
+    assert not line or line.startswith(path.name)
+    assert len(line) < 400
+    assert "\n" not in line
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("kind", "name"), LARGE)
+def test_a_large_file_costs_no_more_than_its_budget(kind: str, name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, kind, name)
+    code = """
+import resource, sys
+from pathlib import Path
+from tests.attack.test_attack_files import read
+from analysis.workload.sources.budget import STEPS, Budget
+before = resource.getrusage(resource.RUSAGE_SELF)
+line = read(Path(sys.argv[1]), Budget(STEPS // 10))
+after = resource.getrusage(resource.RUSAGE_SELF)
+print(after.ru_utime - before.ru_utime, (after.ru_maxrss - before.ru_maxrss) << 10, line)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    seconds, taken, line = done.stdout.split(maxsplit=2)
+    assert line.startswith(path.name), done.stderr
+    assert float(seconds) < _SECONDS
+    assert int(taken) < 700 << 20  # of a `.pt2` the text is in memory, up to 256 MiB
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("onnx", "10,000,000 empty constants"), ("pt2", "255 KB that unpack to 6.3 GB")]
+)
+def test_the_whole_budget_is_spent_before_the_limits_of_its_process(kind: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="asks for more work than reading any model takes"):
+        store.load(str(written(tmp_path, kind, name)))
+
+
+def test_reading_is_given_up_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(onnx_files.chain(40_000))
+    job = ReadJob(targets.Target(str(path)))
+    job.start()
+    threading.Timer(0.5, job.cancel).start()
+    start = time.monotonic()
+    with pytest.raises(CaptureCancelledError):
+        job.result(60)
+    assert time.monotonic() - start < 10
+
+
+def test_an_honest_file_says_how_far_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(onnx_files.chain(5_000))
+    said: list[tuple[str, float]] = []
+    workload = onnx_model.load(path, budget=Budget(progress=lambda phase, fraction: said.append((phase, fraction))))
+    assert workload.n_operators == 5_000
+    phases = [phase for phase, _ in said]
+    assert phases == sorted(phases, key=["read", "shapes", "lower"].index)
+    assert phases.count("shapes") == 10
+    assert all(0 <= fraction <= 1 for _, fraction in said)
+
+
+def test_a_limit_of_the_process_holds_where_the_budget_would_not(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(onnx_files.chain(40_000))
+    job = Job("reading", "analysis.workload.sources", ("--", str(path)), Limits(seconds=60, memory_bytes=64 << 20))
+    job.start()
+    with pytest.raises(ModelError, match=r"memory|MemoryError"):
+        job.result(120)
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mapped file would end the process with SIGBUS."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(onnx_files.chain(20_000))
+    fields = onnx_file.Wire.fields
+    seen = 0
+
+    def cutting(wire: onnx_file.Wire, span: tuple[int, int]) -> object:
+        nonlocal seen
+        seen += 1
+        if seen == 100:
+            with path.open("r+b") as file:
+                file.truncate(10_000)
+        return fields(wire, span)
+
+    monkeypatch.setattr(onnx_file.Wire, "fields", cutting)
+    with pytest.raises(onnx_file.OnnxError, match="cut short"):
+        onnx_model.load(path)
