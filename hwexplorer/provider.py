@@ -15,7 +15,7 @@ from hwexplorer.views.verdict import verdict
 _SIGN = {True: "x", False: ""}
 
 
-class Job:
+class Watched:
     """A capture as the screen watches it; `poll` never blocks. It has finished once `poll` has seen its end."""
 
     def __init__(self, job: Job, state: State) -> None:
@@ -106,8 +106,8 @@ class Engine:
     def ready(self, state: State) -> bool:
         return engine.is_ready(state)
 
-    def capture(self, state: State) -> Job:
-        return Job(engine.capture_job(state), state)
+    def capture(self, state: State) -> Watched:
+        return Watched(engine.capture_job(state), state)
 
     def exported(self, state: State, view: str, form: str) -> str:
         # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
