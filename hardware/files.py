@@ -12,7 +12,8 @@ import os
 import stat
 import tomllib
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -107,6 +108,28 @@ def write(path: Path, parts: Iterable[str | bytes], mode: int = 0o666) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def lock(file: int, *, wait: bool) -> bool:
+    """Hold an open file alone until it is closed, or its process ends; False, where one does not wait, when another
+    holds it. Windows has no such lock: true."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """One at a time of those who read a file, change it and write it: the others wait. Raises OSError."""
+    with os.fdopen(os.open(path.with_name(f".{path.name[:50]}.lock"), os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
+        lock(file.fileno(), wait=True)
+        yield
 
 
 def _bytes(part: str | bytes) -> bytes:

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from hardware import files
 from hardware.errors import RequestError
 
 
@@ -33,7 +34,8 @@ def write(target: Path, key: str, kept_bytes: int, pieces: Iterable[str]) -> Non
     """Keep so many bytes of what is there and append the pieces. Raises OSError, and `Busy`."""
     place, growing = Path(os.path.realpath(target)), part(target, key)
     with os.fdopen(os.open(growing, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
-        _lock(file.fileno(), target)
+        if not files.lock(file.fileno(), wait=False):
+            raise Busy(f"another sweep writes {target}")
         file.truncate(kept_bytes)
         file.seek(kept_bytes)
         for piece in pieces:
@@ -45,14 +47,3 @@ def write(target: Path, key: str, kept_bytes: int, pieces: Iterable[str]) -> Non
     for other in place.parent.glob("*.part"):
         if re.fullmatch(re.escape(place.name[:200]) + r"\.[0-9a-f]{12}\.part", other.name):
             other.unlink(missing_ok=True)
-
-
-def _lock(file: int, target: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Busy(f"another sweep writes {target}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shlex import quote
 
+from hardware.text import safe
 from hwexplorer import state as states
 from hwexplorer.format import quantity
 from hwexplorer.state import State
@@ -12,7 +13,13 @@ from hwexplorer.views.plain import Column, Row
 
 
 def copied(what: str, state: State, table: TreeTable) -> str:
-    """The state, the command, or the name or cells of the row under the cursor; empty when there is none."""
+    """The state, the command, or the name or cells of the row under the cursor; empty when there is none. Nothing that
+    steers the terminal it is pasted into."""
+    text = _raw(what, state, table)
+    return "\t".join(safe(cell, len(text)) for cell in text.split("\t"))
+
+
+def _raw(what: str, state: State, table: TreeTable) -> str:
     if what == "state":
         return states.format(state)
     if what == "command":

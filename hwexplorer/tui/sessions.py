@@ -38,10 +38,12 @@ class Sessions:
         """Raises RequestError for a bad name or a folder one may not write to."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"a session is named by a word of at most {NAME_MAX} characters")
-        kept = self.all() | {name: format(state)}
+        policy.require("write", "keeping sessions")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            files.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
+            with files.turn(self.path):
+                kept = self.all() | {name: format(state)}
+                files.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
         except OSError as error:
             raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
 
