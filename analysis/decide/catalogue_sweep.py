@@ -241,14 +241,16 @@ def local(work: Sequence[Chunk], workers: int = 0) -> Iterator[str]:
     if count <= 1:
         yield from map(run_chunk, work)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
     pool = ProcessPoolExecutor(count, get_context("spawn"), _work_for_parent)
     done = False
     try:
-        for future in [pool.submit(run_chunk, chunk) for chunk in work]:
+        with ThreadPoolExecutor(1) as starter:  # a signal is raised in the main thread: here none breaks off a start
+            futures = starter.submit(lambda: [pool.submit(run_chunk, chunk) for chunk in work]).result()
+        for future in futures:
             yield future.result()
         done = True
     except BrokenProcessPool:

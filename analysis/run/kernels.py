@@ -222,7 +222,7 @@ def _winograd_tiles_per_row(workload: Workload) -> Floats:
             continue
         edges = slice(ops.in_ptr[i], ops.in_ptr[i + 1])
         inputs = float(read[edges][activation[edges]].sum())
-        if inputs and 8.0 < depth[i] * rows[i] / inputs < 10.0:
+        if 8.0 * inputs < depth[i] * rows[i] < 10.0 * inputs:
             found[i] = np.ceil(rows[i] ** 0.5 / 4.0) ** 2 / rows[i]
     return found
 

@@ -164,7 +164,8 @@ def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: i
     if mapping.on_matrix[i]:
         g, _, n, k = demand.gemm[:, i]
         rows, columns = device.array_rows, device.array_columns
-        used = g * k * n / (g * -(-k // rows) * rows * -(-n // columns) * columns)
+        cells = g * -(-k // rows) * rows * -(-n // columns) * columns
+        used = g * k * n / cells if cells else 0.0
         return (
             f"{product(demand, i)} on {whole(tiling.units[i])}/{whole(total_units(device))} arrays of {whole(rows)} x "
             f"{whole(columns)} ({plan.matrix}): {whole(tiling.blocks[i])} weight tiles in {whole(tiling.waves[i])} "

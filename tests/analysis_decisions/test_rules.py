@@ -70,7 +70,7 @@ def test_the_caret_stands_under_what_is_wrong(text: str, column: int) -> None:
     with pytest.raises(RuleError) as caught:
         parse_rule(text)
     assert caught.value.column == column
-    assert caught.value.picture().splitlines()[-1] == " " * column + "^"
+    assert caught.value.picture()[-1] == " " * column + "^"
     assert "\n" not in str(caught.value)
 
 

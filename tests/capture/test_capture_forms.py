@@ -61,7 +61,7 @@ def rotated(x: Any, w: Any) -> Any:
 FORMS = {
     # Attention: scores 2 x 6 x 6, width 4; softmax 5 a score.
     "explicit attention": form(explicit, (2, 6, 4), 2 * 72 * 4, 72 * (1 + 5)),
-    "fused attention": form(lambda x: F.scaled_dot_product_attention(x, x, x), (2, 6, 4), 2 * 42 * 4, 42 * 6),
+    "fused attention": form(lambda x: F.scaled_dot_product_attention(x, x, x), (2, 6, 4), 2 * 72 * 4, 72 * 6),
     "masked attention": form(masked, (2, 6, 4), 2 * 72 * 4, 72 * 7),
     "causal attention": form(
         lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 6, 4), 2 * 42 * 4, 42 * 6

@@ -304,7 +304,7 @@ def test_gemm_without_torch_equals_the_captured_one() -> None:
     from analysis.capture.named import capture
 
     spec = zoo.spec("gemm", "M=32,N=48,K=64")
-    written, captured = blocks.gemm(spec), capture(spec, None)
+    written, captured = blocks.gemm(spec), capture(spec)
     assert written.operators.path == captured.operators.path == ("matmul",)
     assert gemm(written, "matmul", 2) == gemm(captured, "matmul", 2) == (1, 64, 48, 64)
     assert reads(written, "matmul", 2) == reads(captured, "matmul", 2) == {"a": 4096, "weight": 3072}

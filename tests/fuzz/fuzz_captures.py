@@ -12,8 +12,9 @@ from analysis.run.estimate import estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import store, targets
 from hardware.device import load
-from hwexplorer import documents, engine
-from hwexplorer.export.render import render
+from hwexplorer import engine, registry
+from hwexplorer.declare import Report
+from hwexplorer.registry import Answer
 from hwexplorer.state import State
 from tests.capture import altered
 from tests.fuzz import mutate
@@ -23,7 +24,10 @@ _MODELS = ("mlp", "conv2d", "attention_head", "resnet18", "mixtral_8x7b:decode,k
 _DEVICES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256")
 # What these take is a file of their own, or several models.
 CASE_SECONDS = 20.0
-_OTHER = {"models", "devices", "device", "validate", "coefficients", "search", "pareto", "sweep", "check", "rank"}
+_OTHER = {
+    *("models", "devices", "device", "validate", "coefficients", "search", "pareto", "sweep", "check", "rank", "trace")
+}
+_REPORTS = [name for name in registry.names() if name not in _OTHER and isinstance(registry.load(name), Report)]
 
 
 def mutations(random: Random) -> Iterator[bytes]:
@@ -53,7 +57,7 @@ def survive(data: bytes) -> bool:
     for value in (figures.latency_s, figures.energy_j, figures.edp_js, figures.peak_memory_bytes, figures.utilization):
         assert math.isfinite(value), "a figure that is no number"
         assert value >= 0, "a negative figure"
-    state = State(model="altered", batch=min(batch, 4096), devices=(name, "t4"), on=name)
+    state = State(batch=min(batch, 4096), devices=(name, "t4"), on=name)
     engine.keep(state, workload)
-    render(state, pick.choice([view for view in documents.DOCUMENTS if view not in _OTHER]), "json")
+    Answer(pick.choice(_REPORTS), state).told("json")
     return True

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from analysis.workload import store
+from analysis.workload.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer import registry
 from hwexplorer.state import State
@@ -28,7 +29,14 @@ from hwexplorer.tui.settings import Settings, read
 
 ROOT = Path(__file__).parents[2]
 # Without an example: these, one that is refused, and `serve`, which listens until it is ended.
-OTHERS = {"open": "conv2d", "capture": "conv2d", "models": "", "devices": "", "trace": "out.csv --model conv2d --on t4"}
+OTHERS = {
+    "open": "conv2d",
+    "capture": "conv2d",
+    "models": "",
+    "devices": "",
+    "graph": "conv2d",
+    "trace": "out.csv --model conv2d --on t4",
+}
 OTHERS |= {"advise": "conv2d --on t4 --instead l4", "pareto": "conv2d --on t4", "validate": "--kernels"}  # quicker
 
 
@@ -43,6 +51,7 @@ ANSWERS = {"trace": [2, "hwexplorer: out.csv: cannot be read (is no regular file
 SCRIPT = """
 import contextlib, io, json, sys
 from analysis.workload import store
+from analysis.workload.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 from hwexplorer.state import State
@@ -60,7 +69,7 @@ def answer(ask):
         return str(ask())
     except RequestError as error:
         return str(error)
-found["keep"] = answer(lambda: store.keep("mlp:hidden=300", None, store.load("mlp")))
+found["keep"] = answer(lambda: store.keep(refer("mlp:hidden=300"), store.load("mlp")))
 found["settings"] = answer(lambda: read(paths.settings_file())[1])
 found["save"] = answer(lambda: Sessions(paths.sessions_file()).save("mine", State()))
 print(json.dumps(found))
@@ -152,7 +161,7 @@ def test_a_home_that_is_no_place_makes_none_here(home: str, folder: Path, monkey
     for kind in ("cache", "config", "state"):
         monkeypatch.setattr(f"platformdirs.user_{kind}_dir", lambda name, **_: str(Path(home, ".local", name)))
     monkeypatch.delenv("HWEXPLORER_CACHE_DIR")
-    assert store.keep("mlp:hidden=300", None, store.load("mlp")) is False
+    assert store.keep(refer("mlp:hidden=300"), store.load("mlp")) is False
     assert read(paths.settings_file()) == (Settings(), "")
     with pytest.raises(RequestError, match="sessions cannot be written"):
         Sessions(paths.sessions_file()).save("mine", State())

@@ -15,9 +15,9 @@ from tests.headless.conftest import Call
 
 CSV_HEADERS = {
     ("compare", "resnet18"): "key depth device latency_s energy_j edp_js ratio throughput_per_s power_w utilization"
-    " memory_bytes bound precision band energy_band",
+    " memory_bytes bound runtime precision band energy_band",
     ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_j edp_js ratio throughput_per_s"
-    " power_w utilization memory_bytes bound precision band energy_band compute_j memory_energy_j static_j"
+    " power_w utilization memory_bytes bound runtime precision band energy_band compute_j memory_energy_j static_j"
     " weights_bytes activations_bytes limit_w tdp_w kernels bounds latency_ratio energy_ratio",
     ("tree", "resnet18"): "key depth name bar share latency_s energy_j bound cumulative kind modifier fused utilization"
     " macs bytes_bytes benefit_js",
@@ -26,8 +26,8 @@ CSV_HEADERS = {
     ("models",): "key depth name family parameters macs input accuracy",
 }  # fmt: skip
 TEXT_HEADERS = {
-    ("compare", "resnet18"): "Device|Latency|Energy|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|Runs|Latency band"
-    "|Energy band",
+    ("compare", "resnet18"): "Device|Latency|Energy|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|With|Runs"
+    "|Latency band|Energy band",
     ("tree", "resnet18"): "Node|Share|%|Latency|Energy|B|Cum|Kind|Modifier|F|Util|MMAC|DRAM|Fusion",
     ("events", "resnet18"): "Event|Share|%|Energy|Count|of|Each|Band|Source",
     ("models",): "Model|Family|Params|MACs|Input|Acc",
@@ -71,7 +71,7 @@ def test_json_key_order(call: Call) -> None:
     found = json.loads(call("compare", "resnet18", "--format", "json").out)
     assert list(found)[:7] == ["schema", "model", "batch", "precision", "execution", "layout", "image_size"]
     assert list(found)[-1] == "rows"
-    assert list(found["rows"][0])[:3] == ["device", "name", "architecture"]
+    assert list(found["rows"][0])[:3] == ["model", "device", "name"]
     for verb in ("tree", "events"):
         assert list(json.loads(call(verb, "resnet18", "--format", "json").out))[:2] == ["schema", "model"]
 

@@ -88,8 +88,7 @@ def test_the_complete_report_has_a_section(printed: Print) -> None:
 def test_the_screen_lists_and_shows_it() -> None:
     assert "words" in commands.names()
     assert "the longest has" in (Engine().text(State("conv2d"), "words", 100) or "")
-    Engine().export(State("conv2d"), "words", path := Path("words.txt").absolute(), overwrite=True)
-    path.unlink()
+    assert "the longest has" in Engine().exported(State("conv2d"), "words", "text")
 
 
 def test_the_reference_explains_its_options_and_columns() -> None:

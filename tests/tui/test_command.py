@@ -66,7 +66,7 @@ async def test_settings(text: str, after: str) -> None:
 
 WRONG = {
     "btach 32": "did you mean batch",
-    "batch 0": "from 1 to 4096",
+    "batch 0": "allowed: 1 to 4096",
     "batch x": "whole number",
     "batch": "batch 32",
     "precision fp12": "fp16",

@@ -259,6 +259,7 @@ async def test_a_terminal_has_a_size_that_fits(served: Served) -> None:
         assert {b"COLUMNS=500", b"ROWS=200"} <= set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
         await there.send_json(["resize", {"width": 20_000, "height": 20_000}])
         await there.send_json(["resize", {"width": -1, "height": 0}])
+        await there.send_json(["resize", {"width": 100, "height": 30}])
         await command(there, "batch 4", "b4|batch")
         assert resident(pid) < 400e6
 

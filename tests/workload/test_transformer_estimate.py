@@ -70,10 +70,10 @@ def test_all_experts_are_held_and_the_touched_ones_read() -> None:
 @given(st.integers(1, 256), st.integers(1, 16), st.integers(1, 10_000))
 def test_routing(experts: int, active: int, tokens: int) -> None:
     active = min(active, experts)
-    found = Routing(experts, active).at(tokens)
-    assert active <= found["experts"] * (1 + 1e-12)
-    assert found["experts"] <= experts
-    assert found["experts"] * found["expert_rows"] == pytest.approx(tokens * active)
+    touched, rows = Routing(experts, active).at(tokens)
+    assert active <= touched * (1 + 1e-12)
+    assert touched <= experts
+    assert touched * rows == pytest.approx(tokens * active)
 
 
 @pytest.mark.parametrize("name", [*SMALL, "llama3_8b:decode,tp=4", "mixtral_8x7b:decode", "gpt2"])
