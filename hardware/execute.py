@@ -256,8 +256,10 @@ def _timed_counts(
 ) -> Floats:
     """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
     counts, arch = mapping.counts, device.arch
-    # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
-    cycles = active_s * device.clock_hz * device.units
+    # The clocks of all units run while a kernel does: idle ones wait for it, or spin. What only feeds the matrix unit
+    # rests while that works.
+    resting_s = device.matrix_rests_clock * demand.per_kernel(mapping.matrix_ideal_s)
+    cycles = (active_s - resting_s) * device.clock_hz * device.units
     counts[arch.clock_rows] = _share(demand, mapping, resource) * cycles[demand.kernel]
     if runtime.mode != "fused" and arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head

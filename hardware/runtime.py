@@ -80,20 +80,24 @@ def runtimes() -> dict[str, Runtime]:
 _TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}
 
 
-@lru_cache(maxsize=len(MODES))
-def _plain_mode(mode: str) -> Runtime:
+@lru_cache(maxsize=2 * len(MODES))
+def _plain_mode(mode: str, resident: bool) -> Runtime:
     costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
     dispatch = costs.dispatch if costs else _plain(1.0)
-    return Runtime(id=mode, name="ahead of time" if mode == "fused" else mode, mode=mode, runs_on=(), dispatch=dispatch)
+    name = "ahead of time" if mode == "fused" else mode
+    return Runtime(id=mode, name=name, mode=mode, runs_on=(), dispatch=dispatch, resident=resident)
 
 
 def of_mode(device: Device, mode: str) -> Runtime:
     """A mode by itself: the framework's dispatch, and nothing that only one runtime has. Where software manages the
     on-chip memory only the device's own compiler makes whole programs."""
-    if mode == "fused" and device.arch.is_managed:
-        return deployed(device, WORK[0])
+    compiler = _listed(device, WORK[0]) if device.arch.is_managed else None
+    if compiler is not None and mode == compiler.mode:
+        return compiler
     typical = runtimes().get(_TYPICAL.get(mode, ""))
-    return typical if typical is not None and device.software_class in typical.runs_on else _plain_mode(mode)
+    if typical is not None and device.software_class in typical.runs_on:
+        return typical
+    return _plain_mode(mode, compiler is not None and compiler.resident)
 
 
 @lru_cache(maxsize=1)
@@ -113,6 +117,9 @@ def resolve(device: Device, asked: str, work: str) -> Runtime:
 
 def deployed(device: Device, work: str) -> Runtime:
     """What one would deploy on the device for this kind of work."""
-    listed = files.table(PATH)["auto"].get(device.software_class, {}).get(work, ())
-    chosen = next((runtimes()[key] for key in listed if runtimes()[key].fits(device, work)), None)
-    return chosen or of_mode(device, device.arch.execution)
+    return _listed(device, work) or of_mode(device, device.arch.execution)
+
+
+def _listed(device: Device, work: str) -> Runtime | None:
+    names = files.table(PATH)["auto"].get(device.software_class, {}).get(work, ())
+    return next((runtimes()[key] for key in names if runtimes()[key].fits(device, work)), None)

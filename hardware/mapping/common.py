@@ -243,7 +243,8 @@ def vector_work(demand: Demand, special_flops: float) -> Floats:
 def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
     """Seconds per operator at the memory interface (s, n) and at the last on-chip level (n,)."""
     dram = memory_seconds_of(device, flow.dram_read + flow.dram_write, bandwidth)
-    chip = (flow.chip_read + flow.chip_write) / device.last_level_bandwidth
+    reached = device.last_level_bandwidth * device.arch.data.assumed("last_level_reached")
+    chip = (flow.chip_read + flow.chip_write) / reached
     return dram, chip
 
 

@@ -49,3 +49,27 @@ def test_tf32_on_integer_chips_is_quantised_as_fp32_is(on: str) -> None:
     assert asked.plan.stored == known.plan.stored == "int8"
     assert asked.latency_s == known.latency_s
     assert "tf32 is not supported: runs as int8" in asked.marks[0]
+
+
+@pytest.mark.parametrize(
+    ("on", "bytes_per_s"),
+    [("mi300x", 17.2e12), ("a100_sxm4_80gb", 5120 * 1.41e9), ("h100_sxm", 5120 * 1.83e9), ("v100_sxm2_16gb", 3.13e12)],
+)
+def test_last_levels_have_a_bandwidth_of_their_own(on: str, bytes_per_s: float) -> None:
+    """Not a multiple of the DRAM's, where makers or measurements say what it is."""
+    device = load(on)
+    fact = device.facts["last_level_bandwidth"]
+    assert fact.value == pytest.approx(bytes_per_s, rel=0.01)
+    assert fact.quality == "published"
+    assert 0.5 < device.arch.data.assumed("last_level_reached") < 0.9
+
+
+@pytest.mark.parametrize(
+    ("on", "tflops"),
+    [("h100_sxm", 795), ("b200", 1745), ("a100_sxm4_80gb", 268)],  # ml-engineering's MAMF; A100: 0.8-0.93 of 312
+)
+def test_large_products_within_the_power_limit(on: str, tflops: float) -> None:
+    """8192^3 in bf16: cards at their power limit reach what is measured, not two thirds of it."""
+    result = estimate(store.load("gemm:M=8192,N=8192,K=8192"), load(on), Scenario(1, "bf16", "fused"))
+    assert 2 * 8192**3 / result.latency_s / 1e12 == pytest.approx(tflops, rel=0.1)
+    assert result.average_power_w <= result.device.power_limit_w * (1 + 1e-9)
