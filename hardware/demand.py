@@ -49,7 +49,8 @@ class Demand(msgspec.Struct, frozen=True):
     `winograd_tiles` (n,) counts the 4 x 4 patches of results of 3 x 3 convolutions at stride 1, zero elsewhere: what
     software needs to know to compute them with fewer multiplications.
     `calls` (n,) is 1 where a call of the model begins (its first operator, that of each step of a request), else 0.
-    `link_s` (n,) is what collectives need of the links to other devices; None without any.
+    `link_bytes` (n,) is what collectives send to other devices over the links of the device, `link_s` (n,) the time
+    that they need on links of a stated speed; None without any.
     """
 
     op_class: Ints
@@ -70,6 +71,7 @@ class Demand(msgspec.Struct, frozen=True):
     element_bytes: float
     winograd_tiles: Floats
     calls: Floats
+    link_bytes: Floats | None = None
     link_s: Floats | None = None
 
     @property

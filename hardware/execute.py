@@ -64,7 +64,10 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
         mapping = _streamed(mapping, demand, device, streaming.all)
-    if demand.link_s is not None:  # data from another device arrives no faster than its link delivers
+    # Data from another device arrives no faster than its link delivers.
+    if demand.link_bytes is not None:
+        mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_bytes / device.link_bandwidth)
+    if demand.link_s is not None:
         mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
     return mapping
 
@@ -177,6 +180,11 @@ def repeated(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, 
             transfer_bytes=demand.transfer_bytes * times[demand.transfer_op],
         ),
     )
+
+
+def grouped(run: Execution, devices: Floats | float) -> Execution:
+    """The run of so many devices that do the same at once: events and energy of all of them, in the time of one."""
+    return msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
 
 
 def _price_ends(prices: Coefficients, counts: Floats) -> Floats:

@@ -1,7 +1,8 @@
 """Money and carbon of inferences: electricity, hire, purchase, and the volume at which two devices break even.
 
 Per million inferences: energy x price + time x hire + time x purchase / (lifetime x duty). Time is that of the
-batches one after another on one device.
+batches one after another on one device, or on the group of devices that a model is divided among: energy, hire and
+purchase are then the group's.
 """
 
 from __future__ import annotations
@@ -53,9 +54,11 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
-    """One device: per million inferences, in USD, kWh, kg and s. Hire and purchase are None where not given."""
+    """One device, or the group of `devices` that a model is divided among: per million inferences, in USD, kWh, kg and
+    s. Hire and purchase are None where not given."""
 
     device: str
+    devices: int
     name: str
     kwh: float
     electricity_usd: float
@@ -136,8 +139,8 @@ def _seconds(result: Estimate) -> float:
 
 def _money(result: Estimate, by: Settings, energy_j: float | None = None) -> tuple[float, float | None, float | None]:
     """Electricity, hire and purchase per million inferences, USD."""
-    time, key = _seconds(result), result.device.key
-    hire, price = by.hourly.get(key), by.purchase.get(key)
+    time, key, devices = _seconds(result), result.device.key, result.workload.devices
+    hire, price = (None if usd is None else usd * devices for usd in (by.hourly.get(key), by.purchase.get(key)))
     return (
         _kwh(result, by, energy_j) * by.electricity,
         None if hire is None else time / S_PER_HOUR * hire,
@@ -175,6 +178,7 @@ def _of_device(result: Estimate, by: Settings) -> DeviceCost:
     low, high = (cost_per_million(result, by, end) for end in result.energy_band_j)
     return DeviceCost(
         device=result.device.key,
+        devices=result.workload.devices,
         name=result.device.name,
         kwh=kwh,
         electricity_usd=electricity,
@@ -196,7 +200,7 @@ def break_even(a: Estimate, b: Estimate, by: Settings) -> BreakEven:
         electricity, hire, _ = _money(result, by)
         return (electricity + (hire or 0.0)) / MILLION
 
-    price = [by.purchase.get(side.device.key, 0.0) for side in (a, b)]
+    price = [by.purchase.get(side.device.key, 0.0) * side.workload.devices for side in (a, b)]
     each = [running(a), running(b)]
     names = [a.device.key, b.device.key]
     first = 0 if (price[0], each[0]) <= (price[1], each[1]) else 1

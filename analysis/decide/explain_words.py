@@ -161,8 +161,8 @@ def _bandwidth(more: Estimate, less: Estimate) -> str:
 
 def _power(more: Estimate, less: Estimate) -> str:
     return (
-        f"power limit: {more.device.name} is throttled to {quantity(more.device.power_limit_w, 'W')}, "
-        f"{less.device.name} may draw {quantity(less.device.power_limit_w, 'W')}"
+        f"power limit: {more.device.name} is throttled to {quantity(more.power_limit_w, 'W')}, "
+        f"{less.device.name} may draw {quantity(less.power_limit_w, 'W')}"
     )
 
 

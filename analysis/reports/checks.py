@@ -141,7 +141,7 @@ def _bandwidth(result: Estimate) -> Check:
 def _power(result: Estimate) -> Check:
     from analysis.reports.kernel_rows import kernels
 
-    time, limit = result.run.kernel_s, result.device.power_limit_w
+    time, limit = result.run.kernel_s, result.power_limit_w
     power = np.where(time > 0, kernels(result).energy_j / np.where(time > 0, time, 1.0), 0.0)
     most = float(power.max(initial=0.0))
     return Check(

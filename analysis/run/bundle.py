@@ -24,7 +24,7 @@ from analysis.run.workspace import applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ_WEIGHT, Demand
 from hardware.device import Device
-from hardware.execute import execute
+from hardware.execute import execute, grouped, repeated
 from hardware.plan import Plan
 from hardware.runtime import Runtime
 
@@ -50,12 +50,15 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 class Asked(msgspec.Struct, frozen=True):
     """A bundle at one batch and element width: the joint demand, and per workload (w,) whether convolutions do
-    most of its multiply-accumulates (None without any)."""
+    most of its multiply-accumulates (None without any). Per operator, shape (n,): `times` how often it runs and
+    `devices` how many do it at once; None where all run once, on one device."""
 
     bundle: Bundle
     batch: int
     demand: Demand
     convolution: tuple[bool | None, ...]
+    times: Floats | None
+    devices: Floats | None
 
 
 def bundle(workloads: Sequence[Workload], execution: str, is_managed: bool = True) -> Bundle:
@@ -126,7 +129,8 @@ def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
     local = np.zeros((n, 2 * len(workload.monomials)))
     np.add.at(local, s.local_op, _widths(s.local_numel, s.local_fixed))
     columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
-    operators = np.column_stack([s.op_class, s.head, s.winograd_tiles_per_row, *columns])
+    repeats = np.zeros((n, 0)) if workload.repeats is None else workload.repeats
+    operators = np.column_stack([s.op_class, s.head, s.calls, s.winograd_tiles_per_row, *columns, repeats])
     moves = np.column_stack([s.role, s.previous < 0, _widths(s.numel, s.fixed_bytes), _distances(s)])
     # Transfers of a kernel name their operator by its place in the kernel.
     counts = np.bincount(s.kernel, minlength=s.n_kernels)
@@ -172,7 +176,25 @@ def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
 def ask(many: Bundle, batch: int, element_bytes: float) -> Asked:
     """The joint demand of a bundle at one batch and element width."""
     alone = [demand(workload, batch, element_bytes, many.execution) for workload in many.workloads]
-    return Asked(many, batch, _join(many, alone), tuple(mostly_convolution(one) for one in alone))
+    convolution = tuple(mostly_convolution(one) for one in alone)
+    times = devices = None
+    if any(workload.repeats is not None for workload in many.workloads):
+        times = _by_operator(many, [_times(workload, batch) for workload in many.workloads])
+    if any(workload.devices > 1 for workload in many.workloads):
+        devices = _by_operator(many, [np.full(w.n_operators, float(w.devices)) for w in many.workloads])
+    return Asked(many, batch, _join(many, alone), convolution, times, devices)
+
+
+def _times(workload: Workload, batch: int) -> Floats:
+    """How often each operator runs, shape (n,)."""
+    if workload.repeats is None:
+        return np.ones(workload.n_operators)
+    times: Floats = workload.repeats @ workload.at(batch=batch)
+    return times
+
+
+def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
+    return np.concatenate([values[mine] for values, mine in zip(each, many.ops, strict=True)])
 
 
 def peaks(many: Bundle, batch: int, element_bytes: float, device: Device) -> Floats:
@@ -217,19 +239,23 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         alone[0].element_bytes,
         column("winograd_tiles"),
         column("calls"),
-        _links(many, alone),
+        *(_links(many, [getattr(one, name) for one in alone]) for name in ("link_bytes", "link_s")),
     )
 
 
-def _links(many: Bundle, alone: list[Demand]) -> Floats | None:
-    if all(one.link_s is None for one in alone):
+def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
+    if all(one is None for one in alone):
         return None
-    each = [np.zeros(one.n) if one.link_s is None else one.link_s for one in alone]
-    return np.concatenate([link[mine] for link, mine in zip(each, many.ops, strict=True)])
+    each = [np.zeros(w.n_operators) if one is None else one for w, one in zip(many.workloads, alone, strict=True)]
+    return _by_operator(many, each)
 
 
 def evaluate(asked: Asked, device: Device, plan: Plan, runtime: Runtime, layout: str) -> tuple[Totals, tuple[str, ...]]:
     """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
     most multiply-accumulates of each run in."""
     run = execute(asked.demand, device, plan, runtime, layout)
+    if asked.times is not None:
+        run, _ = repeated(run, asked.demand, asked.times)
+    if asked.devices is not None:
+        run = grouped(run, asked.devices)
     return totals(run, asked.bundle.places), tuple(precision_run(plan, mostly) for mostly in asked.convolution)

@@ -17,7 +17,7 @@ from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
 from hardware.events import Event
-from hardware.execute import Execution, execute, repeated
+from hardware.execute import Execution, execute, grouped, repeated
 from hardware.plan import Plan, plan
 from hardware.runtime import Runtime
 
@@ -66,6 +66,11 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @property
     def average_power_w(self) -> float:
         return self.rates.average_power_w
+
+    @property
+    def power_limit_w(self) -> float:
+        """What all devices that run it may draw together."""
+        return self.device.power_limit_w * self.workload.devices
 
     @property
     def throughput_per_s(self) -> float:
@@ -134,6 +139,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     run = execute(asked, device, runs, runtime, scenario.layout)
     if workload.repeats is not None:
         run, asked = repeated(run, asked, workload.repeats @ workload.at(batch=scenario.batch))
+    if workload.devices > 1:
+        run = grouped(run, workload.devices)
     whole = totals(run)
     latency, energy = float(whole.latency_s[0]), float(whole.energy_j[0])
     with_workspace = workspace_applies(device, execution)
@@ -146,10 +153,11 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     if held.peak_bytes > device.memory_bytes:
         marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")
     if workload.parallel is not None:
-        speed = workload.parallel.link_bytes_per_s / 1e9
+        speed = (workload.parallel.link_bytes_per_s or device.link_bandwidth) / 1e9
         marks = (
             *marks,
-            f"one of {workload.parallel.degree} devices; links of {speed:g} GB/s, their energy not counted",
+            f"energy and power of {workload.devices} devices, memory of each; links of {speed:.3g} GB/s, "
+            "their energy not counted",
         )
     if not device.silicon:
         marks = (*marks, "a design target: it exists on paper only, and nothing of it was ever measured")
@@ -168,7 +176,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         latency_s=latency,
         energy_j=energy,
         latency_band_s=(float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())),
-        energy_band_j=_energy_band(run, latency, energy),
+        energy_band_j=_energy_band(run, latency, energy, workload.devices),
         rates=rates(scenario.batch, latency, energy),
         utilization=float(whole.utilization[0]),
         bound=whole.bound[0],
@@ -206,7 +214,7 @@ def _relevant_marks(runs: Plan, asked: Demand) -> tuple[str, ...]:
     return marks
 
 
-def _energy_band(run: Execution, latency: float, energy: float) -> tuple[float, float]:
+def _energy_band(run: Execution, latency: float, energy: float, devices: int) -> tuple[float, float]:
     """Low and high energy: spreads of one group of constants move together, groups are independent.
 
     The spread of the time moves the static energy; it counts as one more group."""
@@ -219,7 +227,7 @@ def _energy_band(run: Execution, latency: float, energy: float) -> tuple[float, 
         entry = groups.setdefault(row.group, [0.0, 0.0])
         entry[0] += float(down)
         entry[1] += float(up)
-    static_w = float(prices.value[-2:].sum())
+    static_w = float(prices.value[-2:].sum()) * devices
     fast, slow = float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())
     groups["time"] = [static_w * max(latency - fast, 0.0), static_w * max(slow - latency, 0.0)]
     down = sum(entry[0] ** 2 for entry in groups.values()) ** 0.5

@@ -16,11 +16,13 @@ from hardware.execute import BOUNDS
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
-    otherwise; SI units. `runtime` is what it runs with, `serving` what a request of a language model is judged by,
-    `bound_time` the share of the time by what bounds it; `silicon` is False for a device that exists on paper only."""
+    otherwise; SI units. `devices` run it together: energy and power are those of all, memory of each. `runtime` is
+    what it runs with, `serving` what a request of a language model is judged by, `bound_time` the share of the time by
+    what bounds it; `silicon` is False for a device that exists on paper only."""
 
     model: str
     device: str
+    devices: int
     name: str
     architecture: str
     image_size: int | None
@@ -81,6 +83,7 @@ def figures(result: Estimate) -> Figures:
         **msgspec.structs.asdict(result.rates),
         model=result.workload.name,
         device=device.key,
+        devices=result.workload.devices,
         name=device.name,
         architecture=device.architecture,
         image_size=result.workload.image_size,
@@ -96,8 +99,8 @@ def figures(result: Estimate) -> Figures:
         compute_j=compute,
         memory_j=moved,
         static_j=static,
-        power_limit_w=device.power_limit_w,
-        tdp_w=device.tdp_w,
+        power_limit_w=result.power_limit_w,
+        tdp_w=device.tdp_w * result.workload.devices,
         utilization=result.utilization,
         bound=result.bound,
         bound_time={name: s / (result.latency_s or 1.0) for name, s in zip(BOUNDS, result.bound_s, strict=True)},

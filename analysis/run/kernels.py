@@ -269,15 +269,17 @@ def demand(workload: Workload, batch: int, element_bytes: float, execution: str)
         element_bytes,
         gemm[1] * s.winograd_tiles_per_row,
         s.calls,
-        _link_s(workload, s.elements @ point * element_bytes),
+        *_links(workload, s.elements @ point * element_bytes),
     )
 
 
-def _link_s(workload: Workload, result_bytes: Floats) -> Floats | None:
-    """Seconds that each collective needs of the links; None for a model on one device."""
+def _links(workload: Workload, result_bytes: Floats) -> tuple[Floats | None, Floats | None]:
+    """What each collective sends over links of the device, bytes, and the seconds that it needs of links of a stated
+    speed; None for a model on one device."""
     parallel = workload.parallel
     if parallel is None:
-        return None
-    factor = np.array([parallel.link_factor(kind) for kind in workload.operators.kind])
-    seconds: Floats = result_bytes * factor / parallel.link_bytes_per_s
-    return seconds
+        return None, None
+    sent: Floats = result_bytes * np.array([parallel.link_factor(kind) for kind in workload.operators.kind])
+    if parallel.link_bytes_per_s:
+        return None, sent / parallel.link_bytes_per_s
+    return sent, None

@@ -19,7 +19,7 @@ def kernel_reason(result: Estimate, k: int) -> str:
     overhead, total = quantity(run.overhead_s[k], "s"), quantity(run.kernel_s[k], "s")
     bound = int(run.bound[k])
     if bound == POWER:
-        limit = quantity(result.device.power_limit_w, "W")
+        limit = quantity(result.power_limit_w, "W")
         return f"power bound: {quantity(run.unthrottled_s[k], 's')} would draw more than {limit}, throttled to {total}"
     if bound == LAUNCH:
         busy = quantity(run.busy_s[k], "s")
@@ -133,7 +133,7 @@ def model_reason(result: Estimate) -> str:
     part = bound_s / result.latency_s if result.latency_s else 0.0
     return (
         f"{result.demand.n_kernels} kernels ({result.execution}); {part:.0%} of the time {result.bound} bound; "
-        f"{result.average_power_w:.0f} W of {result.device.power_limit_w:.0f} W"
+        f"{result.average_power_w:.0f} W of {result.power_limit_w:.0f} W"
     )
 
 

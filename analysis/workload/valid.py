@@ -97,7 +97,7 @@ def _sizes(workload: Workload) -> None:
     routing, parallel = workload.routing, workload.parallel
     _require(routing is None or 0 < routing.active <= routing.experts < _SIZE_MAX, "experts that cannot be")
     _require(
-        parallel is None or (0 < parallel.degree < _SIZE_MAX and 0 < parallel.link_bytes_per_s < math.inf),
+        parallel is None or (0 < parallel.degree < _SIZE_MAX and 0 <= parallel.link_bytes_per_s < math.inf),
         "devices in parallel that cannot be",
     )
 

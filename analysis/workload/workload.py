@@ -92,7 +92,8 @@ class Tensors(msgspec.Struct, frozen=True):
 
 
 class Parallel(msgspec.Struct, frozen=True):
-    """The workload is the share of one of `degree` devices, joined by links of so much in each direction."""
+    """The workload is the share of one of `degree` devices, joined by links of so much in each direction; 0: by those
+    of the device that it runs on."""
 
     degree: int
     link_bytes_per_s: float
@@ -133,6 +134,11 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     def work(self) -> str:
         """The kind of work, as runtimes tell it apart: 'vision', 'encoder' or 'language'."""
         return self.family if self.family in ("encoder", "language") else "vision"
+
+    @property
+    def devices(self) -> int:
+        """How many devices run it together, each its share."""
+        return self.parallel.degree if self.parallel else 1
 
     @property
     def n_operators(self) -> int:

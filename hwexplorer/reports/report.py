@@ -36,7 +36,7 @@ def _summary(state: State) -> Text:
         f"energy {quantity(result.energy_j_per_inference, 'J')} per inference "
         f"({band(result.energy_band_j, result.energy_j)}), {result.static_fraction:.0%} of it static",
         f"EDP {quantity(result.edp_js, 'Js')}, {quantity(result.throughput_per_s, '1/s')}, "
-        f"{quantity(result.average_power_w, 'W')} of {quantity(result.device.power_limit_w, 'W')}",
+        f"{quantity(result.average_power_w, 'W')} of {quantity(result.power_limit_w, 'W')}",
         f"utilisation {result.utilization:.1%} of the {result.precision_run} peak; "
         f"{quantity(result.memory.peak_bytes, 'byte')} of {quantity(result.device.memory_bytes, 'byte')} memory",
         f"{result.coverage:.0%} of the operators have a cost rule",

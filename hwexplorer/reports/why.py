@@ -104,7 +104,7 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
     ]
     bound = int(run.bound[k])
     if bound == POWER:
-        limit = quantity(result.device.power_limit_w, "W")
+        limit = quantity(result.power_limit_w, "W")
         lines.append(f"power limit {limit}: throttled to {_s(float(run.kernel_s[k]))}")
     members = np.flatnonzero(result.demand.kernel == k)
     flops = float((2 * result.demand.macs + result.demand.vector_flops)[members].sum())
@@ -135,7 +135,7 @@ def _energy(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
     ]
     if kind != "operator" and time:
         lines.append(
-            f"average power {quantity(energy / time, 'W')} of {quantity(result.device.power_limit_w, 'W')} "
+            f"average power {quantity(energy / time, 'W')} of {quantity(result.power_limit_w, 'W')} "
             f"(TDP {quantity(result.device.tdp_w, 'W')})"
         )
     return tuple(lines)

@@ -27,6 +27,16 @@ def test_a_million_inferences_by_hand() -> None:
     assert row.total_low_usd <= row.total_usd <= row.total_high_usd
 
 
+def test_a_group_costs_what_all_its_devices_do() -> None:
+    result = run("llama3_8b:decode,tp=4", "h100_sxm")
+    (row,) = cost([result], settings(None, {"h100_sxm": 3.0}, {"h100_sxm": 30_000})).rows
+    hours = result.latency_s * 1e6 / 3600
+    assert row.devices == 4
+    assert math.isclose(row.kwh, result.energy_j * 1e6 / 3.6e6)
+    assert math.isclose(row.hire_usd or 0, 4 * hours * 3.0)
+    assert math.isclose(row.purchase_usd or 0, 4 * 30_000 * hours / (4 * 365.25 * 24))
+
+
 def test_totals_meet_at_the_break_even() -> None:
     a, b = run("resnet18", "xeon_8490h"), run("resnet18", "kpu_t256")
     by = settings(None, None, {"xeon_8490h": 100.0, "kpu_t256": 500.0})

@@ -136,7 +136,7 @@ BY_HAND: dict[str, Change] = {
     "experts of none": field("routing", {"experts": 0, "active": 0}),
     "more active than there are": field("routing", {"experts": 2, "active": 8}),
     "parallel of none": field("parallel", {"degree": 0, "link_bytes_per_s": 1e9}),
-    "a link without speed": field("parallel", {"degree": 2, "link_bytes_per_s": 0.0}),
+    "a link backwards": field("parallel", {"degree": 2, "link_bytes_per_s": -1.0}),
     "an endless fixed batch": field("notes", ["captured at batch " + "9" * 5000 + " alone: x"]),
     "no operators": lambda w: w["operators"].update(path=[], kind=[], target=[], module_type=[]),
     "a path fewer": of_operators("path", lambda names: names[:-1]),

@@ -86,7 +86,7 @@ def test_figures_add_up(name: str, execution: str) -> None:
         assert result.event_energy_j.sum() == pytest.approx(result.energy_j, rel=1e-9)
         assert figures.estimate is result
         assert (result.run.utilization <= 1 + 1e-9).all()
-        assert result.average_power_w <= result.device.power_limit_w * (1 + 1e-9)
+        assert result.average_power_w <= result.power_limit_w * (1 + 1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -146,6 +146,27 @@ def test_collectives_send_their_bytes() -> None:
     assert (result.run.latency_s[reduces] >= link[reduces]).all()
     assert any("links of 100 GB/s" in mark for mark in result.marks)
     assert result.latency_s > run("llama2_7b:tp=4,link=900", sequence=1000, execution="fused").latency_s
+
+
+def test_links_are_the_device_s_own() -> None:
+    """A card without NVLink sends over PCIe; a request may state another speed."""
+    for on, speed in (("h100_sxm", 450), ("a100_sxm4_80gb", 300), ("rtx_4090", 31.5), ("xeon_w2155", 15.75)):
+        result = run("llama2_7b:tp=4", on, sequence=1000, execution="fused")
+        stated = run(f"llama2_7b:tp=4,link={speed}", on, sequence=1000, execution="fused") if speed > 32 else None
+        assert any(f"links of {speed:.3g} GB/s" in mark for mark in result.marks)
+        assert stated is None or result.latency_s == pytest.approx(stated.latency_s)
+    assert run("llama2_7b:tp=4", "rtx_4090").latency_s > run("llama2_7b:tp=4,link=450", "rtx_4090").latency_s
+
+
+def test_energy_and_power_are_those_of_the_group() -> None:
+    """Each of eight devices computes its share at the same time; all of them draw power meanwhile."""
+    group = run("llama3_70b:decode,tp=8", execution="fused")
+    static_w = float(group.run.prices.value[group.device.arch.static_rows].sum())
+    assert group.workload.devices == 8
+    assert group.component_j["static"] == pytest.approx(8 * static_w * group.latency_s)
+    assert group.energy_j == pytest.approx(float(group.event_energy_j.sum()))
+    assert 8 * static_w < group.average_power_w <= group.power_limit_w == 8 * group.device.power_limit_w
+    assert group.energy_band_j[0] < group.energy_j < group.energy_band_j[1]
 
 
 # Measured: gpt-fast README (github.com/pytorch-labs/gpt-fast, commit 0f925b5), "8xA100-80GB, power limited to 330W",

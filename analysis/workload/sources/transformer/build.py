@@ -142,8 +142,9 @@ def _notes(config: Config, run: Run) -> tuple[str, ...]:
         )
     if run.tp > 1:
         notes.append(
-            f"one of {run.tp} devices; collectives over an assumed {run.link / 1e9:g} GB/s in each direction, "
-            "without the energy of the links"
+            f"one of {run.tp} devices; collectives over "
+            + (f"{run.link / 1e9:g} GB/s in each direction" if run.link else "the links of the device")
+            + ", without the energy of the links"
         )
     return tuple(notes)
 

@@ -133,8 +133,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     `phase` sets the defaults of both, and for which tokens logits are computed: prefill for the last one,
     decode for all. A `request` is the prefill of `sequence` tokens, then steps until `output` tokens are there.
-    `tp` devices share each layer; figures are those of one, with `link` bytes per second between them in each
-    direction.
+    `tp` devices share each layer, with `link` bytes per second between them in each direction (0: those of the
+    device's own links).
     """
 
     phase: str

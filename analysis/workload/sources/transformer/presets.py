@@ -13,7 +13,7 @@ from hardware import files
 from .config import Config
 
 _FILE = Path(__file__).with_name("transformers.toml")
-_NOT_MODELS = ("link", "families")
+_NOT_MODELS = ("families",)
 
 
 class Preset(msgspec.Struct, frozen=True):
@@ -23,14 +23,6 @@ class Preset(msgspec.Struct, frozen=True):
     config: Config
     source: str
     parameters: int | None
-
-
-class Link(msgspec.Struct, frozen=True):
-    """What is assumed between devices."""
-
-    value: float
-    source: str
-    quality: str
 
 
 @cache
@@ -53,8 +45,3 @@ def preset(name: str) -> Preset:
 def family(name: str) -> dict[str, Any]:
     """What the models of a family have in common, as fields of a Config."""
     return dict(_data()["families"][name])
-
-
-@cache
-def link() -> Link:
-    return msgspec.convert(_data()["link"], Link)

@@ -135,14 +135,13 @@ def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, a
     if is_request and not asked.keys().isdisjoint(("sequence", "kv")):
         raise ModelSpecError(f"{head[:60]}: a request has lengths in= and out=, not sequence= and kv=")
     sequence, kv, output = DEFAULTS[phase]
-    default_link = presets.link().value
     run = Run(
         phase=phase,
         sequence=asked.get("in" if is_request else "sequence", sequence),
         kv=0 if config.encoder else asked.get("kv", kv),
         output=asked.get("out", output),
         tp=asked.get("tp", 1),
-        link=asked["link"] * 1e9 if "link" in asked else default_link,
+        link=asked.get("link", 0) * 1e9,
     )
     words = [phase] if phase != "prefill" else []
     words += [f"{key}={int(value) if isinstance(value, bool) else value}" for key, value in changes.items()]
@@ -150,7 +149,7 @@ def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, a
     words += [f"kv={run.kv}"] if not config.encoder and run.kv != kv else []
     words += [f"out={run.output}"] if run.output != output else []
     words += [f"tp={run.tp}"] if run.tp > 1 else []
-    words += [f"link={asked['link']}"] if run.tp > 1 and run.link != default_link else []
+    words += [f"link={asked['link']}"] if run.tp > 1 and run.link else []
     return Request(head + (":" + ",".join(words) if words else ""), _changed(config, changes), run)
 
 

@@ -1,0 +1,36 @@
+"""Many models in one pass: what runs several times or on several devices costs what it costs alone."""
+
+from __future__ import annotations
+
+import grid
+import pytest
+
+from analysis.run.bundle import ask, bundle, evaluate
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware.plan import plan
+
+MODELS = (
+    "gpt2:request,in=64,out=8",
+    "gpt2:request,in=64,out=32",
+    "gpt2",
+    "llama3_8b:layers=2,decode,tp=4",
+    "llama3_8b:layers=2,decode,tp=4,link=20",
+    "llama3_8b:layers=2,decode",
+)
+
+
+@pytest.mark.parametrize("runtime", ["eager", "fused"])
+@pytest.mark.parametrize("on", ["h100_sxm", "tpu_v4"])
+def test_requests_and_groups_are_the_same_in_bulk(on: str, runtime: str) -> None:
+    device, work = grid.device(on), [store.load(name) for name in MODELS]
+    asked = Scenario(3, "fp16", runtime)
+    ran = asked.runtime_on(device, work[0])
+    runs = plan(device, "fp16", ran.mode)
+    many = bundle(work, ran.mode, device.arch.is_managed)
+    whole, _ = evaluate(ask(many, 3, runs.element_bytes), device, runs, ran, "nchw")
+    alone = [estimate(one, device, asked) for one in work]
+    assert whole.latency_s.tolist() == [one.latency_s for one in alone]
+    assert whole.energy_j.tolist() == [one.energy_j for one in alone]
+    assert whole.utilization.tolist() == [one.utilization for one in alone]
