@@ -49,6 +49,9 @@ class Demand(msgspec.Struct, frozen=True):
     `winograd_tiles` (n,) counts the 4 x 4 patches of results of 3 x 3 convolutions at stride 1, zero elsewhere: what
     software needs to know to compute them with fewer multiplications.
     `calls` (n,) is 1 where a call of the model begins (its first operator, that of each step of a request), else 0.
+    `element_bytes` are those of an activation, `right_bytes` (n,) those of a value of the operand that activations are
+    multiplied by, where these differ. `unpack_ops` (n,) are operations that unpack each stored value once; None where
+    all are multiplied as they are stored.
     `link_bytes` (n,) is what collectives send to other devices over the links of the device, `link_s` (n,) the time
     that they need on links of a stated speed; None without any.
     """
@@ -73,10 +76,17 @@ class Demand(msgspec.Struct, frozen=True):
     calls: Floats
     link_bytes: Floats | None = None
     link_s: Floats | None = None
+    right_bytes: Floats | None = None
+    unpack_ops: Floats | None = None
 
     @property
     def n(self) -> int:
         return len(self.macs)
+
+    @property
+    def right(self) -> Floats | float:
+        """Bytes of a value of the right operand of each contraction."""
+        return self.element_bytes if self.right_bytes is None else self.right_bytes
 
     @property
     def flops(self) -> Floats:

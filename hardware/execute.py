@@ -178,6 +178,7 @@ def repeated(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, 
             demand,
             **{name: getattr(demand, name) * times for name in ("macs", "vector_flops", "special", "local_bytes")},
             transfer_bytes=demand.transfer_bytes * times[demand.transfer_op],
+            unpack_ops=None if demand.unpack_ops is None else demand.unpack_ops * times,
         ),
     )
 

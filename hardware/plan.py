@@ -8,22 +8,25 @@ from __future__ import annotations
 import msgspec
 
 from hardware.device import Device
-from hardware.precision import BASE, FORMATS, canonical
+from hardware.precision import BASE, FORMATS, Precision, Widths, canonical, parse
 from hardware.remember import remembered
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`convolution` and `contraction` are (unit, format) for convolutions and for matrix products.
 
     `matrix`, `vector_mac` and `vector` are the formats that price matrix MACs, MACs on the vector unit and
     element-wise work. `matrix_rate` is the matrix unit's rate relative to its stated peak: above 1 where products
-    are accumulated in fp16. `stored` is the format of tensors in memory; `element_bytes` its width.
+    are accumulated in fp16. `stored`, `weights` and `cache` are the formats of activations, weights and key-value
+    cache in memory; `widths` their bytes and what unpacking takes.
     `marks` say in words what deviates from the request.
     """
 
     requested: str
     stored: str
-    element_bytes: float
+    weights: str
+    cache: str
+    widths: Widths
     convolution: tuple[str, str]
     contraction: tuple[str, str]
     matrix: str
@@ -31,6 +34,11 @@ class Plan(msgspec.Struct, frozen=True):
     vector: str
     marks: tuple[str, ...]
     matrix_rate: float = 1.0
+
+    @property
+    def element_bytes(self) -> float:
+        """Bytes of an activation, which is also what units are fed with."""
+        return self.widths.activations
 
 
 def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, str] | None:
@@ -70,8 +78,9 @@ def _vector(device: Device, stored: str) -> str:
     return next((name for name in (stored, *FORMATS[stored].wider) if name in table), BASE)
 
 
-def _marks(precision: str, stored: str, convolution: str, contraction: str, why: str) -> tuple[str, ...]:
-    marks = []
+def _marks(device: Device, precision: str, stored: str, convolution: str, contraction: str) -> tuple[str, ...]:
+    runs, marks = device.file.runs, []
+    why = runs.get(precision, runs.get(FORMATS[precision].tensors, {})).get("why", "")
     if stored != FORMATS[precision].tensors:
         marks.append(f"{precision} is not supported: runs as {contraction}")
     elif contraction == convolution != precision:
@@ -101,15 +110,67 @@ def _accumulated_narrow(device: Device, found: Plan) -> Plan:
 
 
 @remembered()
-def _plan(device: Device, precision: str, fused: bool) -> Plan:
-    convolution = _resolve(device, precision, "convolution")
-    contraction = _resolve(device, precision, "contraction")
-    stored = _stored(device, precision, contraction[1])
+def _plan(device: Device, name: str, fused: bool) -> Plan:
+    precision = parse(name)
+    multiplied = precision.multiplied
+    convolution = _resolve(device, multiplied, "convolution")
+    contraction = _resolve(device, multiplied, "contraction")
+    if precision.is_uniform:
+        stored = weights = cache = _stored(device, name, contraction[1])
+        marks = _marks(device, name, stored, convolution[1], contraction[1])
+    else:
+        stored = _activations(device, precision, contraction[1])
+        weights, cache = precision.weights, precision.cache
+        marks = _mixed_marks(precision, convolution[1], contraction[1])
+    kept = stored if precision.is_uniform else precision.kept
     vector = _vector(device, stored)
-    matrix = next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1])
-    vector_mac = next((f for unit, f in (contraction, convolution) if unit == "vector"), vector)
-    runs = device.file.runs
-    why = runs.get(precision, runs.get(FORMATS[precision].tensors, {})).get("why", "")
-    marks = _marks(precision, stored, convolution[1], contraction[1], why)
-    found = Plan(precision, stored, FORMATS[stored].bytes, convolution, contraction, matrix, vector_mac, vector, marks)
+    found = Plan(
+        requested=name,
+        stored=stored,
+        weights=weights,
+        cache=cache,
+        widths=Widths(
+            activations=FORMATS[stored].bytes,
+            weights=FORMATS[weights].bytes,
+            kept=FORMATS[kept].bytes,
+            cache=FORMATS[cache].bytes,
+            unpack_weights=_unpack_ops(weights, contraction[1]),
+            unpack_cache=_unpack_ops(cache, stored) if FORMATS[cache].bytes < FORMATS[stored].bytes else 0.0,
+        ),
+        convolution=convolution,
+        contraction=contraction,
+        matrix=next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1]),
+        vector_mac=next((f for unit, f in (contraction, convolution) if unit == "vector"), vector),
+        vector=vector,
+        marks=marks,
+    )
     return _accumulated_narrow(device, found) if fused else found
+
+
+def _activations(device: Device, precision: Precision, contraction: str) -> str:
+    """Activations are stored as asked where any unit reads that format or multiplies what is in it, else in the next
+    wider that one reads."""
+    asked = FORMATS[precision.activations]
+    if asked.unit == contraction:
+        return asked.name
+    formats = {name for table in device.file.fma_per_clock.values() for name in table}
+    for name in (asked.name, *asked.wider):
+        if stated := device.file.runs.get(name, {}).get("stored"):
+            return stated
+        if name in formats:
+            return name
+    return BASE
+
+
+def _unpack_ops(stored: str, multiplied: str) -> float:
+    """Operations of the vector unit on each stored value before it can be multiplied in another format."""
+    form = FORMATS[stored]
+    return 0.0 if multiplied in (stored, form.unit) else form.unpack_ops
+
+
+def _mixed_marks(precision: Precision, convolution: str, contraction: str) -> tuple[str, ...]:
+    multiplied = precision.multiplied
+    if contraction == convolution == multiplied:
+        return ()
+    run = contraction if contraction == convolution else f"{convolution} and {contraction}"
+    return (f"{precision.name}: products of {multiplied} are not supported, weights are unpacked to {run}",)

@@ -6,6 +6,7 @@ it and from the device (hardware/plan.py).
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +28,10 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     source: str
     block: int = 0
     scale_bits: float = 0.0
+    unit: str = ""
+    unpacked: str = ""
+    unpack_ops: float = 0.0
+    whole_file: bool = False
     is_unit: bool = False
     wider: tuple[str, ...] = ()
     stored: str = ""
@@ -43,6 +48,36 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return (self.bits + (self.scale_bits / self.block if self.block else 0.0)) / 8.0
 
 
+ACTIVATION, QUANTIZED, KEPT, CACHE = range(4)  # what a tensor is to a precision
+
+
+class Widths(msgspec.Struct, frozen=True):
+    """Bytes of a value in memory by the role of its tensor: activations (partial sums that leave a unit among them),
+    weights that are multiplied, parameters that stay wide (`kept`), key-value cache. `unpack_weights` and
+    `unpack_cache` are operations of the vector unit on each value before it can be multiplied."""
+
+    activations: float
+    weights: float
+    kept: float
+    cache: float
+    unpack_weights: float = 0.0
+    unpack_cache: float = 0.0
+
+    @property
+    def by_role(self) -> tuple[float, float, float, float]:
+        """In the order of the roles."""
+        return self.activations, self.weights, self.kept, self.cache
+
+    @property
+    def is_uniform(self) -> bool:
+        return self.activations == self.weights == self.kept == self.cache
+
+
+def uniform(value_bytes: float) -> Widths:
+    """Every value of one width, multiplied as it is."""
+    return Widths(value_bytes, value_bytes, value_bytes, value_bytes)
+
+
 class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The formats of weights, activations and key-value cache, by name."""
 
@@ -50,18 +85,34 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     weights: str
     activations: str
     cache: str
+    kept: str = ""
     aliases: tuple[str, ...] = ()
 
     @property
-    def weight_bytes(self) -> float:
-        """Bytes of a parameter."""
-        return FORMATS[self.weights].bytes
+    def is_uniform(self) -> bool:
+        """Whether all tensors are of one format that units take: the short names."""
+        return self.weights == self.activations == self.cache and FORMATS[self.weights].is_unit
+
+    @property
+    def multiplied(self) -> str:
+        """The format that units are to multiply: that of both operands, else of the activations, which weights are
+        unpacked into unless they come with a format of their own for that."""
+        weights, activations = FORMATS[self.weights], FORMATS[self.activations]
+        return weights.unpacked or activations.unit or activations.name
+
+    @property
+    def widths(self) -> Widths:
+        """Bytes of tensors where all are stored as asked."""
+        return Widths(*(FORMATS[name].bytes for name in (self.activations, self.weights, self.kept, self.cache)))
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default: str
     sweep: tuple[str, ...]
     keys: tuple[str, ...]
+    kept: str
+    gguf: dict[str, str]
+    caches: dict[str, str]
     formats: dict[str, Format]
     precisions: dict[str, Precision]
 
@@ -73,9 +124,29 @@ DEFAULT = _TABLE.default
 BASE = DEFAULT  # the format in which every device can do element-wise work
 SWEEP = _TABLE.sweep
 KEYS = _TABLE.keys
-_NAMED = {name: msgspec.structs.replace(row, name=name) for name, row in _TABLE.precisions.items()}
+_CACHE = re.compile(r"(.+?)[-_. ]?kv[-_. ]?([0-9]{1,2})", re.IGNORECASE)
+
+
+def _complete(name: str, row: Precision) -> Precision:
+    """The row with its name, and the format of parameters that are not quantised."""
+    weights = FORMATS[row.weights]
+    wide = row.weights if weights.whole_file or row.is_uniform else _TABLE.kept
+    return msgspec.structs.replace(row, name=name, kept=wide)
+
+
+_FILES = {
+    name: Precision(weights=name, activations=_TABLE.gguf["activations"], cache=_TABLE.gguf["cache"])
+    for name, row in FORMATS.items()
+    if row.whole_file
+}
+_NAMED = {name: _complete(name, row) for name, row in {**_TABLE.precisions, **_FILES}.items()}
 _ALIASES = {alias: row.name for row in _NAMED.values() for alias in row.aliases}
-NAMES = tuple(_NAMED)  # what is listed where a precision is asked for
+NAMES = tuple(_NAMED)
+# What is listed where a precision is asked for.
+LISTED = (
+    f"{', '.join(_TABLE.precisions)}; files of llama.cpp by name, as q4_k_m; "
+    f"any with {', '.join('kv' + bits for bits in _TABLE.caches)} for the cache, as w4a16kv8"
+)
 
 
 @lru_cache(maxsize=1024)
@@ -87,10 +158,26 @@ def parse(text: str) -> Precision:
     return precision
 
 
+@lru_cache(maxsize=1024)
 def find(text: str) -> Precision | None:
     """The precision that a name means, None where none does."""
     name = known(text, (*_NAMED, *_ALIASES))
-    return None if name is None else _NAMED[_ALIASES.get(name, name)]
+    if name is not None:
+        return _NAMED[_ALIASES.get(name, name)]
+    match = _CACHE.fullmatch(text)
+    base = known(match[1], (*_NAMED, *_ALIASES)) if match else None
+    if match is None or base is None or match[2] not in _TABLE.caches:
+        return None
+    return _with_cache(_NAMED[_ALIASES.get(base, base)], match[2])
+
+
+def _with_cache(precision: Precision, bits: str) -> Precision:
+    """The same with a cache of so many bits: in the format of the activations where that is so wide."""
+    mine = FORMATS[precision.activations]
+    cache = mine.name if mine.is_unit and mine.bits == float(bits) else _TABLE.caches[bits]
+    if cache == precision.cache:
+        return precision
+    return msgspec.structs.replace(precision, name=f"{precision.name}kv{bits}", cache=cache)
 
 
 def canonical(text: str) -> str:

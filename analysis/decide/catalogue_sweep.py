@@ -169,13 +169,13 @@ def run_chunk(chunk: Chunk) -> str:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
-                asked_key = (work, batch, runs.element_bytes, execution, is_managed)
+                asked_key = (work, batch, runs.widths, execution, is_managed)
                 if asked_key not in cache:
-                    cache[asked_key] = ask(many, batch, runs.element_bytes)
+                    cache[asked_key] = ask(many, batch, runs.widths)
                 asked = cache[asked_key]
                 held_key = (*asked_key, device.arch.is_host)
                 if held_key not in held:
-                    held[held_key] = peaks(many, batch, runs.element_bytes, device)
+                    held[held_key] = peaks(many, batch, runs.widths, device)
                 ran = _what_runs(runs)
                 if ran not in same:
                     same[ran] = evaluate(asked, device, runs, runtime, chunk.layout)
@@ -197,7 +197,7 @@ def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 def _what_runs(runs: Plan) -> tuple[Any, ...]:
     """A plan without what was asked for: two requests that run alike cost alike."""
     return (
-        runs.stored, runs.element_bytes, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector,
+        runs.stored, runs.widths, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector,
         runs.matrix_rate,
     )  # fmt: skip
 

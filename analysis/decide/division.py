@@ -122,13 +122,13 @@ def _latency_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str,
 def live_at_peak(result: Estimate) -> dict[str, float]:
     """What is held when the most is: weights, workspace, and each live activation by name, in bytes."""
     workload, held = result.workload, result.memory
-    batch, width = result.scenario.batch, result.plan.element_bytes
+    batch, widths = result.scenario.batch, result.plan.widths
     found = {"weights": held.weight_bytes, "workspace": held.workspace_peak_bytes}
     if not workload.n_operators:
         return found
     kernel = int(structure(workload, result.execution).kernel[held.peak_at])
     lives = lifetimes(workload, result.execution)
-    sizes = allocation_bytes(workload, lives, batch, width)
+    sizes = allocation_bytes(workload, lives, batch, widths)
     for row in np.flatnonzero((lives.first <= kernel) & (lives.last >= kernel)).tolist():
         name = f"activation {workload.tensors.name[int(lives.tensor[row])]}"
         found[name] = found.get(name, 0.0) + float(sizes[row])

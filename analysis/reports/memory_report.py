@@ -93,7 +93,7 @@ def memory_report(result: Estimate) -> MemoryReport:
     """The memory of a model on a device, in the estimate's execution mode, batch and precision."""
     held = result.memory
     lives = lifetimes(result.workload, result.execution)
-    size = allocation_bytes(result.workload, lives, result.scenario.batch, result.plan.element_bytes)
+    size = allocation_bytes(result.workload, lives, result.scenario.batch, result.plan.widths)
     timeline = _timeline(result)
     at = int(result.demand.kernel[held.peak_at]) if result.demand.n_kernels else 0
     whole = float(size.sum())
@@ -117,7 +117,7 @@ def memory_report(result: Estimate) -> MemoryReport:
         recomputation=recompute_one(result),
         checkpointing=checkpointing(result),
         timeline=timeline,
-        cache_bytes=cache_bytes(result.workload, result.scenario.batch, result.plan.element_bytes),
+        cache_bytes=cache_bytes(result.workload, result.scenario.batch, result.plan.widths),
     )
 
 
@@ -136,7 +136,7 @@ def _live(result: Estimate, at: int) -> tuple[Live, ...]:
     """Values held in kernel `at`, the largest first."""
     workload, tensors = result.workload, result.workload.tensors
     lives = lifetimes(workload, result.execution)
-    size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.element_bytes)
+    size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
     here = np.flatnonzero((lives.first <= at) & (lives.last >= at))
     whole = float(size[here].sum()) or 1.0
     rows = []
@@ -185,9 +185,9 @@ def _working_sets(asked: Demand) -> np.ndarray[tuple[int], np.dtype[np.float64]]
 def _quantization(result: Estimate) -> tuple[Quantization, ...]:
     """Every precision narrower than the present one."""
     rows = []
-    present = parse(result.scenario.precision).weight_bytes
+    present = parse(result.scenario.precision).widths.weights
     for precision in KEYS:
-        if parse(precision).weight_bytes >= present:
+        if parse(precision).widths.weights >= present:
             continue
         other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, precision=precision))
         rows.append(

@@ -69,7 +69,7 @@ def model_graph(result: Estimate) -> ModelGraph:
         OperatorEdge,
         source=[ids[i] for i in graph.source],
         target=[ids[i] for i in graph.target],
-        bytes=np.array(edge_bytes(graph, result.workload, result.scenario.batch, result.plan.element_bytes)),
+        bytes=np.array(edge_bytes(graph, result.workload, result.scenario.batch, result.plan.widths)),
     )
     return ModelGraph(**about(result, on_device=True), nodes=nodes, edges=edges)
 

@@ -19,7 +19,7 @@ from analysis.run.kernels import demand
 from analysis.run.partition import partition
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE
-from hardware.precision import parse
+from hardware.precision import Widths, parse
 
 PARALLELISM = (1e3, 1e4, 1e5)
 PARALLELISM_LABELS = ("< 1 K", "1-10 K", "10-100 K", "> 100 K")
@@ -108,8 +108,8 @@ class _Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 def partition_report(workload: Workload, batch: int, precision: str) -> PartitionReport:
     """The report at one batch and precision."""
-    element_bytes = parse(precision).weight_bytes
-    parts, columns = partition(workload), _columns(workload, batch, element_bytes)
+    widths = parse(precision).widths
+    parts, columns = partition(workload), _columns(workload, batch, widths)
     path = _critical_path(workload, columns)
     fused = sum(len(members) for members in parts.members if len(members) > 1)
     n = workload.n_operators
@@ -131,19 +131,19 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
         intensity=_distribution(columns, "intensity", INTENSITY, INTENSITY_LABELS),
         critical_path=path,
         subgraphs=_subgraphs(workload, columns, set(path.subgraphs)),
-        edges=_edges(workload, batch, element_bytes),
+        edges=_edges(workload, batch, widths),
     )
 
 
-def _columns(workload: Workload, batch: int, element_bytes: float) -> _Columns:
-    parts, asked = partition(workload), demand(workload, batch, element_bytes, "fused")
+def _columns(workload: Workload, batch: int, widths: Widths) -> _Columns:
+    parts, asked = partition(workload), demand(workload, batch, widths, "fused")
     flops = workload.operators.flops @ workload.at(batch=batch)
 
     def crossing(role: int) -> Floats:
         return asked.per_kernel(asked.per_op(asked.transfer_bytes, role))
 
     ingress, egress, weights = crossing(READ), crossing(WRITE), crossing(READ_WEIGHT)
-    total, alone = asked.per_kernel(flops), operand_bytes(workload, batch, element_bytes)
+    total, alone = asked.per_kernel(flops), operand_bytes(workload, batch, widths)
     return _Columns(
         macs=asked.per_kernel(asked.macs),
         flops=total,
@@ -208,11 +208,11 @@ def _subgraphs(workload: Workload, columns: _Columns, critical: set[str]) -> tup
     )
 
 
-def _edges(workload: Workload, batch: int, element_bytes: float) -> tuple[Edge, ...]:
+def _edges(workload: Workload, batch: int, widths: Widths) -> tuple[Edge, ...]:
     graph, ids = subgraph_graph(workload), partition(workload).id
     return records(
         Edge,
         source=[ids[a] for a in graph.source],
         target=[ids[b] for b in graph.target],
-        bytes=edge_bytes(graph, workload, batch, element_bytes),
+        bytes=edge_bytes(graph, workload, batch, widths),
     )

@@ -67,7 +67,7 @@ def _values(result: Estimate) -> _Values:
     workload, tensors = result.workload, result.workload.tensors
     asked = structure(workload, result.execution)
     lives = lifetimes(workload, result.execution)
-    size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.element_bytes)
+    size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
     root = roots(tensors.storage)
     place = {root[t]: a for a, t in enumerate(lives.tensor.tolist())}
     writes: list[list[int]] = [[] for _ in size]

@@ -26,9 +26,11 @@ from hardware.demand import READ_WEIGHT, Demand
 from hardware.device import Device
 from hardware.execute import execute, grouped, repeated
 from hardware.plan import Plan
+from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
 from hardware.runtime import Runtime
 
 Indices = NDArray[np.int64]
+_ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +51,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A bundle at one batch and element width: the joint demand, and per workload (w,) whether convolutions do
-    most of its multiply-accumulates (None without any). Per operator, shape (n,): `times` how often it runs and
+    """A bundle at one batch and widths of its tensors: the joint demand, and per workload (w,) whether convolutions
+    do most of its multiply-accumulates (None without any). Per operator, shape (n,): `times` how often it runs and
     `devices` how many do it at once; None where all run once, on one device."""
 
     bundle: Bundle
@@ -126,19 +128,19 @@ def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
     `pins`, also the weights of its model: whether a scratchpad keeps all of them."""
     ops = workload.operators
     n = workload.n_operators
-    local = np.zeros((n, 2 * len(workload.monomials)))
-    np.add.at(local, s.local_op, _widths(s.local_numel, s.local_fixed))
+    local = np.zeros((n, (len(_ROLES) + 1) * len(workload.monomials)))
+    np.add.at(local, s.local_op, _widths(s.local_numel, s.local_fixed, s.local_role))
     columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
     repeats = np.zeros((n, 0)) if workload.repeats is None else workload.repeats
     operators = np.column_stack([s.op_class, s.head, s.calls, s.winograd_tiles_per_row, *columns, repeats])
-    moves = np.column_stack([s.role, s.previous < 0, _widths(s.numel, s.fixed_bytes), _distances(s)])
+    moves = np.column_stack([s.role, s.previous < 0, _widths(s.numel, s.fixed_bytes, s.width_role), _distances(s)])
     # Transfers of a kernel name their operator by its place in the kernel.
     counts = np.bincount(s.kernel, minlength=s.n_kernels)
     order, rank = _by_kernel(s.kernel, counts)
     place = np.empty(n)
     place[order] = rank
     moves = np.column_stack([place[s.op], moves])
-    weights = _widths(s.numel, s.fixed_bytes)[s.role == READ_WEIGHT].sum(axis=0)
+    weights = _widths(s.numel, s.fixed_bytes, s.width_role)[s.role == READ_WEIGHT].sum(axis=0)
     head = repr(
         (workload.monomials, workload.defaults, workload.windows, workload.routing, workload.parallel, weights.tolist())
     ).encode()
@@ -146,15 +148,16 @@ def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
     return [head + a + b"|" + b for a, b in zip(rows, _rows(moves, s.own_kernel, s.n_kernels), strict=True)]
 
 
-def _widths(numel: Floats, fixed: NDArray[Any]) -> Floats:
-    """Coefficients of elements as wide as the precision, and of bytes of fixed width, side by side."""
-    wide = (fixed > 0)[:, None]
-    return np.hstack([np.where(wide, 0.0, numel), np.where(wide, numel * fixed[:, None], 0.0)])
+def _widths(numel: Floats, fixed: NDArray[Any], role: NDArray[Any]) -> Floats:
+    """Coefficients of elements as wide as the precision has their role, and of bytes of fixed width, side by side."""
+    wide = fixed > 0
+    columns = [np.where((~wide & (role == each))[:, None], numel, 0.0) for each in _ROLES]
+    return np.hstack([*columns, np.where(wide[:, None], numel * fixed[:, None], 0.0)])
 
 
 def _distances(s: Structure) -> Floats:
     """Traffic since each transfer's data was last touched, as coefficients: what `kernels.demand` evaluates."""
-    moved = _widths(s.numel, s.fixed_bytes)
+    moved = _widths(s.numel, s.fixed_bytes, s.width_role)
     per_kernel = np.zeros((s.n_kernels, moved.shape[1]))
     np.add.at(per_kernel, s.own_kernel, moved)
     until = np.vstack([np.zeros((1, moved.shape[1])), np.cumsum(per_kernel, axis=0)])
@@ -173,9 +176,9 @@ def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def ask(many: Bundle, batch: int, element_bytes: float) -> Asked:
-    """The joint demand of a bundle at one batch and element width."""
-    alone = [demand(workload, batch, element_bytes, many.execution) for workload in many.workloads]
+def ask(many: Bundle, batch: int, widths: Widths) -> Asked:
+    """The joint demand of a bundle at one batch and widths of its tensors."""
+    alone = [demand(workload, batch, widths, many.execution) for workload in many.workloads]
     convolution = tuple(mostly_convolution(one) for one in alone)
     times = devices = None
     if any(workload.repeats is not None for workload in many.workloads):
@@ -197,10 +200,10 @@ def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
     return np.concatenate([values[mine] for values, mine in zip(each, many.ops, strict=True)])
 
 
-def peaks(many: Bundle, batch: int, element_bytes: float, device: Device) -> Floats:
+def peaks(many: Bundle, batch: int, widths: Widths, device: Device) -> Floats:
     """Peak memory of each workload in bytes, (w,)."""
     scratch = applies(device, many.execution)
-    found = [memory(workload, batch, element_bytes, many.execution, scratch).peak_bytes for workload in many.workloads]
+    found = [memory(workload, batch, widths, many.execution, scratch).peak_bytes for workload in many.workloads]
     return np.array(found)
 
 
@@ -239,7 +242,10 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         alone[0].element_bytes,
         column("winograd_tiles"),
         column("calls"),
-        *(_links(many, [getattr(one, name) for one in alone]) for name in ("link_bytes", "link_s")),
+        _links(many, [one.link_bytes for one in alone]),
+        _links(many, [one.link_s for one in alone]),
+        right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
+        unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
     )
 
 

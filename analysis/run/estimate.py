@@ -135,7 +135,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     runtime = scenario.runtime_on(device, workload)
     execution = runtime.mode
     runs = plan(device, scenario.precision, execution)
-    asked = demand(workload, scenario.batch, runs.element_bytes, execution)
+    asked = demand(workload, scenario.batch, runs.widths, execution)
     run = execute(asked, device, runs, runtime, scenario.layout)
     if workload.repeats is not None:
         run, asked = repeated(run, asked, workload.repeats @ workload.at(batch=scenario.batch))
@@ -144,7 +144,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     whole = totals(run)
     latency, energy = float(whole.latency_s[0]), float(whole.energy_j[0])
     with_workspace = workspace_applies(device, execution)
-    held = memory(workload, scenario.batch, runs.element_bytes, execution, with_workspace)
+    held = memory(workload, scenario.batch, runs.widths, execution, with_workspace)
     marks = _relevant_marks(runs, asked)
     if run.mapping.winograd.any():
         many = int(run.mapping.winograd.sum())

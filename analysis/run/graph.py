@@ -11,7 +11,9 @@ import msgspec
 import numpy as np
 
 from analysis.run.partition import Partition, partition
+from analysis.run.roles import tensor_bytes
 from analysis.workload.workload import Floats, Ints, Workload
+from hardware.precision import Widths
 from hardware.remember import remembered
 
 
@@ -88,19 +90,19 @@ def _edges(graph: Graph) -> list[tuple[int, int]]:
     return list(zip(graph.source[order].tolist(), graph.target[order].tolist(), strict=True))
 
 
-def edge_bytes(graph: Graph, workload: Workload, batch: int, element_bytes: float) -> list[float]:
+def edge_bytes(graph: Graph, workload: Workload, batch: int, widths: Widths) -> list[float]:
     """Bytes of the activations that each edge carries, (e,)."""
     tensors = workload.tensors
-    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, element_bytes)
+    width = tensor_bytes(workload, widths)
     size = ((tensors.numel @ workload.at(batch=batch)) * width).tolist()
     return [sum(size[t] for t in carried) for carried in graph.tensors]
 
 
-def operand_bytes(workload: Workload, batch: int, element_bytes: float) -> Floats:
+def operand_bytes(workload: Workload, batch: int, widths: Widths) -> Floats:
     """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
     ops, tensors = workload.operators, workload.tensors
     point = workload.at(batch=batch)
-    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, element_bytes)
+    width = tensor_bytes(workload, widths)
     n = workload.n_operators
     reader = np.repeat(np.arange(n), np.diff(ops.in_ptr))
     writer = np.repeat(np.arange(n), np.diff(ops.out_ptr))

@@ -12,9 +12,11 @@ import msgspec
 import numpy as np
 
 from analysis.run.partition import op_classes, partition
+from analysis.run.roles import right_roles, roles, value_bytes
 from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
+from hardware.precision import CACHE, QUANTIZED, Widths
 from hardware.remember import remembered
 
 _KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
@@ -25,6 +27,7 @@ class Structure(msgspec.Struct, frozen=True):
 
     `previous` (t,) is the kernel that touched a transfer's data last (for writes: the last that reads it),
     -1 for data that is new or must leave, and `wraps` marks weights last touched in the previous inference.
+    `width_role` (t,) is what its tensor is to a precision (analysis/run/roles.py).
     `local_*` are values exchanged within a kernel: the operator and the elements.
     `winograd_tiles_per_row` (n,): 4 x 4 patches per row of a convolution's product, zero where Winograd cannot be.
     `calls` (n,) is 1 at the first operator of the model and of each part that is repeated by itself.
@@ -37,6 +40,7 @@ class Structure(msgspec.Struct, frozen=True):
     role: Ints
     numel: Floats
     fixed_bytes: Ints
+    width_role: Ints
     own_kernel: Ints
     previous: Ints
     wraps: np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -44,6 +48,7 @@ class Structure(msgspec.Struct, frozen=True):
     local_op: Ints
     local_numel: Floats
     local_fixed: Ints
+    local_role: Ints
     op_class: Ints
     elements: Floats
     winograd_tiles_per_row: Floats
@@ -167,6 +172,7 @@ def _finish(
     ops, tensors = workload.operators, workload.tensors
     width = len(workload.monomials)
     tensor = np.array(rows.tensor, dtype=np.int32)
+    inside = np.array([t for _, t, _ in local], dtype=np.int32)
     written = np.zeros((len(kernel), width))
     np.add.at(written, np.repeat(np.arange(len(kernel)), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
     # A weight that several kernels read was last touched by the last of them, one inference ago.
@@ -180,13 +186,15 @@ def _finish(
         np.array(rows.role, dtype=np.int32),
         np.array(rows.numel).reshape(-1, width),
         tensors.fixed_bytes[tensor],
+        roles(workload)[tensor],
         np.array(rows.own, dtype=np.int32),
         np.array(previous, dtype=np.int32),
         np.array(rows.wraps, dtype=np.bool_),
         tensor,
         np.array([i for i, _, _ in local], dtype=np.int32),
         np.array([numel for _, _, numel in local]).reshape(-1, width),
-        tensors.fixed_bytes[np.array([t for _, t, _ in local], dtype=np.int32)],
+        tensors.fixed_bytes[inside],
+        roles(workload)[inside],
         op_classes(workload),
         written,
         _winograd_tiles_per_row(workload),
@@ -228,19 +236,17 @@ def _winograd_tiles_per_row(workload: Workload) -> Floats:
 
 
 @remembered(keep=_KEEP)
-def demand(workload: Workload, batch: int, element_bytes: float, execution: str) -> Demand:
-    """What the workload asks of a device at one batch and element width, under 'eager' or 'fused'.
+def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
+    """What the workload asks of a device at one batch and widths of its tensors, under 'eager' or 'fused'.
 
     The last few are remembered with the workload."""
     ops, s = workload.operators, structure(workload, execution)
     point = workload.at(batch=batch)
     n = workload.n_operators
 
-    def size(numel: Floats, fixed: Ints) -> Floats:
-        return (numel @ point) * np.where(fixed > 0, fixed, element_bytes)
-
-    moved = size(s.numel, s.fixed_bytes)
-    local = np.bincount(s.local_op, size(s.local_numel, s.local_fixed), minlength=n).astype(np.float64, copy=False)
+    moved = (s.numel @ point) * value_bytes(s.fixed_bytes, s.width_role, widths)
+    inside = (s.local_numel @ point) * value_bytes(s.local_fixed, s.local_role, widths)
+    local = np.bincount(s.local_op, inside, minlength=n).astype(np.float64, copy=False)
     per_kernel = np.bincount(s.own_kernel, moved, minlength=s.n_kernels)
     until = np.concatenate([[0.0], np.cumsum(per_kernel)])  # traffic before each kernel
     first = np.minimum(s.own_kernel, s.previous)
@@ -266,11 +272,23 @@ def demand(workload: Workload, batch: int, element_bytes: float, execution: str)
         moved,
         s.role,
         distance,
-        element_bytes,
+        widths.activations,
         gemm[1] * s.winograd_tiles_per_row,
         s.calls,
-        *_links(workload, s.elements @ point * element_bytes),
+        *_links(workload, s.elements @ point * widths.activations),
+        right_bytes=None if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
+        unpack_ops=_unpack_ops(s, s.numel @ point, widths, n),
     )
+
+
+def _unpack_ops(s: Structure, values: Floats, widths: Widths, n: int) -> Floats | None:
+    """Operations of each operator that unpacks once what it reads of weights and cache; None where nothing is."""
+    if not (widths.unpack_weights or widths.unpack_cache):
+        return None
+    each = np.zeros(4)
+    each[[QUANTIZED, CACHE]] = widths.unpack_weights, widths.unpack_cache
+    operations = np.where((s.fixed_bytes > 0) | (s.role == WRITE), 0.0, values * each[s.width_role])
+    return np.bincount(s.op, operations, minlength=n).astype(np.float64, copy=False)
 
 
 def _links(workload: Workload, result_bytes: Floats) -> tuple[Floats | None, Floats | None]:

@@ -6,8 +6,10 @@ import msgspec
 import numpy as np
 
 from analysis.run.kernels import structure
+from analysis.run.roles import roles, tensor_bytes, value_bytes
 from analysis.run.workspace import workspace
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.precision import CACHE, Widths
 from hardware.remember import remembered
 
 
@@ -37,18 +39,16 @@ class Lifetimes(msgspec.Struct, frozen=True):
     tensor: Ints
 
 
-def memory(
-    workload: Workload, batch: int, element_bytes: float, execution: str, with_workspace: bool = False
-) -> Memory:
+def memory(workload: Workload, batch: int, widths: Widths, execution: str, with_workspace: bool = False) -> Memory:
     """Peak memory of one inference. What passes between the operators of a kernel takes none.
 
     `with_workspace` where the rule of analysis/run/workspace.py holds (`workspace.applies`)."""
     kernel = structure(workload, execution).kernel
     lives = lifetimes(workload, execution)
-    size = allocation_bytes(workload, lives, batch, element_bytes)
+    size = allocation_bytes(workload, lives, batch, widths)
     timeline = live_bytes(lives, size, int(kernel.max(initial=-1)) + 1)[kernel]
-    scratch = workspace(workload, batch, element_bytes) if with_workspace else np.zeros(len(kernel))
-    weights = weight_bytes(workload, batch, element_bytes)
+    scratch = workspace(workload, batch, widths.activations) if with_workspace else np.zeros(len(kernel))
+    weights = weight_bytes(workload, batch, widths)
     if not len(kernel):
         return Memory(weights, weights, 0.0, 0.0, 0, timeline, scratch)
     at = int((timeline + scratch).argmax())
@@ -56,30 +56,25 @@ def memory(
     return Memory(weights + held + taken, weights, held, taken, at, timeline, scratch)
 
 
-def weight_bytes(workload: Workload, batch: int, element_bytes: float) -> float:
+def weight_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     """Weights and buffers, which stay for the whole run."""
     tensors, point = workload.tensors, workload.at(batch=batch)
-    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, element_bytes)
+    width = tensor_bytes(workload, widths)
     constant = np.isin(tensors.role, (WEIGHT, BUFFER))
     return float((tensors.numel[constant] @ point * width[constant]).sum())
 
 
-def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, element_bytes: float) -> Floats:
+def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, widths: Widths) -> Floats:
     """Bytes of each allocation, shape (a,)."""
-    width = np.where(lives.fixed_bytes > 0, lives.fixed_bytes, element_bytes)
+    width = value_bytes(lives.fixed_bytes, roles(workload)[lives.tensor], widths)
     size: Floats = (lives.numel @ workload.at(batch=batch)) * width
     return size
 
 
-def cache_bytes(workload: Workload, batch: int, element_bytes: float) -> float:
+def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     """The key-value cache after the step: what was there and what it adds. Part of the activations held."""
-    tensors = workload.tensors
-    appended = {i for i, target in enumerate(workload.operators.target) if "cache_append" in target}
-    which = [
-        (role == INPUT and name.endswith("kv_cache")) or producer in appended
-        for name, role, producer in zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
-    ]
-    return float((tensors.numel[which] @ workload.at(batch=batch)).sum() * element_bytes)
+    which = roles(workload) == CACHE
+    return float((workload.tensors.numel[which] @ workload.at(batch=batch)).sum() * widths.cache)
 
 
 def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:

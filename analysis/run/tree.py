@@ -189,7 +189,7 @@ def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floa
 
 def operand_bytes(result: Estimate) -> Floats:
     """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
-    return graph.operand_bytes(result.workload, result.scenario.batch, result.plan.element_bytes)
+    return graph.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
 
 
 def fusion_benefit(result: Estimate) -> Floats:

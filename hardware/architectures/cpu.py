@@ -104,7 +104,7 @@ def _counts(
     instructions = vector_instructions + matrix_instructions + scalar
     branches = instructions / assumed("instructions_per_branch")
     operand_loads = loads * register + matrix_instructions * assumed("matrix_tile_bytes")
-    panels = tiling.blocks * (tiling.tile_m + tiling.tile_n) * demand.gemm[3] * plan.element_bytes
+    panels = tiling.blocks * (tiling.tile_m * plan.element_bytes + tiling.tile_n * demand.right) * demand.gemm[3]
     panels = np.where(demand.macs > 0, panels / np.maximum(tiling.split, 1.0), 0.0)
 
     for stage in ("instruction_fetch", "decode", "rename_dispatch", "retire"):

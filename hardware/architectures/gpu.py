@@ -107,7 +107,7 @@ def _counts(
     tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
     elementwise = np.ceil(demand.elements / assumed("elements_per_block"))
     blocks = np.where(tiling.tile_m > 0, tiles, elementwise)
-    staged = g * depth * (m * np.ceil(n / tile) + n * np.ceil(m / tile)) * plan.element_bytes
+    staged = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right)
     l2_read = np.maximum(staged, flow.chip_read)
 
     counts[row["compute.tensor_core_mac"]] = tensor_macs

@@ -97,7 +97,7 @@ def _counts(
     # An operator fused behind another rides on its wavefronts; on its own it streams through blocks of lanes.
     lane_blocks = np.ceil(demand.elements / assumed("elements_per_block")) * demand.head
     blocks = np.where(demand.macs > 0, tiling.blocks, lane_blocks)
-    operands = np.where(macs > 0, tiling.blocks * (tiling.tile_m + tiling.tile_n) * depth * width, 0.0)
+    operands = np.where(macs > 0, tiling.blocks * (tiling.tile_m * width + tiling.tile_n * demand.right) * depth, 0.0)
     results = demand.elements * assumed("accumulator_bytes") * np.maximum(tiling.split, 1.0)
     moved = flow.chip_read + flow.chip_write
     # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column

@@ -125,7 +125,7 @@ def reread(demand: Demand, operand_bytes: Floats, capacity: Floats) -> Floats:
     panel, either way round; or hold a square of results and stream both operands past it.
     """
     g, m, n, k = demand.gemm
-    right = g * k * n * demand.element_bytes
+    right = g * k * n * demand.right
     left = np.minimum(g * m * k * demand.element_bytes, np.maximum(operand_bytes - right, 0.0))
     groups = np.maximum(g, 1.0)
     side = (capacity / (2.0 * demand.element_bytes)) ** 0.5
@@ -309,6 +309,11 @@ def assemble(
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
+    if demand.unpack_ops is not None:
+        unpacked = _unpacked(demand, device)
+        # Part of the product's kernel, as well written as the rest of it; each takes the place of a multiply-add.
+        vector_s = vector_s + 2.0 * unpacked / vector_peak / compute_rate
+        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + unpacked)
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(
@@ -325,6 +330,14 @@ def assemble(
         count_events(demand, device, plan, flow, chosen, on_matrix, units),
         np.zeros(demand.n, dtype=np.bool_),
     )
+
+
+def _unpacked(demand: Demand, device: Device) -> Floats:
+    """Operations of unpacking stored values, (n,): once for each block of rows that meets them, on all units."""
+    assert demand.unpack_ops is not None
+    rows = device.arch.data.assumed("unpack_rows")
+    operations: Floats = demand.unpack_ops * np.maximum(np.ceil(demand.gemm[1] / rows), 1.0)
+    return operations
 
 
 def units_in_all(device: Device, on_matrix: Bools) -> Floats:

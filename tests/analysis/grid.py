@@ -20,7 +20,7 @@ from analysis.workload.workload import Workload
 from hardware.architectures import registry
 from hardware.device import CATALOG, Device, load, load_all
 from hardware.plan import Plan, plan
-from hardware.precision import NAMES
+from hardware.precision import KEYS
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +38,7 @@ DEFAULTS = tuple(registry.classes().values())
 BATCHES = (1, 8, 64, 512)
 MODES = ("eager", "fused")
 ALL_MODES = ("eager", "compiled", "fused")
+PRECISIONS = (*KEYS, "w8a8", "w4a16", "w4a8kv8")  # every short name, and one of each kind of the others
 
 
 @cache
@@ -81,14 +82,14 @@ def run(
 def distinct_precisions(on: Device) -> list[str]:
     """One precision of each group that a device runs in the same way."""
     seen: dict[tuple[Any, ...], str] = {}
-    for precision in NAMES:
+    for precision in PRECISIONS:
         seen.setdefault(plan_key(plan(on, precision)), precision)
     return list(seen.values())
 
 
 def plan_key(p: Plan) -> tuple[Any, ...]:
     """All that decides what a plan costs."""
-    return (p.stored, p.element_bytes, p.convolution, p.contraction, p.matrix, p.vector_mac, p.vector)
+    return (p.stored, p.widths, p.convolution, p.contraction, p.matrix, p.vector_mac, p.vector)
 
 
 def event_rows(on: Device, *endings: str) -> list[int]:

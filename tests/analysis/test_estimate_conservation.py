@@ -60,7 +60,7 @@ def test_sums_add_up(model: str, name: str) -> None:
 def test_precisions_that_run_alike_cost_alike(name: str) -> None:
     """So that one of each is enough above: whatever was asked for, the same plan gives the same figures."""
     figures: dict[tuple[object, ...], tuple[float, float]] = {}
-    for precision in grid.NAMES:
+    for precision in grid.PRECISIONS:
         for model in ("resnet18", "transformer_block"):
             for mode in grid.MODES:
                 result = grid.run(model, name, 8, precision, mode)

@@ -12,7 +12,7 @@ import pytest
 from analysis.run.estimate import Estimate
 from analysis.run.kernels import structure
 from analysis.run.partition import op_classes
-from analysis.workload.workload import INPUT, Bools, Workload
+from analysis.workload.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from hardware.demand import READ_WEIGHT, OpClass
 
 KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size
@@ -52,8 +52,22 @@ def test_mac_events_are_the_macs_of_the_graph(model: str, name: str) -> None:
             for i, macs in macs_from_tensors(work, 8).items():
                 assert counted[i] == pytest.approx(macs, rel=1e-12), work.operators.path[i]
             flops = grid.counted(result, "FLOP") + 2.0 * counted
-            np.testing.assert_allclose(flops, work.operators.flops @ point, rtol=1e-12)
+            np.testing.assert_allclose(flops, work.operators.flops @ point + unpacking(result), rtol=1e-12)
             np.testing.assert_array_equal(grid.counted(result, "evaluation"), work.operators.special @ point)
+
+
+def unpacking(result: Estimate) -> Floats:
+    """Operations that unpack weights, by the tensors: each value once for every 128 rows that it meets."""
+    work, point = result.workload, result.workload.at(batch=result.scenario.batch)
+    total = np.zeros(work.n_operators)
+    for i, kind in enumerate(work.operators.kind):
+        edges = range(work.operators.in_ptr[i], work.operators.in_ptr[i + 1])
+        weights = [e for e in edges if work.tensors.role[work.operators.in_tensor[e]] == WEIGHT]
+        if kind != "bias" and work.operators.macs[i].any():
+            values = float((work.operators.in_numel[weights] @ point).sum())
+            blocks = max(np.ceil(float(work.operators.gemm[i][1] @ point) / 128), 1.0)
+            total[i] = values * blocks * result.plan.widths.unpack_weights
+    return total
 
 
 @pytest.mark.parametrize(("model", "gmacs"), KNOWN_GMACS.items())

@@ -15,7 +15,7 @@ from hardware.quantity import quantity
 
 def fastest_native(on: Device) -> str:
     """The precision whose products run at the highest peak, as asked."""
-    native = [p for p in grid.NAMES if plan(on, p).contraction[1] == p]
+    native = [p for p in grid.PRECISIONS if plan(on, p).contraction[1] == p]
     return max(native, key=lambda p: on.peaks[plan(on, p).contraction])
 
 

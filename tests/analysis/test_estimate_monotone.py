@@ -21,7 +21,7 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 sizes = st.one_of(st.integers(1, 300), st.sampled_from([511, 512, 768, 1000, 1023, 2048, 4095, 8192]))
 names = st.sampled_from(grid.DEFAULTS)
 modes = st.sampled_from(grid.MODES)
-precisions = st.sampled_from(grid.NAMES)
+precisions = st.sampled_from(grid.PRECISIONS)
 
 
 def latency(work: str | Workload, on: Device, batch: int, precision: str, mode: str) -> float:

@@ -95,7 +95,7 @@ def test_published_peaks_are_never_exceeded() -> None:
 def test_a_throttled_kernel_runs_at_the_limit(name: str) -> None:
     """Exactly the limit: neither above it nor slower than it asks."""
     seen = 0
-    for precision in grid.NAMES:
+    for precision in grid.PRECISIONS:
         result = grid.run("vit_b_16", name, 64, precision, "fused")
         throttled = result.run.bound == 3
         power = grid.per_kernel(result, result.run.energy_j) / result.run.kernel_s

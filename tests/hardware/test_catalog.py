@@ -17,7 +17,7 @@ from hardware.device import CATALOG, Device, files, load, load_all, sheet
 from hardware.device_file import QUALITIES
 from hardware.errors import RequestError
 from hardware.plan import plan
-from hardware.precision import NAMES
+from hardware.precision import NAMES, parse
 
 DEVICES = {device.id: device for device in load_all()[0]}
 MODES = [
@@ -251,7 +251,7 @@ def test_every_precision_has_a_plan_and_prices(device: Device) -> None:
         for unit, format_ in (chosen.convolution, chosen.contraction):
             assert format_ in device.file.fma_per_clock[unit]
         assert chosen.vector in device.file.fma_per_clock["vector"]
-        if precision not in supported and precision != "tf32":
+        if parse(precision).multiplied not in supported and precision != "tf32":
             assert chosen.marks
         prices = coefficients(device, chosen)
         assert (prices.value > 0).all()

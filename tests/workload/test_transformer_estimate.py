@@ -13,6 +13,7 @@ from analysis.run.tree import tree
 from analysis.workload.workload import Routing
 from hardware.device import load
 from hardware.execute import BOUNDS, MEMORY
+from hardware.precision import uniform
 
 DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 
@@ -41,7 +42,7 @@ def test_cache_takes_its_bytes(kv: int, precision: str, width: float) -> None:
     per_token = 32 * 2 * 8 * 128 * width
     result = run("llama3_8b:decode", batch=4, precision=precision, kv=kv)
     assert result.plan.element_bytes == width
-    assert cache_bytes(result.workload, 4, width) == 4 * (kv + 1) * per_token
+    assert cache_bytes(result.workload, 4, uniform(width)) == 4 * (kv + 1) * per_token
     held = result.memory.peak_bytes - result.memory.weight_bytes
     assert 4 * kv * per_token <= held < 4 * (kv + 1) * per_token + 4 * 128256 * width + 1e7
     assert result.fits == (result.memory.peak_bytes <= 80e9)
@@ -57,7 +58,7 @@ def test_memory_grows_with_the_cache_to_where_it_no_longer_fits() -> None:
 
 def test_all_experts_are_held_and_the_touched_ones_read() -> None:
     model = workload("mixtral_8x7b:decode")
-    assert memory(model, 1, 2.0, "fused").weight_bytes == pytest.approx(2 * model.parameters, rel=1e-4)
+    assert memory(model, 1, uniform(2.0), "fused").weight_bytes == pytest.approx(2 * model.parameters, rel=1e-4)
     per_expert = 2.0 * 32 * 3 * 4096 * 14336
     for batch in (1, 4, 64):
         touched = 8 * (1 - (1 - 2 / 8) ** batch)

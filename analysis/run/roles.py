@@ -1,0 +1,61 @@
+"""What each tensor is to a precision: an activation, a weight, a parameter that stays wide, or the key-value cache.
+
+Weights are the parameters that contractions multiply. Where only they are quantised, embeddings, head, norms and biases
+stay wide, as in the checkpoints that serving programs load.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.workload.workload import INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
+from hardware.remember import remembered
+
+HEAD = "lm_head"  # the layer that makes logits, in every language model here
+
+
+@remembered(shared=True)
+def roles(workload: Workload) -> Ints:
+    """The role of each tensor, shape (t,)."""
+    ops, tensors = workload.operators, workload.tensors
+    found = np.full(len(tensors.name), ACTIVATION, dtype=np.int32)
+    found[tensors.role == WEIGHT] = KEPT
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    multiplies = ops.macs.any(axis=1)
+    multiplies &= np.array([path.rpartition(".")[2] != HEAD for path in ops.path], dtype=np.bool_)
+    looked_up = np.array([kind == "embedding" for kind in ops.kind], dtype=np.bool_)
+    multiplied = ops.in_tensor[multiplies[reader]]
+    found[multiplied[tensors.role[multiplied] == WEIGHT]] = QUANTIZED
+    tables = ops.in_tensor[looked_up[reader]]
+    found[tables[tensors.role[tables] == WEIGHT]] = KEPT
+    appends = {i for i, target in enumerate(ops.target) if "cache_append" in target}
+    for t, (name, role, producer) in enumerate(
+        zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
+    ):
+        if (role == INPUT and name.endswith("kv_cache")) or producer in appends:
+            found[t] = CACHE
+    return found
+
+
+@remembered(shared=True)
+def right_roles(workload: Workload) -> Ints:
+    """The role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
+    ops, of_tensor = workload.operators, roles(workload)
+    found = np.full(workload.n_operators, ACTIVATION, dtype=np.int32)
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    for role in (KEPT, QUANTIZED, CACHE):
+        found[reader[of_tensor[ops.in_tensor] == role]] = role
+    return found
+
+
+def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
+    """Bytes of each value: `fixed_bytes` where its type is the model's own, else the width of its role."""
+    width = widths.activations if widths.is_uniform else np.array(widths.by_role)[role]
+    wide: Floats = np.where(fixed_bytes > 0, fixed_bytes, width)
+    return wide
+
+
+def tensor_bytes(workload: Workload, widths: Widths) -> Floats:
+    """Bytes of one value of each tensor, shape (t,)."""
+    return value_bytes(workload.tensors.fixed_bytes, roles(workload), widths)
