@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")
-AUTO, DEPLOYED = "auto", "deployed"
+AUTO, LIKE_FOR_LIKE = "auto", "fused"  # the second: every device by its ahead-of-time compiler
 LAYOUTS = ("nchw", "channels_last")
 WORK = ("vision", "encoder", "language")
 
@@ -102,15 +102,15 @@ def of_mode(device: Device, mode: str) -> Runtime:
 
 @lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
-    """What can be asked for: 'auto', 'deployed', a mode, or a runtime."""
-    return AUTO, DEPLOYED, *MODES, *runtimes()
+    """What can be asked for: 'auto', a mode, or a runtime."""
+    return AUTO, *MODES, *runtimes()
 
 
 def resolve(device: Device, asked: str, work: str) -> Runtime:
-    """What runs on the device when so much is asked: a mode is itself everywhere, 'auto' the mode that is customary
-    on the architecture. Where a runtime does not run, what one would deploy on the device takes its place."""
-    if asked == AUTO or asked in MODES:
-        return of_mode(device, device.arch.execution if asked == AUTO else asked)
+    """What runs on the device when so much is asked: a mode is itself everywhere. 'auto' is what one would deploy on
+    the device; so is what takes the place of a runtime that does not run there."""
+    if asked in MODES:
+        return of_mode(device, asked)
     wanted = runtimes().get(asked)
     return wanted if wanted is not None and wanted.fits(device, work) else deployed(device, work)
 

@@ -13,9 +13,9 @@ import msgspec
 from hardware import precision as formats
 from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
-from hardware.runtime import LAYOUTS
+from hardware.runtime import LAYOUTS, LIKE_FOR_LIKE
 from hwexplorer.export.files import FORMATS
-from hwexplorer.state import BATCH_MAX, IMAGE_MAX, TOKENS_MAX, executions
+from hwexplorer.state import BATCH_MAX, EXECUTIONS, IMAGE_MAX, TOKENS_MAX, executions
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -154,8 +154,12 @@ PRECISION = option(
 )
 EXECUTION = option(
     "--runtime", "--execution", dest="execution", choices=executions(), metavar="R",
-    help="what runs it: auto, eager, compiled, fused, deployed (what one would deploy on each device), or a "
-    f"runtime: {', '.join(executions()[5:])} (default auto)",
+    help="what runs it: auto (what one would deploy on each device), eager, compiled, fused, or a runtime: "
+    f"{', '.join(executions()[len(EXECUTIONS) :])} (default auto)",
+)  # fmt: skip
+LIKE = option(
+    "--like-for-like", dest="execution", action="store_const", const=LIKE_FOR_LIKE,
+    help="every device by its ahead-of-time compiler, as --runtime fused",
 )  # fmt: skip
 LAYOUT = option("--layout", choices=LAYOUTS, metavar="L", help="nchw or channels_last (default nchw)")
 IMAGE_SIZE = option("--image-size", type=whole(1, IMAGE_MAX), metavar="S", help="pixels (default: the weights')")
@@ -164,7 +168,7 @@ SEQUENCE = option(
 )
 KV = option("--kv", type=whole(0, TOKENS_MAX), metavar="N", help="tokens in the cache (as --sequence)", group=_LENGTHS)
 INPUT = (BATCH, PRECISION, IMAGE_SIZE, SEQUENCE, KV)
-SCENARIO = (BATCH, PRECISION, EXECUTION, LAYOUT, IMAGE_SIZE, SEQUENCE, KV)
+SCENARIO = (BATCH, PRECISION, EXECUTION, LIKE, LAYOUT, IMAGE_SIZE, SEQUENCE, KV)
 _DEVICES_HELP = "device ids, id:power_mode, or classes (`hwexplorer devices`)"
 ON_ONE = option("--on", metavar="DEV", help=_DEVICES_HELP)
 ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)

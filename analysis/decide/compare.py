@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from analysis.decide.software import split
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures
 from analysis.run.scenario import Scenario
@@ -156,7 +157,10 @@ def _against(result: Estimate, reference: Estimate) -> str:
         less = "about the same energy"
     if 0.95 < speed < 1.05:
         fast = "about as fast"
-    return f"{result.device.name} against {reference.device.name}: {less}, {fast}"
+    slower, quicker = (reference, result) if speed >= 1 else (result, reference)
+    parts = split(slower, quicker)
+    how = f" ({parts.text})" if parts else ""
+    return f"{result.device.name} against {reference.device.name}: {less}, {fast}{how}"
 
 
 def _about(result: Estimate) -> list[str]:

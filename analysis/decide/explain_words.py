@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from analysis.decide.division import Groups, Part, static_power
+from analysis.decide.software import split
 from analysis.run.estimate import Estimate
 from analysis.run.families import instructions
 from analysis.run.metrics import METRICS
@@ -48,6 +49,8 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
         f"against it, {part.name} favours {_name(more, less)} by {-part.fraction:.0%} of the difference"
         for part in sorted(against, key=lambda p: p.fraction)
     )
+    if metric in ("latency", "edp") and (parts := split(more, less)):
+        lines.append(f"of the time, {parts.text}")
     lines.extend(_utilisation(more, less) if metric in ("latency", "edp") else ())
     return tuple(lines)
 

@@ -16,9 +16,9 @@ from hardware.runtime import LAYOUTS, Runtime
 class Scenario(msgspec.Struct, frozen=True):
     """How a model is run. Raises RequestError when invalid.
 
-    `execution`: a runtime by name (hardware/runtimes.toml), 'deployed' for what one would deploy on each device, or a
-    mode: eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel,
-    contractions call libraries), fused (a subgraph is one kernel); auto is the mode customary on the architecture.
+    `execution`: a runtime by name (hardware/runtimes.toml), 'auto' for what one would deploy on each device, or a mode:
+    eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel,
+    contractions call libraries), fused (a subgraph is one kernel: every device by its ahead-of-time compiler).
     `layout` matters for GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that
     have these dimensions; None is the model's own.
     """

@@ -54,11 +54,11 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `is_managed`, whether software decides what that level holds (else it is a cache).
 
     How it runs: `map_operators`, operators to times, traffic and counts; `sentence`, what that did with one of them;
-    `execution`, what 'auto' means; `is_host`, whether the cores that compute also dispatch and prepare the input, so
-    that both add up; `dispatch_event` and `instruction_event`, the labels of the events that count these ('' without);
-    `has_layouts`, whether the layout of tensors is the framework's choice; `reachable_bandwidth(device)`, a limit
-    below that of the memory; `misses`, rates shown beside events: name to (events missed, events in all);
-    `occupancy`, the share of resident threads, where there is such a thing.
+    `execution`, its mode where no runtime is known for it; `is_host`, whether the cores that compute also dispatch and
+    prepare the input, so that both add up; `dispatch_event` and `instruction_event`, the labels of the events that
+    count these ('' without); `has_layouts`, whether the layout of tensors is the framework's choice;
+    `reachable_bandwidth(device)`, a limit below that of the memory; `misses`, rates shown beside events: name to
+    (events missed, events in all); `occupancy`, the share of resident threads, where there is such a thing.
     """
 
     id: str

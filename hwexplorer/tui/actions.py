@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from hardware import precision as formats
-from hardware.runtime import LAYOUTS
+from hardware.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
 from hwexplorer.tui.palette import THEMES
@@ -206,9 +206,16 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "execution",
             "x",
             "Execution",
-            "Operators one by one (eager), fused, or as the device does it (auto)",
+            "Operators one by one (eager), fused, or as one would deploy them (auto)",
             _cycle("execution", states.EXECUTIONS),
             hint="execution",
+        ),
+        _change(
+            "like_for_like",
+            "=",
+            "Like for like",
+            "Every device by its ahead-of-time compiler, or again what one would deploy on each",
+            lambda s: replace(s, execution=AUTO if s.execution == LIKE_FOR_LIKE else LIKE_FOR_LIKE),
         ),
         _change("layout", "X", "Layout", "Memory layout: nchw or channels last", _cycle("layout", LAYOUTS)),
         _change(

@@ -279,7 +279,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "execution": Command(
         "execution X",
-        "auto, eager, compiled, fused, deployed, or a runtime by name",
+        "auto (what one would deploy), eager, compiled, fused, or a runtime by name",
         _field("execution", "execution fused"),
         lambda app: states.executions(),
     ),

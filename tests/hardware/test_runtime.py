@@ -40,17 +40,17 @@ def test_every_device_has_something_that_one_would_deploy() -> None:
 @pytest.mark.parametrize(
     ("on", "asked", "work", "name"),
     [
-        ("h100_sxm", "deployed", "vision", "TensorRT"),
-        ("mi300x", "deployed", "vision", "torch.compile"),
+        ("h100_sxm", "auto", "vision", "TensorRT"),
+        ("mi300x", "auto", "vision", "torch.compile"),
         ("mi300x", "tensorrt", "vision", "torch.compile"),  # it does not run there
-        ("h100_sxm", "deployed", "language", "vLLM"),
-        ("xeon_8490h", "deployed", "vision", "OpenVINO"),
-        ("raspberry_pi_5", "deployed", "vision", "ONNX Runtime"),
+        ("h100_sxm", "auto", "language", "vLLM"),
+        ("xeon_8490h", "auto", "vision", "OpenVINO"),
+        ("raspberry_pi_5", "auto", "vision", "ONNX Runtime"),
         ("raspberry_pi_5", "tflite", "vision", "TFLite with XNNPACK"),
         ("xeon_8490h", "llama_cpp", "language", "llama.cpp"),
         ("tpu_v4", "tensorrt", "vision", "XLA"),
-        ("coral_edge_tpu", "deployed", "vision", "Edge TPU compiler"),
-        ("h100_sxm", "auto", "vision", "PyTorch eager"),
+        ("coral_edge_tpu", "auto", "vision", "Edge TPU compiler"),
+        ("h100_sxm", "eager", "vision", "PyTorch eager"),
         ("kpu_t256", "eager", "vision", "eager"),
     ],
 )

@@ -378,6 +378,14 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.execution == "eager"
 
 
+@case("like_for_like")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("=")
+    assert app.state.execution == "fused"
+    await pilot.press("=")
+    assert app.state.execution == "auto"
+
+
 @case("layout")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("X")

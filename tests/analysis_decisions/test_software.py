@@ -1,0 +1,46 @@
+"""A ratio between devices says how much of it is the software that they run with."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from decisions import run
+
+from analysis.decide.compare import insights
+from analysis.decide.explain import explain
+from analysis.decide.software import split
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware.device import load
+
+
+def asked(on: str, runtime: str) -> Estimate:
+    return estimate(store.load("resnet50"), load(on), Scenario(1, "fp32", runtime))
+
+
+def test_auto_is_what_one_would_deploy() -> None:
+    names = {on: asked(on, "auto").runtime.name for on in ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")}
+    assert names == {"xeon_8490h": "OpenVINO", "h100_sxm": "TensorRT", "tpu_v4": "XLA", "kpu_t256": "KPU compiler"}
+    assert run("llama3_8b:decode", "h100_sxm").runtime.name == "vLLM"
+    assert run("llama3_8b:decode", "jetson_agx_orin").runtime.name == "llama.cpp"
+
+
+@pytest.mark.parametrize("runtime", ["auto", "pytorch_eager"])
+def test_software_and_chip_multiply_to_the_ratio(runtime: str) -> None:
+    gpu, tpu = asked("h100_sxm", runtime), asked("tpu_v4", runtime)
+    parts = split(gpu, tpu)
+    assert parts is not None
+    assert math.isclose(parts.software * parts.chip, gpu.latency_s / tpu.latency_s)
+    assert math.isclose(parts.chip, asked("h100_sxm", "fused").latency_s / asked("tpu_v4", "fused").latency_s)
+    assert parts.software > 1
+    assert ("host dispatch" in parts.cause) == (runtime == "pytorch_eager")
+    assert any(parts.text in line for line in insights([gpu, tpu], gpu))
+    assert any(parts.text in line for line in explain(gpu, tpu, "latency").reasons)
+
+
+def test_like_for_like_is_the_chip_alone() -> None:
+    gpu, tpu = asked("h100_sxm", "fused"), asked("tpu_v4", "fused")
+    assert split(gpu, tpu) is None
+    assert not any("software" in line for line in insights([gpu, tpu], gpu))
