@@ -288,11 +288,14 @@ def _cores() -> int:
 
 
 def scheduled(work: Sequence[Chunk], address: str, connect: Callable[[str], Any] | None = None) -> Iterator[str]:
-    """Evaluate chunks on an existing Dask cluster, results in order. The cluster is left running.
+    """Evaluate chunks on an existing Dask cluster, which is left running; results in order.
 
-    Raises RequestError where `distributed` is not installed or nothing answers at the address."""
+    Raises RequestError, before there is any, where `distributed` is not installed or nothing answers at the address."""
     policy.require("code", f"connecting to {address}")  # what a scheduler answers with may be code
-    client = (connect or _client)(address)
+    return _gathered(work, (connect or _client)(address))
+
+
+def _gathered(work: Sequence[Chunk], client: Any) -> Iterator[str]:
     try:
         futures = client.map(run_chunk, list(work), pure=False)
         try:

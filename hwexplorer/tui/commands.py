@@ -246,7 +246,7 @@ def run_verb(app: HwExplorer, words: list[str]) -> None:
             lines = tuple(text.rstrip().split("\n"))
             overlays.show_text(app, "report", verb.title(), Text("report", verb, (("", lines),)))
             return
-    if registry.takes_model(verb):
+    if registry.takes_model(verb) and "--all" not in rest:
         rest = [states.format(replace(app.state, at=states.node(app.state.at), open=())), *rest]
     app.start_errand(Task([verb, *rest], width))
 

@@ -147,6 +147,7 @@ def test_without_dask_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.code == 2
     assert found.err.endswith("needs Dask: pip install distributed\n")
     assert found.err.count("\n") == 1
+    assert found.out == ""
 
 
 # --- one model --------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ MODELS = ("evil.py:make", "evil:make", "net.onnx", "net.pt2", "kept.msgpack.gz",
 WORDS = [[name] for name in MODELS] + [["resnet18@i97"]]
 WORDS += [["resnet18", "-o", "out.txt"], ["resnet18", "--devices-dir", "."]]
 WORDS += [["evil.py:make", "--input", "1x16", "--run-code"], ["--all", "--scheduler", "tcp://127.0.0.1:9"]]
+WORDS += [["data.csv", "--model", "resnet18", "--on", "t4"]]
 WORDS += [["--data", "data.csv"], ["--all", "-o", "out.csv"], ["-o", "out.txt"], ["--devices-dir", "."]]
 SCREEN = (["evil.py:make", "1x16"], ["resnet18?pin=net.onnx/gpu"])
 EXTRA = {"explain": ["gpu", "tpu"], "check": ["--rule", "energy(gpu) < 1J"], "search": ["--max-energy", "1J"]}
