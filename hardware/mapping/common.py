@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from hardware.architectures.data import Tiles
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency, usable_cache
 from hardware.precision import BASE
 
 if TYPE_CHECKING:
+    from hardware.architectures.data import Tiles
     from hardware.device import Device
     from hardware.plan import Plan
 

@@ -7,11 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
-from hwexplorer.tui import actions, moves, overlays, prompts, takeaway
+from hwexplorer.tui import actions, moves, overlays, takeaway
 from hwexplorer.tui.palette import THEMES
+from hwexplorer.tui.prompt import Prompt
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
+
+
+def prompt(app: HwExplorer, kind: str) -> None:
+    """A line to type in the foot."""
+    state = app.state
+    if kind == "export":
+        name = f"{state.model.rpartition('/')[2].partition(':')[0]}_{state.pane}.txt"
+        app.prompt = Prompt("export", "export to", name, len(name))
+    elif kind == "command":
+        app.prompt = Prompt("command", ":", before=app.look)
+    else:
+        text = state.filter if kind == "filter" else state.find
+        app.prompt = Prompt(kind, kind, text, len(text), before=text)
+    app.show_lines(app.size.width)
 
 
 def with_model(state: State, model: str, image_size: int | None = None) -> State:
@@ -110,7 +125,7 @@ EFFECTS: dict[str, Callable[[HwExplorer, Any], None]] = {
     "fold": moves.fold,
     "heaviest": moves.heaviest,
     "find": moves.find,
-    "prompt": prompts.prompt,
+    "prompt": prompt,
     "choose": choose,
     "undo": undo,
     "redo": redo,

@@ -6,24 +6,11 @@ from typing import TYPE_CHECKING
 
 from hardware.errors import RequestError
 from hwexplorer.state import replace
-from hwexplorer.tui import navigate, query, takeaway
+from hwexplorer.tui import navigate, overlays, query, takeaway
 from hwexplorer.tui.prompt import Prompt, edit
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
-
-
-def prompt(app: HwExplorer, kind: str) -> None:
-    state = app.state
-    if kind == "export":
-        name = f"{state.model.rpartition('/')[2].partition(':')[0]}_{state.pane}.txt"
-        app.prompt = Prompt("export", "export to", name, len(name))
-    elif kind == "command":
-        app.prompt = Prompt("command", ":", before=app.look)
-    else:
-        text = state.filter if kind == "filter" else state.find
-        app.prompt = Prompt(kind, kind, text, len(text), before=text)
-    app.show_lines(app.size.width)
 
 
 def prompt_note(app: HwExplorer) -> str:
@@ -38,8 +25,6 @@ def prompt_note(app: HwExplorer) -> str:
     if typing.kind == "filter":
         return f"{len(app.models.visible)} models · enter loads"
     if typing.kind == "devices":
-        from hwexplorer.tui import overlays
-
         enter = "enter adds it" if overlays.enter_adds(app) else "enter done"
         return f"{len(app.picker.visible)} devices · space adds or takes away, {enter}"
     if typing.kind == "command":
@@ -89,8 +74,6 @@ def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
 
 
 def _pick(app: HwExplorer, key: str) -> None:
-    from hwexplorer.tui import overlays
-
     if key == "space":
         overlays.pick(app)
     else:
@@ -100,8 +83,6 @@ def _pick(app: HwExplorer, key: str) -> None:
 
 
 def _enter_device(app: HwExplorer) -> None:
-    from hwexplorer.tui import overlays
-
     if overlays.enter_adds(app):
         overlays.pick(app)
 
@@ -123,8 +104,6 @@ def _live(app: HwExplorer, kind: str, text: str) -> None:
     if kind == "filter":
         app.apply(replace(app.state, filter=text))
     elif kind == "devices":
-        from hwexplorer.tui import overlays
-
         overlays.fill_picker(app)
         app.panes["picker"].redraw()
     elif kind == "command":

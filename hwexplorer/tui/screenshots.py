@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hardware import files
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.provider import Provider
+from hwexplorer.tui.takeaway import picture
 
 GRID, SMALL = (120, 40), (80, 24)
 DEEP = "resnet50@b8,fp16?at=layer3.0.conv2&open=layer3.0.conv2"
@@ -64,14 +64,7 @@ async def take(shot: Shot, provider: Provider) -> str:
     async with app.run_test(size=shot.size) as pilot:
         await pilot.press(*shot.keys)
         await pilot.pause()
-        return offline(app.export_screenshot(title=f"hwexplorer '{shot.state}'", simplify=True))
-
-
-def offline(svg: str) -> str:
-    """Without fonts to fetch nor any other address: whatever the reader has that is monospaced will do."""
-    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
-    return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
+        return picture(app, shot.state)
 
 
 def main(folder: Path, provider: Provider) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,14 +77,16 @@ def _content(app: HwExplorer, path: Path) -> str:
     from hwexplorer.export import files
 
     if path.suffix.lower() == PICTURE:
-        return _picture(app)
+        return picture(app, format_state(app.state))
     return app.provider.exported(app.state, app.state.pane, files.format_of(path))
 
 
-def _picture(app: HwExplorer) -> str:
-    from hwexplorer.tui.screenshots import offline
-
-    return offline(app.export_screenshot(title=f"hwexplorer '{format_state(app.state)}'", simplify=True))
+def picture(app: HwExplorer, state: str) -> str:
+    """The screen as SVG. It fetches no font nor anything else: whatever the reader has that is monospaced will do."""
+    svg = app.export_screenshot(title=f"hwexplorer '{state}'", simplify=True)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
 
 
 def _contents(app: HwExplorer) -> dict[str, str]:
@@ -98,7 +101,11 @@ def _contents(app: HwExplorer) -> dict[str, str]:
             except RequestError as error:
                 if "format" not in str(error):
                     raise
-    return {**found, f"screen{PICTURE}": _picture(app), "state.txt": format_state(app.state) + "\n"}
+    return {
+        **found,
+        f"screen{PICTURE}": picture(app, format_state(app.state)),
+        "state.txt": format_state(app.state) + "\n",
+    }
 
 
 def _everything(app: HwExplorer, folder: Path, overwrite: bool) -> str:
