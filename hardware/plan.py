@@ -170,7 +170,8 @@ def _unpack_ops(stored: str, multiplied: str) -> float:
 
 def _mixed_marks(precision: Precision, convolution: str, contraction: str) -> tuple[str, ...]:
     multiplied = precision.multiplied
-    if contraction == convolution == multiplied:
-        return ()
+    wanted = FORMATS[multiplied]
+    if all((FORMATS[f].kind, FORMATS[f].bits) == (wanted.kind, wanted.bits) for f in (convolution, contraction)):
+        return ()  # `a16` is fp16 or bf16, whichever there is
     run = contraction if contraction == convolution else f"{convolution} and {contraction}"
     return (f"{precision.name}: products of {multiplied} are not supported, weights are unpacked to {run}",)

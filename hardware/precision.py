@@ -91,7 +91,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def is_uniform(self) -> bool:
         """Whether all tensors are of one format that units take: the short names."""
-        return self.weights == self.activations == self.cache and FORMATS[self.weights].is_unit
+        return self.weights == self.activations == self.cache == self.kept and FORMATS[self.weights].is_unit
 
     @property
     def multiplied(self) -> str:
@@ -129,9 +129,10 @@ _CACHE = re.compile(r"(.+?)[-_. ]?kv[-_. ]?([0-9]{1,2})", re.IGNORECASE)
 
 def _complete(name: str, row: Precision) -> Precision:
     """The row with its name, and the format of parameters that are not quantised."""
-    weights = FORMATS[row.weights]
-    wide = row.weights if weights.whole_file or row.is_uniform else _TABLE.kept
-    return msgspec.structs.replace(row, name=name, kept=wide)
+    narrow = msgspec.structs.replace(row, name=name, kept=row.weights)
+    if narrow.is_uniform or FORMATS[row.weights].whole_file:
+        return narrow
+    return msgspec.structs.replace(narrow, kept=_TABLE.kept)
 
 
 _FILES = {

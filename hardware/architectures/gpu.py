@@ -23,6 +23,7 @@ from hardware.mapping.common import (
     fma,
     tile_menu,
     traffic,
+    unpack_seconds,
     vector_tiling,
 )
 from hardware.mapping.winograd import winograd
@@ -67,12 +68,20 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
     demand, staged_s = winograd(demand, device, plan, rates)
     on_matrix = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
-    vector = vector_tiling(demand, device, plan, elsewhere=on_matrix)
+    packed = np.zeros(demand.n, dtype=np.bool_) if demand.unpack_ops is None else demand.unpack_ops > 0
+    vector = vector_tiling(demand, device, plan, elsewhere=on_matrix & ~packed)
     if on_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate
         matrix = tile_menu(demand.gemm * on_matrix, menu, device, rate, plan.element_bytes)
     else:
         matrix = vector
+    if (packed & on_matrix).any():
+        # Weights that few rows meet are multiplied where they are unpacked, in registers of CUDA cores (llama.cpp, AWQ,
+        # ExLlama), instead of filling up the rows of a tensor core's tile. What feeds them is the memory's time.
+        unpack_s = unpack_seconds(demand, device, plan)
+        rows_s = demand.macs / (device.units * fma(device, "vector", plan.vector_mac))
+        on_matrix &= ~packed | (np.maximum(matrix.seconds, unpack_s) <= rows_s + unpack_s)
+        vector = msgspec.structs.replace(vector, seconds=np.where(packed, rows_s, vector.seconds))
     flow = traffic(demand, device)
     mapping = assemble(demand, device, plan, layout, rates, flow, matrix, vector, on_matrix, _counts)
     return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, winograd=staged_s > 0)

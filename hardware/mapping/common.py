@@ -310,10 +310,9 @@ def assemble(
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
     if demand.unpack_ops is not None:
-        unpacked = _unpacked(demand, device)
-        # Part of the product's kernel, as well written as the rest of it; each takes the place of a multiply-add.
-        vector_s = vector_s + 2.0 * unpacked / vector_peak / compute_rate
-        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + unpacked)
+        # Part of the product's kernel, and as well written as the rest of it.
+        vector_s = vector_s + unpack_seconds(demand, device, plan) / compute_rate
+        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + _unpacked(demand, device))
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(
@@ -338,6 +337,11 @@ def _unpacked(demand: Demand, device: Device) -> Floats:
     rows = device.arch.data.assumed("unpack_rows")
     operations: Floats = demand.unpack_ops * np.maximum(np.ceil(demand.gemm[1] / rows), 1.0)
     return operations
+
+
+def unpack_seconds(demand: Demand, device: Device, plan: Plan) -> Floats:
+    """Seconds of unpacking at the full rate of the vector units, (n,): an operation in the place of a multiply-add."""
+    return _unpacked(demand, device) / (device.units * fma(device, "vector", plan.vector))
 
 
 def units_in_all(device: Device, on_matrix: Bools) -> Floats:

@@ -273,7 +273,7 @@ COMMANDS: dict[str, Command] = {
     "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, lambda app: ("1", "8", "32", "128")),
     "precision": Command(
         "precision P",
-        ", ".join(formats.NAMES),
+        formats.LISTED,
         _field("precision", "precision fp16"),
         lambda app: formats.NAMES,
     ),

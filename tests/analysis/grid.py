@@ -38,7 +38,14 @@ DEFAULTS = tuple(registry.classes().values())
 BATCHES = (1, 8, 64, 512)
 MODES = ("eager", "fused")
 ALL_MODES = ("eager", "compiled", "fused")
-PRECISIONS = (*KEYS, "w8a8", "w4a16", "w4a8kv8")  # every short name, and one of each kind of the others
+PRECISIONS = (
+    *KEYS,
+    "w8a8",
+    "w4a16",
+    "w4a8kv8",
+    "nvfp4",
+    "q4_k_m",
+)  # every short name, and one of each kind of the others
 
 
 @cache

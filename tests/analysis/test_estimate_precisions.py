@@ -1,0 +1,105 @@
+"""Every precision, with every cache, on every device: within physics, and its bytes are those of its formats."""
+
+from __future__ import annotations
+
+import grid
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from analysis.workload.workload import WEIGHT, Workload
+from hardware.plan import plan
+from hardware.precision import FORMATS, NAMES, parse
+
+MODELS = ("llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequence=256", "mobilenet_v2", "resnet18")
+DEVICES = tuple(device.key for device in grid.catalogue(modes=False))
+precisions = st.builds(str.__add__, st.sampled_from(NAMES), st.sampled_from(("", "kv4", "kv8", "kv16")))
+
+
+def run(model: str, on: str, precision: str, batch: int, mode: str = "fused", **lengths: int) -> Estimate:
+    return estimate(store.load(model), grid.device(on), Scenario(batch, precision, mode, **lengths))  # type: ignore[arg-type]
+
+
+def elements(work: Workload, role: int) -> float:
+    return float((work.tensors.numel @ work.at(batch=1))[work.tensors.role == role].sum())
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.sampled_from(MODELS), st.sampled_from(DEVICES), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64)
+)
+def test_within_physics(model: str, on: str, precision: str, mode: str, batch: int) -> None:
+    result = run(model, on, precision, batch, mode)
+    device, flow = result.device, result.run.mapping.traffic
+    power = grid.per_kernel(result, result.run.energy_j) / result.run.kernel_s
+    assert (power <= device.power_limit_w * (1 + 1e-9)).all()
+    assert result.utilization <= 1 or result.run.mapping.winograd.any()
+    moved = grid.per_kernel(result, flow.dram_read + flow.dram_write)
+    assert (result.run.kernel_s >= moved / device.memory_bandwidth * (1 - 1e-9)).all()
+    assert result.run.energy_j.sum() == pytest.approx(result.event_energy_j.sum(), rel=1e-9)
+    assert result.run.latency_s.sum() == pytest.approx(result.run.kernel_s.sum(), rel=1e-9)
+    more = run(model, on, precision, batch + 1, mode)
+    assert more.latency_s >= result.latency_s * (1 - 1e-9)
+    assert more.memory.peak_bytes >= result.memory.peak_bytes
+    assert Scenario(1, precision.upper()).precision == result.scenario.precision
+
+
+@pytest.mark.parametrize("precision", ["w4a16", "q4_k_m", "nvfp4", "w8a8", "q8_0", "w4a16kv8", "mxfp4kv8"])
+@pytest.mark.parametrize("on", [*grid.DEFAULTS, "b200", "i7_12700k"])
+def test_bytes_are_those_of_the_formats(on: str, precision: str) -> None:
+    """Weights in the format asked for: with llama.cpp's all parameters, else those of the layers; embedding, head and
+    norms in 16 bits."""
+    model = "llama3_8b:decode,layers=2,kv=512"
+    result, asked = run(model, on, precision, 1), parse(precision)
+    names = result.workload.tensors.name
+    wide = np.array(["norm" in n or "lm_head" in n or "embed" in n for n in names])
+    numel = result.workload.tensors.numel @ result.workload.at(batch=1)
+    is_weight = result.workload.tensors.role == WEIGHT
+    width = FORMATS[asked.weights].bytes
+    kept = width if FORMATS[asked.weights].whole_file else 2.0
+    expected = numel[is_weight & ~wide].sum() * width + numel[is_weight & wide].sum() * kept
+    rotary = 128 * result.plan.element_bytes
+    assert result.memory.weight_bytes == pytest.approx(expected + rotary, rel=1e-12)
+    cache = 2 * 2 * 8 * 128 * FORMATS[asked.cache].bytes  # keys and values of 8 heads in 2 layers, a token
+    longer = run(model, on, precision, 1, kv=1512)
+    grown = longer.memory.peak_bytes - result.memory.peak_bytes
+    assert grown == pytest.approx(1000 * cache, rel=1e-9)
+
+
+def test_a_smaller_cache_is_read_faster() -> None:
+    model = "llama3_8b:decode,kv=100000"
+    by_width = [run(model, "h100_sxm", name, 8).latency_s for name in ("w4a16", "w4a16kv8", "w4a16kv4")]
+    assert by_width == sorted(by_width, reverse=True)
+    assert by_width[0] / by_width[1] > 1.5
+
+
+@pytest.mark.parametrize("on", ["h100_sxm", "rtx_4090", "jetson_agx_orin", "xeon_8490h"])
+def test_narrow_weights_decode_faster_and_prefill_no_faster(on: str) -> None:
+    """Decoding waits for weights; a long prompt for products, in 16 bits either way, and unpacking is work."""
+    fp16, w4a16 = (run("llama3_8b:decode,kv=512", on, name, 1) for name in ("fp16", "w4a16"))
+    assert 2.0 < fp16.latency_s / w4a16.latency_s < 4.0
+    assert w4a16.energy_j < fp16.energy_j
+    prompt = [run("llama3_8b:prefill,layers=2,sequence=4096", on, name, 4) for name in ("fp16", "w4a16")]
+    if prompt[0].bound == "compute":
+        assert prompt[1].latency_s > 0.9 * prompt[0].latency_s
+    counted = [grid.counted(each, "FLOP").sum() for each in prompt]
+    assert counted[1] > counted[0]
+
+
+def test_block_scaled_units_multiply_four_bits() -> None:
+    """B200, RTX 5090, RTX PRO 6000 and Thor multiply fp4 at twice their fp8 rate or more; others unpack and say so."""
+    for device in grid.catalogue(modes=False):
+        runs, has = plan(device, "nvfp4"), ("matrix", "fp4") in device.peaks
+        assert has == (device.id in ("b200", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor"))
+        assert bool(runs.marks) != has
+        assert (runs.contraction[1] == "fp4") == has
+        assert runs.widths.weights == 4.5 / 8
+        if has:
+            assert device.peaks["matrix", "fp4"] >= 2 * device.peaks["matrix", "fp8"]
+            assert runs.widths.unpack_weights == 0
+    fast, slow = (run("llama3_8b:prefill,layers=2,sequence=4096", "b200", name, 4) for name in ("nvfp4", "bf16"))
+    assert slow.latency_s > 1.5 * fast.latency_s
