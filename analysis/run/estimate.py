@@ -12,6 +12,7 @@ from analysis.run.memory import Memory, memory
 from analysis.run.partition import Partition, partition
 from analysis.run.scenario import Scenario
 from analysis.run.totals import Rates, rates, totals
+from analysis.run.trust import work_class
 from analysis.run.workspace import applies as workspace_applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
@@ -53,6 +54,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     precision_run: str
     marks: tuple[str, ...]
     coverage: float
+    work_class: str
 
     @property
     def energy_j_per_inference(self) -> float:
@@ -162,6 +164,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     if not device.silicon:
         marks = (*marks, "a design target: it exists on paper only, and nothing of it was ever measured")
     has_rule = workload.operators.has_rule
+    is_parallel = workload.parallel is not None
     return Estimate(
         workload=workload,
         device=device,
@@ -184,6 +187,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         precision_run=precision_run(runs, mostly_convolution(asked)),
         marks=marks,
         coverage=float(has_rule.mean()) if len(has_rule) else 1.0,
+        work_class=work_class(device, workload.kind, runtime.mode, scenario.batch, scenario.precision, is_parallel),
     )
 
 

@@ -9,7 +9,6 @@ predicted over measured, each group of measurements weighs the same, and outlier
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +18,8 @@ import msgspec
 import numpy as np
 
 from analysis.trust import validate
-from analysis.trust.measurement import Measurement, Unpredictable, interpret, shipped
+from analysis.trust.measurement import FITTED_ON, Measurement, Unpredictable, shipped
+from analysis.trust.rows import interpret
 from analysis.workload.workload import Floats
 from hardware.architectures import registry
 from hardware.architectures.data import Software
@@ -66,7 +66,7 @@ class Row(msgspec.Struct, frozen=True):
 
 class HeldOut(msgspec.Struct, frozen=True):
     """Median over groups of ten rows or more of the median absolute error: fitted on everything, and with each
-    device, each family of models left out of the fit that predicts it."""
+    device, each family of models, each runtime left out of the fit that predicts it."""
 
     software: str
     rows: int
@@ -75,6 +75,7 @@ class HeldOut(msgspec.Struct, frozen=True):
     shipped: float
     device_out: float
     family_out: float
+    runtime_out: float
 
 
 def fitted() -> dict[str, Software]:
@@ -143,10 +144,9 @@ def _row(one: Measurement, latency_s: float) -> Row:
     run = result.run
     least = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
     adds, floor = validate.input_s(one, result)
-    family = re.sub(r"[\d_].*", "", one.model.removeprefix("wide_"))
     return Row(
         latency_s, result.demand, result.device, result.plan, result.runtime, one.scenario.layout, least,
-        adds[0], floor[0], one.group, family,
+        adds[0], floor[0], one.group, one.family,
     )  # fmt: skip
 
 
@@ -264,6 +264,8 @@ def held_out(software: str, rows: Sequence[Row], full: Fit, progress: Progress) 
     devices = left_out(software, rows, full, [row.device.id for row in rows])
     progress(f"leaving models out of {software}")
     families = left_out(software, rows, full, [row.family for row in rows])
+    progress(f"leaving runtimes out of {software}")
+    runtimes = left_out(software, rows, full, [row.runtime.id for row in rows])
     shipped = predicted(rows, settings(software, (), np.zeros((1, 0))))[0]
     groups = [np.array([row.group == key for row in rows]) for key in dict.fromkeys(row.group for row in rows)]
 
@@ -272,7 +274,8 @@ def held_out(software: str, rows: Sequence[Row], full: Fit, progress: Progress) 
         return float(np.median([np.median(size[group]) for group in groups]))
 
     fitted = error(np.exp(full.error) * measured)
-    return HeldOut(software, len(rows), len(groups), fitted, error(shipped), error(devices), error(families))
+    out = (error(latency) for latency in (shipped, devices, families, runtimes))
+    return HeldOut(software, len(rows), len(groups), fitted, *out)
 
 
 def _say(phase: str) -> None:
@@ -282,7 +285,7 @@ def _say(phase: str) -> None:
 def main() -> None:
     """Print the fitted values beside the shipped ones, and the cross-validation as efficiency.toml records it."""
     held = []
-    for software, rows in observations(shipped()).items():
+    for software, rows in observations(shipped(FITTED_ON)).items():
         found = fit(software, rows, _say)
         held.append(held_out(software, rows, found, _say))
         now = fitted()[software].efficiency

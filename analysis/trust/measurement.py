@@ -1,7 +1,7 @@
 """Measurements as requests: what a row of measured data asks of the estimate.
 
-A row's framework decides execution (eager, compiled; TensorRT, TFLite and ONNX runtimes fuse), memory layout and,
-with its precision column, the number format.
+A row's framework decides the runtime, memory layout and, with its precision column, the number format. Rows of
+language models (those with a phase) are read in analysis/trust/language.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from analysis.run.scenario import Scenario
-from hardware import files, policy
+from hardware import files, policy, precision
+from hardware import runtime as runtimes
 from hardware.device import Device, load
 from hardware.errors import RequestError
 
@@ -26,10 +27,15 @@ LEAST, MOST = 1e-9, 1e12  # any latency in ms, energy in mJ, rate or batch lies 
 DATA_MAX = 1 << 28  # bytes of a table, unpacked
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
 OFFLINE_BATCH = 64  # MLPerf Offline states no batch; throughput is flat from here on
+MANY_STREAMS = ("offline", "throughput")  # scenarios in which it is reached, however many streams share it
+FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # what the efficiencies are fitted to
+MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """One row as a request and what was measured. `latency_s` for the batch; energy per inference, J."""
+    """One row as a request and what was measured. `latency_s` for the batch; energy per inference, J.
+    `asked_precision` is what was measured where that has no name here, and the scenario's the nearest that has;
+    `lengths` are those of a language model, by the names of its dimensions."""
 
     group: tuple[str, ...]
     model: str
@@ -38,8 +44,19 @@ class Measurement(msgspec.Struct, frozen=True):
     scenario: Scenario
     latency_s: float | None
     energy_j: float | None
-    copies_input: bool
-    decodes_input: bool
+    copies_input: bool = False
+    decodes_input: bool = False
+    asked_precision: str = ""
+    lengths: dict[str, int] = {}
+
+    @property
+    def kind_of_energy(self) -> str:
+        return "energy, language models" if self.lengths else "energy, vision"
+
+    @property
+    def family(self) -> str:
+        """What a model is a size of: `resnet` of resnet50, `llama` of llama3_8b."""
+        return re.sub(r"[\d_:].*", "", self.model.removeprefix("wide_"))
 
 
 class Unpredictable(Exception):
@@ -66,9 +83,9 @@ def read(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> 
     return rows
 
 
-def shipped() -> list[dict[str, str]]:
-    """The project's own measured data."""
-    return read([SHIPPED / "latency.csv.gz", SHIPPED / "energy.csv.gz"])
+def shipped(tables: Sequence[str] = MODELS) -> list[dict[str, str]]:
+    """The measured data of whole models that come with the product."""
+    return read([SHIPPED / name for name in tables])
 
 
 @lru_cache(maxsize=1)
@@ -90,44 +107,90 @@ def device_of(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> D
     return load(f"{found.id}:{mapped}", folders) if mapped else found
 
 
+def catalogued(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
+    """The device of a row. Raises Unpredictable where the catalogue has none."""
+    found = device_of(name, mode, source, folders)
+    if isinstance(found, str):
+        raise Unpredictable(found)
+    return found
+
+
 def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
-    """A row as a request. Raises Unpredictable with the reason."""
-    name, count = row["device"], 1
-    several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
-    device = device_of(name, row.get("device_mode", ""), row.get("source", ""), folders)
-    if isinstance(device, str) and several:  # so many alike: they share a throughput, but not a query
-        name, count = several[1], int(several[2])
-        device = device_of(name, row.get("device_mode", ""), row.get("source", ""), folders)
-    if isinstance(device, str):
-        raise Unpredictable(device)
-    latency, energy = _number(row, "latency_ms", 1e-3), _number(row, "energy_mJ_per_inference", 1e-3)
-    batch = int(_number(row, "batch", 1) or 0)
-    if not batch:
-        batch = OFFLINE_BATCH if row.get("scenario") == "Offline" else 1
-    throughput = _number(row, "throughput_per_s", 1)
+    """A row of vision or of an encoder as a request. Raises Unpredictable with the reason."""
+    device, count = _devices(row, folders)
+    latency, energy = number(row, "latency_ms", 1e-3), number(row, "energy_mJ_per_inference", 1e-3)
+    batch = int(number(row, "batch", 1) or 0)
+    many = (row.get("scenario") or "").lower() in MANY_STREAMS
+    if _is_submission(row) and (row.get("scenario") or "").lower() == "server":
+        raise Unpredictable("a server under a bound of latency: the batch is not stated")
+    if not batch or (many and batch == 1 and "framework" in row and "openvino" in row["framework"].lower()):
+        batch = OFFLINE_BATCH if many else 1
+    throughput = number(row, "throughput_per_s", 1)
     if latency is None and throughput:
         latency = batch * count / throughput
     if latency is None and energy is None:
         raise Unpredictable("row states neither latency nor energy")
-    precision = _precision(row)
+    if device.arch.is_host and threads_idle(row, device.units):
+        raise Unpredictable("fewer threads than cores")
     framework = row.get("framework", "").lower()
+    execution = executed(_execution(framework), device, "encoder" if row.get("sequence") else "vision")
+    if row.get("precision") == "fp32" and _is_submission(row) and execution in ("tensorrt", "openvino"):
+        raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
     layout = "nchw" if "nchw" in framework or "eager" in framework else "channels_last"
     layout = "channels_last" if "channels_last" in framework else layout
+    asked, runs = _precision(row)
     try:
-        scenario = Scenario(batch, precision, _execution(framework), layout)
+        scenario = Scenario(batch, runs, execution, layout)
     except RequestError as error:
         raise Unpredictable(str(error)) from None
-    size = int(_number(row, "image_size", 1) or 0) or None
-    group = tuple(row.get(name) or "" for name in GROUP)
+    sequence = number(row, "sequence", 1)
     # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
     integrated = device.software.shares_host_memory
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
     # Fischer's rows time whole passes over ImageNet; not every note says so.
     decodes = "incl. input pipeline" in (row.get("note") or "") or row.get("source", "").startswith("Fischer")
-    return Measurement(group, row["model"], size, device, scenario, latency, energy, copies, decodes)
+    return Measurement(
+        group=group_of(row, GROUP),
+        model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
+        image_size=int(number(row, "image_size", 1) or 0) or None,
+        device=device,
+        scenario=scenario,
+        latency_s=latency,
+        energy_j=energy,
+        copies_input=copies,
+        decodes_input=decodes,
+        asked_precision=asked,
+    )
 
 
-def _number(row: dict[str, str], name: str, scale: float) -> float | None:
+def group_of(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:
+    """What identifies the series of measurements that a row belongs to."""
+    return tuple(row.get(name) or "" for name in names)
+
+
+def _is_submission(row: dict[str, str]) -> bool:
+    """Whether it is of an MLPerf round, on a system of one or more devices."""
+    return row.get("source", "").startswith("MLPerf") and "n_devices" in row
+
+
+def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, int]:
+    """The device, and how many of it share a throughput: they do not share a query."""
+    name, mode, source = row["device"], row.get("device_mode", ""), row.get("source", "")
+    count = int(number(row, "n_devices") or 1)
+    several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
+    if several and isinstance(device_of(name, mode, source, folders), str):
+        name, count = several[1], int(several[2])
+    return catalogued(name, mode, source, folders), count
+
+
+def threads_idle(row: dict[str, str], cores: float) -> bool:
+    """Whether a CPU ran fewer threads than half of its cores: the estimate is of all of them."""
+    threads = re.match(r"(\d+) threads?", row.get("device_mode") or "")
+    return threads is not None and int(threads[1]) < cores / 2
+
+
+def number(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:
+    """A cell as a positive number, None for anything else."""
     try:
         value = float(row.get(name) or "")
     except ValueError:
@@ -135,20 +198,47 @@ def _number(row: dict[str, str], name: str, scale: float) -> float | None:
     return value * scale if LEAST < value < MOST else None
 
 
-def _precision(row: dict[str, str]) -> str:
+@lru_cache(maxsize=1)
+def _rules() -> dict[str, Any]:
+    return files.table(SHIPPED / "rows.toml")
+
+
+def _precision(row: dict[str, str]) -> tuple[str, str]:
+    """What was measured where that has no name here, and the precision that is run for it."""
     # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
     unstated = "int8" if "tensorrt" in (row.get("framework") or "").lower() else "fp32"
     text = (row.get("precision") or unstated).lower()
     if "tf32" in text:
-        return "tf32"
-    return text.split()[0].strip("(),")
+        return "", "tf32"
+    for rule in _rules()["format"]:
+        if text.startswith(tuple(rule["begins"])):
+            return ("", rule["is"]) if precision.find(rule["is"]) else (rule["is"], "int8")
+    return "", text.split()[0].strip("(),")
+
+
+def runtime_of(software: str, work: str = "vision") -> str:
+    """The runtime that software is called here, '' where it has no name."""
+    name = software.lower()
+    for rule in _rules()["runtime"]:
+        if work in rule.get("work", (work,)) and any(part in name for part in rule["contains"]):
+            if not rule["is"]:
+                raise Unpredictable(rule["reason"])
+            return str(rule["is"])
+    return ""
+
+
+def executed(asked: str, device: Device, work: str) -> str:
+    """The runtime or mode, where it runs on the device. Raises Unpredictable where it does not."""
+    if asked not in runtimes.runtimes() or runtimes.runtimes()[asked].fits(device, work):
+        return asked
+    if device.arch.has_layouts or device.arch.is_host:
+        raise Unpredictable(f"{runtimes.runtimes()[asked].name} does not run on this device here")
+    return "fused"
 
 
 def _execution(framework: str) -> str:
-    if "compiled" in framework:
-        return "compiled"
-    if framework.startswith("tensorflow 2"):
+    if framework.startswith("tensorflow 2."):
         # Since 2.9 oneDNN is on by default: its graph optimiser joins what follows a contraction to it.
         minor = framework.removeprefix("tensorflow 2.").partition(".")[0]
         return "compiled" if minor.isdigit() and int(minor) >= 9 else "eager"
-    return "eager" if "eager" in framework else "fused"
+    return runtime_of(framework) or "fused"

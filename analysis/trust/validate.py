@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,7 +15,9 @@ import msgspec
 import numpy as np
 
 from analysis.run.estimate import Estimate, estimate
-from analysis.trust.measurement import SHIPPED, Measurement, Unpredictable, device_of, interpret
+from analysis.run.trust import classes
+from analysis.trust.measurement import SHIPPED, Measurement, Unpredictable, device_of
+from analysis.trust.rows import interpret
 from analysis.workload import store
 from analysis.workload.errors import ModelError
 from analysis.workload.workload import INPUT, Workload
@@ -26,6 +28,7 @@ from hardware.architectures.data import common
 REPEATS_DIFFER = 2.0
 LARGE = 10  # rows from which a group counts in the summary
 Ends = tuple[float, float, float]  # nominal, low, high
+QUANTITIES = ("latency", "energy")
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -41,6 +44,8 @@ class Prediction(msgspec.Struct, frozen=True):
     time_power_w: float
     adds_s: Ends
     floor_s: Ends
+    work_class: str
+    kind: str
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -64,20 +69,39 @@ class Group(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class OfClass(msgspec.Struct, frozen=True):
+    """Errors of a class of work over all its rows, as fractions; `bias` the median of predicted / measured - 1,
+    `band_coverage` the share of rows inside the stated band, `band_half_width` its median."""
+
+    name: str
+    quantity: str
+    n: int
+    devices: int
+    median_ape: float
+    p90_ape: float
+    bias: float
+    spearman: float | None
+    band_coverage: float
+    band_half_width: float
+
+
 class Skipped(msgspec.Struct, frozen=True):
     reason: str
     rows: int
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """All groups, what was skipped and why, and the medians over groups of ten rows or more."""
+    """All classes of work and groups, what was skipped and why, what ran in another precision than was measured, and
+    the medians over groups of ten rows or more of vision models."""
 
+    classes: tuple[OfClass, ...]
     groups: tuple[Group, ...]
     skipped: tuple[Skipped, ...]
+    replaced: tuple[Skipped, ...]
     summary: dict[str, float | int | None]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _workload(model: str, image_size: int | None) -> Workload | None:
     return store.ready(model, image_size)
 
@@ -90,7 +114,7 @@ def estimated(row: Measurement) -> Estimate:
         raise Unpredictable(_general(str(error), row.model)) from None
     if workload is None:
         raise Unpredictable("model at this image size is not shipped")
-    return estimate(workload, row.device, row.scenario)
+    return estimate(workload.bound(**row.lengths), row.device, row.scenario)
 
 
 def predict(row: Measurement) -> Prediction:
@@ -119,6 +143,8 @@ def _predicted(row: Measurement, result: Estimate) -> Prediction:
         waiting_w,
         adds,
         floor,
+        result.work_class,
+        result.workload.kind,
     )
 
 
@@ -160,8 +186,9 @@ def validate(
     rows: Iterable[dict[str, str]],
     folders: tuple[Path, ...] = (),
     progress: Callable[[int], None] | None = None,
+    kernels: Sequence[Point] = (),
 ) -> Validation:
-    """Predict every row and summarise by group."""
+    """Predict every row and summarise by class of work and by group. `kernels` are predictions of single kernels."""
     predictions, skipped = predict_all(rows, folders, progress)
     kept = agreeing([p.row for p in predictions])
     differing = len(kept) - sum(kept)
@@ -171,7 +198,13 @@ def validate(
     groups = [group for key in dict.fromkeys(p.row.group for p in predictions) for group in _groups(key, predictions)]
     groups = [_explained(group) for group in groups]
     counted = tuple(Skipped(reason, n) for reason, n in skipped.most_common())
-    return Validation(tuple(groups), counted, summarise(groups, len(predictions), sum(skipped.values())))
+    vision = {p.row.group for p in predictions if p.kind == "vision"}
+    summary = summarise([g for g in groups if key_of(g) in vision], len(predictions), sum(skipped.values()))
+    ran = Counter(
+        f"{p.row.asked_precision} runs as {p.row.scenario.precision}" for p in predictions if p.row.asked_precision
+    )
+    replaced = tuple(Skipped(*each) for each in ran.most_common())
+    return Validation(by_class(predictions, kernels), tuple(groups), counted, replaced, summary)
 
 
 def predict_all(
@@ -200,7 +233,52 @@ def agreeing(rows: Sequence[Measurement]) -> list[bool]:
 
 
 def _configuration(row: Measurement) -> tuple[object, ...]:
-    return (*row.group, row.device.key, row.model, row.image_size, row.scenario.batch, row.latency_s is None)
+    lengths = tuple(row.lengths.items())
+    return (*row.group, row.device.key, row.model, lengths, row.image_size, row.scenario.batch, row.latency_s is None)
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One measured quantity beside its prediction and band."""
+
+    name: str
+    quantity: str
+    device: str
+    family: str
+    runtime: str
+    measured: float
+    predicted: float
+    band: tuple[float, float]
+
+
+def points(predictions: Iterable[Prediction]) -> Iterator[Point]:
+    """What was predicted of each row: its latency in its class of work, its energy in that of its kind."""
+    for p in predictions:
+        row = p.row
+        about = (row.device.id, row.family, row.scenario.execution)
+        if row.latency_s:
+            yield Point(p.work_class, "latency", *about, row.latency_s, p.latency_s, p.latency_band_s)
+        if row.energy_j:
+            yield Point(row.kind_of_energy, "energy", *about, row.energy_j, p.energy_j, p.energy_band_j)
+
+
+def by_class(predictions: Iterable[Prediction], kernels: Sequence[Point] = ()) -> tuple[OfClass, ...]:
+    """The errors of each class of work, in the order in which classes are declared, then energy."""
+    found: dict[tuple[str, str], list[Point]] = {}
+    for point in (*points(predictions), *kernels):
+        found.setdefault((point.quantity, point.name), []).append(point)
+    order = [each.name for each in classes()]
+    keys = sorted(found, key=lambda key: (QUANTITIES.index(key[0]), order.index(key[1]) if key[1] in order else 0))
+    return tuple(_of_class(found[key]) for key in keys)
+
+
+def _of_class(those: Sequence[Point]) -> OfClass:
+    measured, predicted = (np.array([getattr(p, name) for p in those]) for name in ("measured", "predicted"))
+    errors = _errors(measured, predicted, np.array([p.band for p in those]))
+    return OfClass(those[0].name, those[0].quantity, len(those), len({p.device for p in those}), *errors)
+
+
+def key_of(group: Group) -> tuple[str, ...]:
+    return group.source, group.device, group.device_mode, group.framework, group.precision, group.scenario
 
 
 def _groups(key: tuple[str, ...], predictions: list[Prediction]) -> list[Group]:
@@ -230,19 +308,19 @@ Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def _group(key: tuple[str, ...], quantity: str, measured: Column, predicted: Column, bands: Column) -> Group:
+    source, device, mode, framework, precision, scenario = key
+    errors = _errors(measured, predicted, bands)
+    return Group(source, device, mode, framework, precision, scenario, quantity, len(measured), *errors)
+
+
+def _errors(
+    measured: Column, predicted: Column, bands: Column
+) -> tuple[float, float, float, float | None, float, float]:
+    """Median and 90th percentile of the absolute error, bias, rank correlation, coverage and half-width of the band."""
     error = predicted / measured - 1.0
     inside = (measured >= bands[:, 0]) & (measured <= bands[:, 1])
     half = (bands[:, 1] - bands[:, 0]) / 2.0 / predicted
-    source, device, mode, framework, precision, scenario = key
-    return Group(
-        source,
-        device,
-        mode,
-        framework,
-        precision,
-        scenario,
-        quantity,
-        len(measured),
+    return (
         float(np.median(np.abs(error))),
         float(np.quantile(np.abs(error), 0.9)),
         float(np.median(error)),

@@ -1,34 +1,41 @@
-"""Single kernels against measurement: each row of the shipped kernel table as a kernel of its own.
+"""Single kernels against measurement: each row of the shipped kernel tables as a kernel of its own.
 
-The table times fp32 PyTorch kernels on the device alone, repeated on the same data, so there is no host dispatch
-and what fits in the last-level cache stays there.
+One table times fp32 PyTorch kernels, the other products, attention and what stands between them in language models, in
+16 and 8 bit; both on the device alone, repeated on the same data, so there is no host dispatch and what fits in the
+last-level cache stays there.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from analysis.run.trust import work_class
 from analysis.trust.measurement import SHIPPED, read
-from analysis.trust.validate import spearman
+from analysis.trust.validate import Point, spearman
+from analysis.workload.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
 from analysis.workload.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, OpClass
-from hardware.device import load
+from hardware.device import Device, load
 from hardware.errors import RequestError
 from hardware.execute import execute
 from hardware.plan import plan
 from hardware.runtime import of_mode
 
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
+NARROW = SHIPPED / "kernels.csv.gz"
+SAME = {"H800 SXM5 (compute of an H100 SXM)": "h100_sxm"}  # devices that compute as one of the catalogue
 Shape = dict[str, float]
 
 
 class Kernel(msgspec.Struct, frozen=True):
     """What one kernel does: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
-    functions per result, elements read, of weights, and written, and the 4 x 4 patches of a 3 x 3 convolution."""
+    functions per result, elements read, of weights, and written, and the 4 x 4 patches of a 3 x 3 convolution;
+    `macs` where they are not those of the product."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -38,6 +45,7 @@ class Kernel(msgspec.Struct, frozen=True):
     weights: float
     written: float
     patches: float = 0.0
+    macs: float | None = None
 
 
 class KernelGroup(msgspec.Struct, frozen=True):
@@ -96,50 +104,103 @@ KINDS: dict[str, Callable[[Shape], Kernel]] = {
 }
 
 
+def _product(shape: Shape) -> Kernel:
+    m, n, k = (shape[name] for name in "mnk")
+    return Kernel(OpClass.GEMM, (1, m, n, k), 0, 0, m * k, n * k, m * n)
+
+
+def _attention(shape: Shape) -> Kernel:
+    """A causal mask leaves row i its first i columns."""
+    heads, rows, columns = shape["batch"] * shape["heads"], shape["q"], shape["kv"]
+    seen = (rows + 1) / 2 if shape["causal"] and rows == columns else columns
+    scores, dim = heads * rows * seen, (shape["dim_qk"], shape["dim_v"])
+    kept = shape["batch"] * shape["kv_heads"] * columns * sum(dim)
+    return Kernel(
+        OpClass.ATTENTION, (heads, rows, seen, dim[0]), scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL,
+        heads * rows * dim[0] + kept, 0, heads * rows * dim[1], macs=scores * sum(dim),
+    )  # fmt: skip
+
+
+def _wide(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], Kernel]:
+    made = _rows(op_class, operands, flops, special)
+    return lambda shape: made({"B": shape["tokens"], "H": shape["width"]})
+
+
+NARROW_KINDS: dict[str, Callable[[Shape], Kernel]] = {
+    "gemm": _product,
+    "attention_fwd": _attention,
+    "activation": _wide(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
+    "residual_add": _wide(OpClass.ELEMENTWISE, 2, 1, 0),
+    "rms_norm": _wide(OpClass.ROW_NORM, 1, 4, 0),
+    "rmsnorm_or_layernorm": _wide(OpClass.ROW_NORM, 1, 4, 0),
+    "layer_norm": _wide(OpClass.ROW_NORM, 1, 8, 0),
+}
+
+
 def validate_kernels(path: Path = TABLE, folders: tuple[Path, ...] = ()) -> tuple[KernelGroup, ...]:
     """Errors by device and operator kind; devices that are not in the catalogue are left out."""
-    rows = [row for row in read([path], ("device", "op", "shape", "latency_ms")) if row["op"] in KINDS]
-    groups: list[KernelGroup] = []
-    for name in dict.fromkeys(row["device"] for row in rows):
-        mine = [row for row in rows if row["device"] == name]
+    found: dict[tuple[str, str], list[Point]] = {}
+    for point in kernel_points(path, folders):
+        found.setdefault((point.device, point.family), []).append(point)
+    return tuple(_group(device, op, those) for (device, op), those in found.items())
+
+
+def _group(device: str, op: str, those: Sequence[Point]) -> KernelGroup:
+    measured, predicted = (np.array([getattr(p, name) for p in those]) for name in ("measured", "predicted"))
+    error = predicted / measured - 1.0
+    median, p90 = np.quantile(np.abs(error), (0.5, 0.9)).tolist()
+    return KernelGroup(device, op, len(those), median, p90, float(np.median(error)), spearman(measured, predicted))
+
+
+def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[Point]:
+    """Each kernel of a table, or of all that ship; those on devices that are not in the catalogue, and of operators
+    that are no kernel here (rotary embeddings, collectives, grouped products), are left out."""
+    rows = [row for each in ((path,) if path else (TABLE, NARROW)) for row in read([each], ("device", "op", "shape"))]
+    found: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    for row in rows:
+        if row["op"] in (NARROW_KINDS if "seconds" in row else KINDS):
+            form = row["format"].split()[0] if "seconds" in row else "fp32"
+            found.setdefault((SAME.get(row["device"], row["device"]), form, row["op"]), []).append(row)
+    points: list[Point] = []
+    for (name, form, op), mine in sorted(found.items()):
         try:
-            groups.extend(_device(name, mine, folders))
+            points.extend(_points(load(name, folders), form, op, mine))
         except RequestError:
             continue
-    return tuple(groups)
+    return points
 
 
-def _device(name: str, rows: Sequence[dict[str, str]], folders: tuple[Path, ...]) -> list[KernelGroup]:
-    device = load(name, folders)
-    kernels = [KINDS[row["op"]](_shape(row["shape"])) for row in rows]
-    runs = plan(device, "fp32")
-    # The kernels of the table are fp32 throughout: matrix products and, with TF32 off, convolutions.
-    runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
-    predicted = execute(demand(kernels), device, runs, of_mode(device, "fused"), "channels_last").kernel_s
-    measured = np.array([float(row["latency_ms"]) * 1e-3 for row in rows])
-    ops = np.array([row["op"] for row in rows])
-    found = []
-    for op in sorted(set(ops.tolist())):
-        chosen = ops == op
-        error = predicted[chosen] / measured[chosen] - 1.0
-        size = np.abs(error)
-        rank = spearman(measured[chosen], predicted[chosen])
-        median, p90 = float(np.median(size)), float(np.quantile(size, 0.9))
-        found.append(KernelGroup(device.key, op, int(chosen.sum()), median, p90, float(np.median(error)), rank))
-    return found
+def _points(device: Device, form: str, op: str, rows: Sequence[dict[str, str]]) -> list[Point]:
+    """Kernels of one operator in one format on a device."""
+    kinds = KINDS if form == "fp32" else NARROW_KINDS
+    kernels = [kinds[op](_shape(row["shape"])) for row in rows]
+    runs = plan(device, form)
+    if form == "fp32":  # throughout: matrix products and, with TF32 off, convolutions
+        runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
+    runtime = of_mode(device, "fused")
+    run = execute(demand(kernels, runs.element_bytes), device, runs, runtime, "channels_last")
+    work = work_class(device, "kernel", runtime.mode, 1, form, False)
+    measured = [float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows]
+    each = zip(measured, run.kernel_s.tolist(), *run.kernel_ends_s.tolist(), strict=True)
+    return [
+        Point(work, "latency", device.key, op, form, seconds, predicted, (fast, slow))
+        for seconds, predicted, fast, slow in each
+    ]
 
 
 def _shape(text: str) -> Shape:
-    pairs = (part.split("=", 1) for part in text.split(";"))
-    return {key: float(value) for key, value in pairs if value.replace(".", "").isdigit()}
+    """`B=1;H=768` or `m=1 n=8 causal=yes`."""
+    pairs = (part.split("=", 1) for part in re.split(r"[; ]", text))
+    said = {key: {"yes": "1", "no": "0"}.get(value, value) for key, value in pairs}
+    return {key: float(value) for key, value in said.items() if value.replace(".", "").isdigit()}
 
 
-def demand(kernels: Sequence[Kernel]) -> Demand:
+def demand(kernels: Sequence[Kernel], element_bytes: float = 4.0) -> Demand:
     """Kernels side by side, each repeated on its own data: what it touches besides lies between two uses."""
     n = len(kernels)
     gemm = np.array([kernel.gemm for kernel in kernels]).T
-    macs = np.prod(gemm, axis=0)
-    moved = np.array([[kernel.read, kernel.weights, kernel.written] for kernel in kernels]) * 4.0
+    macs = np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64)
+    moved = np.array([[kernel.read, kernel.weights, kernel.written] for kernel in kernels]) * element_bytes
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
     index = np.arange(n)
     return Demand(
@@ -158,7 +219,7 @@ def demand(kernels: Sequence[Kernel]) -> Demand:
         moved.ravel(),
         np.tile(np.array([READ, READ_WEIGHT, WRITE]), n),
         others.ravel(),
-        4.0,
+        element_bytes,
         np.array([kernel.patches for kernel in kernels]),
         np.zeros(n),
     )

@@ -28,6 +28,9 @@ SCHEMA = "hwexplorer-workload/1"
 
 _KEEP_BOUND = 16
 
+# What work is like, for how well it is known: images, encoders, tokens one at a time, a prompt at once, both, a block.
+KINDS = ("vision", "encoder", "decode", "prefill", "request", "kernel")
+
 # Tensor roles.
 ACTIVATION, INPUT, WEIGHT, BUFFER = range(4)
 
@@ -139,6 +142,15 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     def devices(self) -> int:
         """How many devices run it together, each its share."""
         return self.parallel.degree if self.parallel else 1
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, as measurements tell it apart: one of KINDS."""
+        if self.work != "language":
+            return "kernel" if self.family == "block" else self.work
+        if self.repeats is not None:
+            return "request"
+        return "decode" if self.defaults.get("sequence") == 1 else "prefill"
 
     @property
     def n_operators(self) -> int:

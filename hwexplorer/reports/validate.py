@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from analysis.trust import calibrate
 from analysis.trust.calibrate import HeldOut
-from analysis.trust.measurement import read, shipped
-from analysis.trust.validate import Validation, validate
-from analysis.trust.validate_kernels import KernelGroup, validate_kernels
+from analysis.trust.measurement import FITTED_ON, read, shipped
+from analysis.trust.validate import LARGE, Validation, validate
+from analysis.trust.validate_kernels import KernelGroup, kernel_points, validate_kernels
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
@@ -21,6 +22,17 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Table
 from hwexplorer.views.tables import rows
 
+CLASSES = (
+    Column("name", "Class of work", role="text", keep=0),
+    Column("n", "Rows", "count", keep=0),
+    Column("devices", "Devices", "count", keep=2),
+    Column("median_ape", "Median err", "%", keep=0, help="median absolute error"),
+    Column("p90_ape", "90th", "%", keep=1),
+    Column("bias", "Bias", "%", role="delta", keep=1, help="median of predicted / measured - 1"),
+    Column("spearman", "Rank corr", keep=2, help="1: the order is right"),
+    Column("band_coverage", "In band", "%", keep=0, help="share of rows inside the stated band"),
+    Column("band_half_width", "Half-width", "%", keep=4),
+)
 COLUMNS = (
     Column("quantity", "Quantity", role="text", keep=0),
     Column("n", "Rows", "count", keep=0),
@@ -56,6 +68,7 @@ def _document(
     data: list[Path] | None,
     kernels: bool,
     cross_validate: bool,
+    groups: bool,
     tick: Callable[[int, int], None] | None = None,
 ) -> Models | Kernels:
     if kernels and data:
@@ -68,8 +81,9 @@ def _document(
         if tick is not None and (done % 50 == 0 or done == len(measured)):
             tick(done, len(measured))
 
-    found = validate(measured, engine.folders(), progress)
-    held = _held_out(measured, tick is not None) if cross_validate else (() if data else calibrate.recorded())
+    found = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
+    fitted_on = measured if data else shipped(FITTED_ON)
+    held = _held_out(fitted_on, tick is not None) if cross_validate else (() if data else calibrate.recorded())
     return Models(**msgspec.structs.asdict(found), cross_validation=held)
 
 
@@ -83,13 +97,30 @@ def _held_out(measured: list[dict[str, str]], watched: bool) -> tuple[HeldOut, .
     return held
 
 
-def _table(found: Models | Kernels, state: State) -> Table:
-    return _kernels(found) if isinstance(found, Kernels) else _models(found)
+def _view(state: State, **options: Any) -> Table:
+    found = _document(state, **options)
+    if isinstance(found, Kernels):
+        return _kernels(found)
+    return _groups(found) if options["groups"] else _classes(found)
 
 
-def _models(found: Models) -> Table:
-    """One row per group; below them the summary, the errors of fits that left something out, the reasons of large
-    groups that are far off, and what could not be predicted."""
+def _classes(found: Models) -> Table:
+    """One row per class of work; below them what could not be predicted, and why."""
+    notes = (
+        *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in found.replaced),
+        *(f"{each.rows} rows not predicted: {each.reason}" for each in found.skipped),
+    )
+    footer = (
+        f"{found.summary['predicted']} rows of models predicted, {found.summary['skipped']} not",
+        *map(_left_out, found.cross_validation),
+    )
+    shown = rows(CLASSES, found.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
+    return Table("validate", "Predicted against measured, by class of work", CLASSES, shown, footer=footer, notes=notes)
+
+
+def _groups(found: Models) -> Table:
+    """One row per group; below them the summary of vision models, the errors of fits that left something out, the
+    reasons of large groups that are far off, and what could not be predicted."""
     reasons = dict.fromkeys(
         f"{group.quantity.replace('_', ' ')} of {group.device}, {group.framework}, {group.median_ape:.0%} off: "
         f"{group.reason}"
@@ -99,7 +130,7 @@ def _models(found: Models) -> Table:
     notes = (*reasons, *(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in found.skipped))
     footer = (*_summary(found), *map(_left_out, found.cross_validation))
     places = iter(range(len(found.groups)))
-    shown = rows(COLUMNS, found.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < 10)
+    shown = rows(COLUMNS, found.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < LARGE)
     return Table("validate", "Predicted against measured", COLUMNS, shown, footer=footer, notes=notes)
 
 
@@ -112,7 +143,8 @@ def _kernels(found: Kernels) -> Table:
 def _summary(found: Validation) -> list[str]:
     summary = found.summary
     lines = [
-        f"{summary['predicted']} rows predicted, {summary['skipped']} not; medians over groups of 10 rows or more:"
+        f"{summary['predicted']} rows predicted, {summary['skipped']} not; of vision models, medians over groups of "
+        f"{LARGE} rows or more:"
     ]
     for name, value in summary.items():
         if name.endswith("_median_ape") and isinstance(value, float):
@@ -129,8 +161,8 @@ def _summary(found: Validation) -> list[str]:
 def _left_out(held: HeldOut) -> str:
     return (
         f"{held.software.replace('_', ' ')} latency, efficiencies fitted without each device in turn: "
-        f"{held.device_out:.1%}; without each family of models: {held.family_out:.1%}; on all: {held.fitted:.1%} "
-        f"({held.groups} groups, {held.rows} rows)"
+        f"{held.device_out:.1%}; without each family of models: {held.family_out:.1%}; without each runtime: "
+        f"{held.runtime_out:.1%}; on all: {held.fitted:.1%} ({held.groups} groups, {held.rows} rows)"
     )
 
 
@@ -152,11 +184,13 @@ VERB = Report(
         ),
         option(
             "--cross-validate", action="store_true", excludes="what",
-            help="also fit anew with each device, each family of models left out",
+            help="also fit anew with each device, each family of models, each runtime left out",
         ),
+        option("--groups", action="store_true", help="one row for each series of measurements"),
     ),
     document=_document,
-    parts=(_table,),
+    view=_view,
+    view_columns=(*CLASSES, *COLUMNS, *KERNEL_COLUMNS),
     ticks="rows predicted",
     on_screen=False,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from hwexplorer.provider import Engine
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.views.plain import Plot
+from hwexplorer.views.words import MARKED
 from tests.tui.test_app import screen_text
 
 STATES = [
@@ -57,7 +58,9 @@ def test_the_roof_is_its_formula() -> None:
 def test_every_device_has_a_roof_and_the_figures_are_those_of_the_events() -> None:
     state = parse(STATES[1])
     found = shown(state)
-    assert [series.name for series in found.series if series.line and not series.guide] == list(state.devices)
+    assert [series.name for series in found.series if series.line and not series.guide] == [
+        MARKED[name] for name in state.devices
+    ]
     points = found.series[0]
     result = engine.result(state)
     index = result.partition.operator_id.index(points.keys[5])

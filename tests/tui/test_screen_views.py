@@ -18,6 +18,7 @@ from hwexplorer.tui.copied import command
 from hwexplorer.views import heat
 from hwexplorer.views.plain import Plot
 from hwexplorer.views.verdict import verdict
+from hwexplorer.views.words import MARKED
 
 PAIRS = (
     "resnet18@b8,fp16?pin=tpu_v4@b8",
@@ -127,7 +128,7 @@ def test_the_plots_say_what_the_figures_say() -> None:
     batch = Engine().plot(replace(state, plot="batch"))
     best = next(series for series in batch.series if series.mark)
     for key, least in zip(best.keys, best.y, strict=True):
-        line = next(s for s in batch.series if s.keys and s.name == key.rpartition("@b")[0])
+        line = next(s for s in batch.series if s.keys and s.name == MARKED[key.rpartition("@b")[0]])
         assert least == min(line.y)
     at_8 = next(s for s in batch.series if s.keys and s.name == "h100_sxm")
     assert at_8.y[at_8.keys.index("h100_sxm@b8")] == pytest.approx(engine.result(state).edp_js)

@@ -1,0 +1,176 @@
+"""Rows of the measured tables as requests: language models, encoders, CPUs, accelerators, kernels."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.run.estimate import estimate
+from analysis.run.trust import classes
+from analysis.trust import language, measurement, validate
+from analysis.trust.measurement import Unpredictable
+from analysis.trust.rows import interpret
+from analysis.trust.validate_kernels import NARROW, NARROW_KINDS, kernel_points
+from analysis.workload import store
+from analysis.workload.workload import KINDS
+from hardware import precision
+from hardware.runtime import runtimes
+from hwexplorer.cli import main
+
+LLM = {
+    "source": "me", "origin": "", "device": "h100_sxm", "n_devices": "1", "device_mode": "", "model": "llama3_8b",
+    "phase": "decode", "batch": "1", "prompt_tokens": "", "output_tokens": "", "kv_tokens": "512", "note": "",
+    "weights_format": "fp16", "activation_format": "fp16", "runtime": "TensorRT-LLM 0.9", "latency_s": "0.01",
+    "throughput_tokens_per_s": "", "energy_j_per_token": "4",
+}  # fmt: skip
+BERT = {
+    "source": "MLPerf Inference v3.0 closed", "device": "a30", "n_devices": "4", "device_mode": "",
+    "model": "bert_large", "framework": "TensorRT 8.6.0", "batch": "", "image_size": "", "sequence": "178",
+    "precision": "int8", "scenario": "Offline", "throughput_per_s": "6400", "latency_ms": "",
+}  # fmt: skip
+
+
+def refused(row: dict[str, str]) -> str:
+    with pytest.raises(Unpredictable) as caught:
+        interpret(row)
+    return str(caught.value)
+
+
+def test_decoding_is_a_step_of_a_batch() -> None:
+    row = interpret(LLM)
+    assert (row.model, row.lengths) == ("llama3_8b:decode", {"kv": 512})
+    assert (row.scenario.batch, row.scenario.precision, row.scenario.execution) == (1, "fp16", "tensorrt_llm")
+    assert (row.latency_s, row.energy_j, row.family) == (0.01, 4.0, "llama")
+    served = interpret({**LLM, "batch": "31.6", "latency_s": "", "throughput_tokens_per_s": "640", "kv_tokens": ""})
+    assert served.scenario.batch == 32
+    assert served.latency_s == pytest.approx(32 / 640)
+    assert served.lengths == {"kv": 256}
+
+
+def test_energy_and_throughput_of_a_group_are_shared() -> None:
+    row = interpret({**LLM, "n_devices": "4", "device_mode": "TP4 PP1"})
+    assert row.model == "llama3_8b:decode,tp=4"
+    assert row.energy_j == 4.0  # a group's energy is the group's
+    bert = interpret(BERT)
+    assert bert.latency_s == pytest.approx(64 * 4 / 6400)
+    assert (bert.model, bert.scenario.execution) == ("bert_large:sequence=178", "tensorrt")
+
+
+def test_a_prompt_and_a_whole_request() -> None:
+    prompt = interpret({**LLM, "phase": "prefill", "prompt_tokens": "1024", "kv_tokens": ""})
+    assert (prompt.model, prompt.lengths) == ("llama3_8b:prefill", {"sequence": 1024})
+    whole = {**LLM, "phase": "end_to_end", "prompt_tokens": "128", "output_tokens": "100", "batch": "8"}
+    rate = interpret({**whole, "latency_s": "", "throughput_tokens_per_s": "1600"})
+    assert (rate.model, rate.lengths) == ("llama3_8b:request", {"sequence": 128, "output": 100})
+    assert rate.latency_s == pytest.approx(8 * 100 / 1600)
+    assert rate.energy_j == pytest.approx(4.0 * 100)
+    result = estimate(store.load("llama3_8b:request").bound(**rate.lengths), rate.device, rate.scenario)
+    spelt = estimate(store.load("llama3_8b:request,in=128,out=100"), rate.device, rate.scenario)
+    assert result.latency_s == spelt.latency_s
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"device": "A100 (form not stated)"}, "device is not in the catalogue"),
+        ({"batch": ""}, "the batch is not stated"),
+        ({"runtime": "vLLM 0.5"}, "vLLM before 0.6"),
+        ({"runtime": "llama.cpp (May 2024)", "n_devices": "4"}, "layers are split over devices"),
+        ({"device_mode": "TP8 PP2"}, "stages of the model"),
+        ({"weights_format": "ternary (2 bit)"}, "weights of ternary"),
+        ({"model": "rwkv-raven-7b"}, "model is not known"),
+        ({"phase": "prefill"}, "the length of the prompt is not stated"),
+        ({"latency_s": ""}, "neither latency nor energy"),
+        ({"device": "ryzen9_7950x", "runtime": "llama.cpp", "device_mode": "2 threads"}, "fewer threads than cores"),
+    ],
+)
+def test_what_cannot_be_predicted_says_why(changes: dict[str, str], why: str) -> None:
+    assert why in refused({**LLM, **changes})
+
+
+def test_servers_and_software_that_does_not_run_here() -> None:
+    assert "under a bound of latency" in refused({**BERT, "scenario": "Server"})
+    assert "MLPerf's reference" in refused({**BERT, "precision": "fp32"})
+    assert "does not run on this device" in refused({**BERT, "framework": "TFLite v2.11.0 (ruy)"})
+    assert "Vulkan" in refused({**BERT, "framework": "ncnn Vulkan"})
+
+
+def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
+    table = language._tables()["weights"]
+    for rule in table:
+        assert precision.find(rule["is"][-1]), rule
+    row = interpret({**LLM, "weights_format": "int4"})
+    first = next(rule["is"][0] for rule in table if "int4" in rule["contains"])
+    assert row.asked_precision == ("" if precision.find(first) else first)
+    found = validate.validate([{**LLM, "weights_format": "mxfp4"}])
+    missing = not precision.find("mxfp4")
+    assert [each.rows for each in found.replaced] == ([1] if missing else [])
+
+
+def test_every_name_of_the_mapping_is_one_of_ours() -> None:
+    rules = measurement._rules()
+    assert {rule["is"] for rule in rules["runtime"]} - {""} <= set(runtimes())
+    assert all("reason" in rule for rule in rules["runtime"] if not rule["is"])
+    for model in rules["models"].values():
+        assert store.is_ready(model), model
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("validated") / "found.json"
+    assert main(["validate", "-o", str(path)]) == 0
+    return json.loads(Path(path).read_text())
+
+
+def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
+    rows = len(measurement.shipped())
+    skipped = sum(each["rows"] for each in document["skipped"])
+    assert document["summary"]["predicted"] + skipped == rows
+    assert document["summary"]["predicted"] > 3000
+    assert all(each["reason"] and each["rows"] for each in document["skipped"])
+
+
+def test_classes_are_those_declared_and_hold_every_row(document: Any) -> None:
+    names = [each.name for each in classes()]
+    assert len(names) == len(set(names))
+    latency = [each for each in document["classes"] if each["quantity"] == "latency"]
+    assert [each["name"] for each in latency] == [name for name in names if name in {c["name"] for c in latency}]
+    energy = {each["name"] for each in document["classes"] if each["quantity"] == "energy"}
+    assert energy == {"energy, vision", "energy, language models"}
+    for wanted in (
+        "vision, GPU framework, batch 1", "vision, GPU framework, batch 16 and more", "vision, TensorRT, batch 1",
+        "encoder, GPU", "decode, 16 bit", "decode, 4 bit", "decode, CPU", "prefill, GPU", "npu", "tpu",
+        "kernel, fp32", "kernel, 16 bit and narrower", "request, batched",
+    ):  # fmt: skip
+        assert wanted in names
+        found = next(each for each in latency if each["name"] == wanted)
+        assert found["n"] > 0
+        assert 0 <= found["band_coverage"] <= 1
+
+
+def test_a_class_is_of_kinds_of_work_and_software_that_exist() -> None:
+    for each in classes():
+        assert set(each.kinds) <= set(KINDS), each
+        assert set(each.modes) <= {"eager", "compiled", "fused"}, each
+
+
+def test_kernels_of_both_tables() -> None:
+    found = kernel_points()
+    assert Counter(point.name for point in found)["kernel, fp32"] == 12_809
+    narrow = kernel_points(NARROW)
+    assert {point.device for point in narrow} == {"a40", "a100_sxm4_80gb", "h100_sxm", "h200_sxm"}
+    assert {point.family for point in narrow} <= set(NARROW_KINDS)
+    for point in narrow:
+        assert point.band[0] <= point.predicted <= point.band[1]
+
+
+def test_causal_attention_is_half() -> None:
+    shape = {"batch": 2.0, "q": 512.0, "kv": 512.0, "heads": 8.0, "kv_heads": 2.0, "dim_qk": 64.0, "dim_v": 64.0}
+    whole, causal = (NARROW_KINDS["attention_fwd"]({**shape, "causal": c}) for c in (0.0, 1.0))
+    assert whole.macs == 2 * 8 * 512 * 512 * 128
+    assert causal.macs == whole.macs * 513 / 1024
+    assert whole.read == causal.read == 2 * (8 * 512 * 64 + 2 * 512 * 128)
