@@ -57,13 +57,13 @@ def evaluated(
     tick: Tick | None,
 ) -> list[Candidate]:
     """Every configuration of the models of the states on the devices of the first."""
-    asked = list(states)
+    wanted = list(states)
     return candidates(
-        [engine.workload(each) for each in asked],
-        [engine.device(key) for key in devices(asked[0].devices, power_modes)],
+        [engine.workload(each) for each in wanted],
+        [engine.device(key) for key in devices(wanted[0].devices, power_modes)],
         batches or BATCHES,
         precisions or SWEEP,
-        engine.scenario(asked[0]),
+        engine.scenario(wanted[0]),
         settings(),
         tick,
     )

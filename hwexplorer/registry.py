@@ -59,8 +59,8 @@ def _folders(package: str) -> list[str]:
 @lru_cache(maxsize=8)
 def _inside(package: str, *folders: str) -> dict[str, str]:
     """Helpers begin with an underscore."""
-    found = (module.name for module in pkgutil.iter_modules(folders))
-    return {name: f"{package}.{name}" for name in found if not name.startswith("_")}
+    modules = (module.name for module in pkgutil.iter_modules(folders))
+    return {name: f"{package}.{name}" for name in modules if not name.startswith("_")}
 
 
 def takes_model(name: str) -> bool:
@@ -98,8 +98,8 @@ class Answer:
         report = self.report
         if report.view is not None:
             return report.view(self.state, **self.options)
-        made = [(getattr(part, "optional", False), part(self.document, self.state)) for part in report.parts]
-        parts = tuple(view for may_lack, view in made if not may_lack or getattr(view, "rows", True))
+        views = [(getattr(part, "optional", False), part(self.document, self.state)) for part in report.parts]
+        parts = tuple(view for may_lack, view in views if not may_lack or getattr(view, "rows", True))
         if report.title is None:
             return parts[0]
         main = [part.name for part in parts].index(report.main) if report.main else -1

@@ -21,30 +21,30 @@ def state(arguments: argparse.Namespace, subject: Subject) -> State:
     An option named like a field of State sets it. Without a model the state is about the default one."""
     given = vars(arguments)
     text = given.get("model")
-    asked = State()
+    wanted = State()
     if text is not None:
         if not text.strip():
             raise RequestError("the model is an empty word (hwexplorer models lists them)")
         named = own_model.named(text, arguments)
-        asked = State(model=named) if named else parse(text)
+        wanted = State(model=named) if named else parse(text)
     changes = {
         name: given[name]
         for name in State.__struct_fields__
         if given.get(name) is not None and name not in ("model", "on", "baseline")
     }
-    changes |= _devices(given, asked, subject)
+    changes |= _devices(given, wanted, subject)
     if given.get("node"):
         changes["at"] = given["node"]
-    asked = replace(asked, **changes)
+    wanted = replace(wanted, **changes)
     if given.get("again"):
-        engine.capture_again(asked)
-    return asked if asked.on in asked.devices else replace(asked, on=preferred(asked.devices))
+        engine.capture_again(wanted)
+    return wanted if wanted.on in wanted.devices else replace(wanted, on=preferred(wanted.devices))
 
 
-def _devices(given: dict[str, Any], asked: State, subject: Subject) -> dict[str, Any]:
+def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str, Any]:
     """The fields that `--on` and `--baseline` change."""
     changes: dict[str, Any] = {}
-    devices = asked.devices
+    devices = wanted.devices
     if given.get("on") is not None:
         listed = tuple(part.strip() for part in given["on"].split(",") if part.strip())
         if subject.several:
@@ -58,7 +58,7 @@ def _devices(given: dict[str, Any], asked: State, subject: Subject) -> dict[str,
     if given.get("baseline") is not None:
         changes["devices"], changes["baseline"] = _including(given["baseline"], devices)
     elif subject.several and "baseline=" not in (given.get("model") or ""):
-        changes["baseline"] = _first_gpu(devices) or asked.baseline
+        changes["baseline"] = _first_gpu(devices) or wanted.baseline
     return changes
 
 
@@ -79,26 +79,26 @@ def prepare(states: Iterable[State], strict: bool = False) -> None:
     """Check the devices of each state, and capture its model if it must be, with progress on a terminal.
 
     `strict` raises OutputError where an operator has no cost rule."""
-    for asked in states:
+    for wanted in states:
         spelt: dict[str, str] = {}
-        for name in asked.devices:
+        for name in wanted.devices:
             other = spelt.setdefault(engine.device(name).key, name)
             if other != name:
                 raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
-        capture(asked)
-        if strict and (gap := own_model.gap(engine.captured(asked))):
+        capture(wanted)
+        if strict and (gap := own_model.gap(engine.captured(wanted))):
             raise OutputError(gap)
 
 
-def capture(asked: State) -> None:
+def capture(wanted: State) -> None:
     """Capture the model if it must be, with progress on a terminal."""
-    if engine.is_ready(asked):
+    if engine.is_ready(wanted):
         return
     if sys.stderr is None or not sys.stderr.isatty():
-        engine.capture(asked)
+        engine.capture(wanted)
         return
     try:
-        engine.capture(asked, _progress)
+        engine.capture(wanted, _progress)
     finally:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # what follows starts on a line of its own
 

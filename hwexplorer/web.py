@@ -322,8 +322,8 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
 
 def _within(size: str | int, limits: tuple[int, int]) -> int:
     """A size that a browser gave, as near to it as may be."""
-    asked = int(size) if isinstance(size, int) or re.fullmatch(r"[0-9]{1,6}", size, re.ASCII) else limits[0]
-    return min(max(asked, limits[0]), limits[1])
+    wanted = int(size) if isinstance(size, int) or re.fullmatch(r"[0-9]{1,6}", size, re.ASCII) else limits[0]
+    return min(max(wanted, limits[0]), limits[1])
 
 
 def _limit_memory(pid: int) -> None:

@@ -25,11 +25,11 @@ def _run(arguments: argparse.Namespace) -> None:
         # the focused view as text: what a screen reader, or a pipe, can do with
         _print(replace(state, at="" if state.pane == "tree" else node(state.at)), state.pane, arguments)
         return
-    asked = arguments.format is not None or arguments.output is not None
+    wants_text = arguments.format is not None or arguments.output is not None
     # Textual reads keys from stdin and draws on stderr; with stdout redirected somebody wants the text.
     streams = (sys.stdin, sys.stdout, sys.stderr)
     served = "TEXTUAL_DRIVER" in os.environ  # by `hwexplorer serve`: the browser is the terminal
-    if asked or not (served or all(stream is not None and stream.isatty() for stream in streams)):
+    if wants_text or not (served or all(stream is not None and stream.isatty() for stream in streams)):
         _print(state, "compare", arguments)
         return
     # Nothing of what start-up allocates dies before the first frame; the screen turns collection back on after it.

@@ -10,5 +10,5 @@ from hwexplorer.views.plain import Plot
 
 def plot(state: State) -> Plot:
     """The kind of plot that the state names."""
-    made: Plot = import_module(f"hwexplorer.plots.{state.plot}").plot(state)
-    return made
+    drawn: Plot = import_module(f"hwexplorer.plots.{state.plot}").plot(state)
+    return drawn

@@ -16,20 +16,20 @@ ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 
 @lru_cache(maxsize=4096)
-def _point(model: str, image_size: int | None, asked: Scenario, device: str) -> Figures | None:
-    state = State(model, image_size, asked.sequence, asked.kv, asked.batch)
+def _point(model: str, image_size: int | None, scenario: Scenario, device: str) -> Figures | None:
+    state = State(model, image_size, scenario.sequence, scenario.kv, scenario.batch)
     try:
-        found = figures(estimate(engine.workload(state), engine.device(device), asked))
+        point = figures(estimate(engine.workload(state), engine.device(device), scenario))
     except RequestError:  # a model of one batch has no others
         return None
-    return found if found.fits else None
+    return point if point.fits else None
 
 
 def line(state: State, device: str) -> list[Figures]:
     """The model on a device over all batches, without those that do not fit in its memory."""
-    asked = [engine.scenario(replace(state, batch=batch)) for batch in ALL_BATCHES]
-    found = [_point(state.model, state.image_size, each, device) for each in asked]
-    return [p for p in found if p is not None]
+    scenarios = [engine.scenario(replace(state, batch=batch)) for batch in ALL_BATCHES]
+    points = [_point(state.model, state.image_size, each, device) for each in scenarios]
+    return [p for p in points if p is not None]
 
 
 def keys(device: str, points: list[Figures]) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ def plot(state: State) -> Plot:
     metric = METRICS[state.metric]
     lines, points, best = [], [], []
     for device in state.devices:
-        found = line(state, device)
-        x, y = tuple(float(p.batch) for p in found), tuple(metric.of(p) for p in found)
+        at_batches = line(state, device)
+        x, y = tuple(float(p.batch) for p in at_batches), tuple(metric.of(p) for p in at_batches)
         lines.append(Series(MARKED[device], x, y, line=True))
-        points.append(Series(MARKED[device], x, y, keys=keys(device, found), labels=keys(device, found)))
-        if found:
-            best.append((device, min(found, key=lambda p: metric.of(p))))
+        points.append(Series(MARKED[device], x, y, keys=keys(device, at_batches), labels=keys(device, at_batches)))
+        if at_batches:
+            best.append((device, min(at_batches, key=lambda p: metric.of(p))))
     marked = tuple(f"{device}@b{p.batch}" for device, p in best)
     x, y = tuple(float(p.batch) for _, p in best), tuple(metric.of(p) for _, p in best)
     told = ", ".join(f"{MARKED[device]} {p.batch}" for device, p in best)

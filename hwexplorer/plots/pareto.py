@@ -15,16 +15,16 @@ from hwexplorer.views.words import MARKED
 
 def plot(state: State) -> Plot:
     lines = {device: line(state, device) for device in state.devices}
-    points = [(device, p) for device, found in lines.items() for p in found]
+    points = [(device, p) for device, at_batches in lines.items() for p in at_batches]
     series = [
         Series(
             MARKED[device],
-            tuple(p.latency_s for p in found),
-            tuple(p.energy_j_per_inference for p in found),
-            keys=keys(device, found),
-            labels=keys(device, found),
+            tuple(p.latency_s for p in at_batches),
+            tuple(p.energy_j_per_inference for p in at_batches),
+            keys=keys(device, at_batches),
+            labels=keys(device, at_batches),
         )
-        for device, found in lines.items()
+        for device, at_batches in lines.items()
     ]
     front = _front([(device, p) for device, p in points if p.silicon])
     x, y = tuple(p.latency_s for _, p in front), tuple(p.energy_j_per_inference for _, p in front)

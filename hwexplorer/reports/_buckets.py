@@ -31,8 +31,8 @@ def distribution(name: str, title: str, what: str, weighed: str, of: dict[str, s
         ]
 
     def ranges(document: Any) -> Iterable[tuple[Bucket, ...]]:
-        found = getattr(document, name)
-        return zip(*(getattr(found, field) if field else found for field in of.values()), strict=True)
+        buckets = getattr(document, name)
+        return zip(*(getattr(buckets, field) if field else buckets for field in of.values()), strict=True)
 
     return Rows(name=name, title=title, columns=tuple(columns), of=ranges)
 

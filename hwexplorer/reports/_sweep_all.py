@@ -48,12 +48,12 @@ def run(arguments: argparse.Namespace) -> None:
 
     def parts(done: int) -> Generator[str, None, None]:
         rest = work[done:]
-        made = (
+        texts = (
             sweep.scheduled(rest, arguments.scheduler)
             if arguments.scheduler
             else sweep.local(rest, arguments.workers or 0)
         )
-        return sweep.join(form, _watched(rest, made), done)
+        return sweep.join(form, _watched(rest, texts), done)
 
     if target is None:
         for part in parts(0):

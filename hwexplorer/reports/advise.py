@@ -29,9 +29,9 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def _changes(found: Advice) -> Iterator[_Change]:
-    yield _Change(change="now", after=found.now)
-    for s in found.suggestions:
+def _changes(advice: Advice) -> Iterator[_Change]:
+    yield _Change(change="now", after=advice.now)
+    for s in advice.suggestions:
         yield _Change(
             change=s.change,
             after=s.after,
@@ -66,21 +66,21 @@ def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper:
     return advise(engine.result(state), others, aim)
 
 
-def _title(found: Advice, state: State) -> str:
+def _title(advice: Advice, state: State) -> str:
     return (
-        f"{found.model} on {MARKED[found.now.device]}: batch {found.batch}, {found.precision}, {found.execution_run}; "
-        f"{found.tried} changes run, sorted by {found.aim}"
+        f"{advice.model} on {MARKED[advice.now.device]}: batch {advice.batch}, {advice.precision}, "
+        f"{advice.execution_run}; {advice.tried} changes run, sorted by {advice.aim}"
     )
 
 
-def _savings(found: Advice, state: State) -> Text:
-    lines = tuple(map(_saving, found.suggestions)) or ("nothing tried helps",)
-    paper = tuple(map(_saving, found.design_targets))
+def _savings(advice: Advice, state: State) -> Text:
+    lines = tuple(map(_saving, advice.suggestions)) or ("nothing tried helps",)
+    paper = tuple(map(_saving, advice.design_targets))
     sections = [("Savings, and the commands that show them", lines)]
     if paper:
         sections.append(("On paper only", paper))
-    if found.without_avail:
-        sections.append(("Tried without avail", found.without_avail))
+    if advice.without_avail:
+        sections.append(("Tried without avail", advice.without_avail))
     return Text("savings", "", tuple(sections))
 
 

@@ -27,12 +27,12 @@ def _document(state: State, rule: list[str] | None) -> Findings:
     return check([parse_rule(text) for text in rule or ()], lambda name: engine.result(state, name))
 
 
-def _broken(found: Findings) -> str:
-    return "; ".join(finding.says for finding in found.findings if not finding.holds)
+def _broken(document: Findings) -> str:
+    return "; ".join(finding.says for finding in document.findings if not finding.holds)
 
 
-def _tally(found: Findings, state: State) -> tuple[str, ...]:
-    return (f"{sum(f.holds for f in found.findings)} of {len(found.findings)} rules hold",)
+def _tally(document: Findings, state: State) -> tuple[str, ...]:
+    return (f"{sum(f.holds for f in document.findings)} of {len(document.findings)} rules hold",)
 
 
 VERB = Report(
@@ -44,7 +44,7 @@ VERB = Report(
     parts=(
         Rows(
             name="check",
-            title=lambda found: f"{found.model}: batch {found.batch}, {found.precision}, {found.execution}",
+            title=lambda ran: f"{ran.model}: batch {ran.batch}, {ran.precision}, {ran.execution}",
             columns=COLUMNS,
             of="findings",
             key="rule",

@@ -42,9 +42,9 @@ def _document(state: State) -> Prices:
     return Prices(device.key, state.precision, coefficients(device, plan(device, state.precision)).rows)
 
 
-def _rates(found: Prices, state: State) -> tuple[str, ...]:
+def _rates(prices: Prices, state: State) -> tuple[str, ...]:
     """The efficiencies that times are scaled by."""
-    device = engine.device(found.device)
+    device = engine.device(prices.device)
     rates = device.software.efficiency
     lines = [
         f"{name.lower()}: {rates.compute[0, i]:.0%} of peak ({rates.compute[2, i]:.0%}-{rates.compute[1, i]:.0%}), "
@@ -74,7 +74,7 @@ VERB = Report(
     parts=(
         Rows(
             name="coefficients",
-            title=lambda found: f"Energy per event on {engine.device(found.device).name} at {found.precision}",
+            title=lambda document: f"Energy per event on {engine.device(document.device).name} at {document.precision}",
             columns=COLUMNS,
             footer=_rates,
         ),

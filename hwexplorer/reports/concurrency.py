@@ -63,23 +63,23 @@ def _document(state: State) -> ConcurrencyReport:
     return concurrency(engine.result(state))
 
 
-def _summary(found: ConcurrencyReport, state: State) -> tuple[str, ...]:
-    path = found.critical_path
+def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
+    path = report.critical_path
     return (
-        f"{found.n_stages} stages of subgraphs, {found.operator_stages} of operators; widest: "
-        f"stage {found.widest_stage} with {len(found.widest_subgraphs)} subgraphs; {found.widest_operators} operators "
-        "at once",
+        f"{report.n_stages} stages of subgraphs, {report.operator_stages} of operators; widest: "
+        f"stage {report.widest_stage} with {len(report.widest_subgraphs)} subgraphs; {report.widest_operators} "
+        "operators at once",
         f"critical path: {path.operators} operators; {quantity(path.flops, 'FLOP')} ({path.flops_fraction:.0%}); "
-        f"{quantity(path.time_s, 's')} ({path.time_fraction:.0%} of {quantity(found.total_s, 's')})",
+        f"{quantity(path.time_s, 's')} ({path.time_fraction:.0%} of {quantity(report.total_s, 's')})",
         f"through {chain(path.subgraphs)}",
-        f"theoretical speed-up of running branches at once: {found.theoretical_speedup:.2f}x",
+        f"theoretical speed-up of running branches at once: {report.theoretical_speedup:.2f}x",
     )
 
 
 VERB = Report(
     subject=DEVICE,
     document=_document,
-    title=lambda found, state: of_node("Concurrency", state),
+    title=lambda document, state: of_node("Concurrency", state),
     parts=(
         facts(_summary),
         Rows(name="parallelism", title="Parallelism", columns=PARALLELISM),
@@ -87,7 +87,7 @@ VERB = Report(
         Rows(name="stages", title="Stages", columns=STAGES),
         Rows(
             name="units",
-            title=lambda found: f"Hardware units ({found.unit_name}s) per subgraph",
+            title=lambda document: f"Hardware units ({document.unit_name}s) per subgraph",
             columns=UNITS,
             kind="type",
         ),

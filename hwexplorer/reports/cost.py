@@ -58,12 +58,12 @@ def _document(
     return cost(results, settings(stated, hire, purchase), asks_for_paper(state, on_paper))
 
 
-def _assumptions(found: Cost, state: State) -> Text:
+def _assumptions(bill: Cost, state: State) -> Text:
     lines = tuple(
         f"{a.name} {quantity(a.value)} {a.unit}"
         + (f" ({a.low:g} - {a.high:g})" if a.low is not None else "")
         + f" [{a.quality}: {a.source}]"
-        for a in found.assumptions
+        for a in bill.assumptions
     )
     return Text("assumptions", "", (("Assumptions", lines),))
 
@@ -86,7 +86,7 @@ VERB = Report(
         INCLUDE_PAPER,
     ),
     document=_document,
-    title=lambda found, state: f"{title(state)}: per million inferences",
+    title=lambda document, state: f"{title(state)}: per million inferences",
     parts=(
         Rows(name="cost", columns=COLUMNS, of="rows", key="device"),
         Rows(name="break_even", title="Break-even", columns=EVEN, key=("first", "then")),

@@ -41,19 +41,19 @@ def _document(state: State, device: str) -> dict[str, Any]:
 
 
 def _view(state: State, device: str) -> Text:
-    found = engine.device(device)
-    spec = found.file
+    spec = engine.device(device)
+    file = spec.file
     identity = (
-        f"{found.name} ({found.vendor}{f', {spec.year}' if spec.year else ''})",
-        f"id {found.key}, architecture {found.arch.name}, {found.memory_technology} memory",
-        *(("design target: no silicon was ever measured",) if not spec.is_silicon else ()),
-        *((f"power modes: {', '.join(spec.power_modes)}",) if spec.power_modes else ()),
-        *spec.notes,
+        f"{spec.name} ({spec.vendor}{f', {file.year}' if file.year else ''})",
+        f"id {spec.key}, architecture {spec.arch.name}, {spec.memory_technology} memory",
+        *(("design target: no silicon was ever measured",) if not file.is_silicon else ()),
+        *((f"power modes: {', '.join(file.power_modes)}",) if file.power_modes else ()),
+        *file.notes,
     )
-    facts = [_line(name, fact) for name, fact in found.facts.items()]
+    facts = [_line(name, fact) for name, fact in spec.facts.items()]
     rates = [
-        _line(f"{unit} {precision}", fact) + f" -> {quantity(found.peaks[unit, precision], 'FLOP/s')}"
-        for unit, table in spec.fma_per_clock.items()
+        _line(f"{unit} {precision}", fact) + f" -> {quantity(spec.peaks[unit, precision], 'FLOP/s')}"
+        for unit, table in file.fma_per_clock.items()
         for precision, fact in table.items()
     ]
     sections: list[tuple[str, tuple[str, ...]]] = [
@@ -61,13 +61,13 @@ def _view(state: State, device: str) -> Text:
         ("Facts", tuple(facts)),
         ("FMA per clock and unit (dense)", tuple(rates)),
     ]
-    if spec.coefficients:
-        own = tuple(_line(name, fact) for name, fact in spec.coefficients.items())
+    if file.coefficients:
+        own = tuple(_line(name, fact) for name, fact in file.coefficients.items())
         sections.append(("Energies stated for this device", own))
-    if spec.exceptions:
-        sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in spec.exceptions.items())))
-    sections.append(("Sources", tuple(f"{key}: {text}" for key, text in spec.sources.items())))
-    return Text("device", found.name, tuple(sections))
+    if file.exceptions:
+        sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in file.exceptions.items())))
+    sections.append(("Sources", tuple(f"{key}: {text}" for key, text in file.sources.items())))
+    return Text("device", spec.name, tuple(sections))
 
 
 def _line(name: str, fact: Fact) -> str:

@@ -78,13 +78,13 @@ def _document(state: State, top: int) -> EdpReport:
     return edp_report(engine.result(state), top)
 
 
-def _summary(found: EdpReport, state: State) -> tuple[str, ...]:
-    first, saved = found.concentration[0], found.saved
+def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
+    first, saved = report.concentration[0], report.saved
     kept = "saves" if saved.edp_js >= 0 else "adds"
     return (
-        f"EDP {quantity(found.edp_js, 'Js')} = {quantity(found.energy_j_per_inference, 'J')} per inference x "
-        f"{quantity(found.latency_s, 's')}",
-        f"{first.subgraphs} of {found.n_subgraphs} subgraphs make half of it",
+        f"EDP {quantity(report.edp_js, 'Js')} = {quantity(report.energy_j_per_inference, 'J')} per inference x "
+        f"{quantity(report.latency_s, 's')}",
+        f"{first.subgraphs} of {report.n_subgraphs} subgraphs make half of it",
         f"fusing {kept} {quantity(abs(saved.edp_js), 'Js')}: {saved.round_trips} round trips, "
         f"{quantity(saved.activation_bytes, 'byte')} of activations, {quantity(saved.dram_bytes, 'byte')} of it "
         f"DRAM; {quantity(saved.energy_j, 'J')} ({quantity(saved.memory_j, 'J')} of memory), "
@@ -96,7 +96,7 @@ VERB = Report(
     subject=DEVICE,
     options=(TOP,),
     document=_document,
-    title=lambda found, state: of_node("Energy-delay product", state),
+    title=lambda document, state: of_node("Energy-delay product", state),
     parts=(
         facts(_summary),
         Rows(
@@ -113,14 +113,14 @@ VERB = Report(
         ),
         Rows(
             name="operators",
-            title=lambda found: f"Top {len(found.top_operators)} operators",
+            title=lambda document: f"Top {len(document.top_operators)} operators",
             columns=NODES,
             of="top_operators",
             kind="type",
         ),
         Rows(
             name="subgraphs",
-            title=lambda found: f"Top {len(found.top_subgraphs)} subgraphs",
+            title=lambda document: f"Top {len(document.top_subgraphs)} subgraphs",
             columns=NODES,
             of="top_subgraphs",
             kind="type",

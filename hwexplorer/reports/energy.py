@@ -36,16 +36,16 @@ def _document(state: State, top: int) -> EnergyReport:
     return energy_report(engine.result(state), state.at, top)
 
 
-def _summary(found: EnergyReport, state: State) -> tuple[str, ...]:
+def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
     return (
-        f"{quantity(found.energy_j, 'J')} in {quantity(found.latency_s, 's')}; "
-        f"{quantity(found.energy_j_per_inference, 'J')} per inference",
-        f"power {quantity(found.average_power_w, 'W')} on average, {quantity(found.peak_power_w, 'W')} at most "
-        f"({found.peak_power_kernel}); limit {quantity(found.power_limit_w, 'W')}, TDP {quantity(found.tdp_w, 'W')}, "
-        f"static {quantity(found.static_power_w, 'W')}",
-        f"efficiency {found.efficiency:.0%}: {quantity(found.dynamic_j, 'J')} of it dynamic",
-        f"lost to idle resources: {quantity(found.idle_loss_j, 'J')} ({found.idle_loss_fraction:.0%}) = static x "
-        f"(1 - utilisation {found.utilization:.1%})",
+        f"{quantity(report.energy_j, 'J')} in {quantity(report.latency_s, 's')}; "
+        f"{quantity(report.energy_j_per_inference, 'J')} per inference",
+        f"power {quantity(report.average_power_w, 'W')} on average, {quantity(report.peak_power_w, 'W')} at most "
+        f"({report.peak_power_kernel}); limit {quantity(report.power_limit_w, 'W')}, TDP {quantity(report.tdp_w, 'W')}"
+        f", static {quantity(report.static_power_w, 'W')}",
+        f"efficiency {report.efficiency:.0%}: {quantity(report.dynamic_j, 'J')} of it dynamic",
+        f"lost to idle resources: {quantity(report.idle_loss_j, 'J')} ({report.idle_loss_fraction:.0%}) = static x "
+        f"(1 - utilisation {report.utilization:.1%})",
     )
 
 
@@ -53,7 +53,7 @@ VERB = Report(
     subject=NODE,
     options=(TOP,),
     document=_document,
-    title=lambda found, state: of_node("Energy", state),
+    title=lambda document, state: of_node("Energy", state),
     parts=(
         facts(_summary),
         Rows(name="components", title="By component", columns=PARTS, key="name"),

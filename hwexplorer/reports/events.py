@@ -77,20 +77,20 @@ def view(state: State) -> Table:
 
 def events(state: State) -> Table:
     """Categories at depth 0 in the taxonomy's order, their events at depth 1."""
-    found = document(state)
+    report = document(state)
     members: dict[str, list[EventRow]] = {}
-    for row in found.events:
+    for row in report.events:
         members.setdefault(row.category, []).append(row)
     categories = []
     for name, events in members.items():
         energy = sum(row.energy_j for row in events)
-        share = energy / found.total_j if found.total_j else 0.0
+        share = energy / report.total_j if report.total_j else 0.0
         categories.append(_Category(name, energy, share, events[0].component, events))
-    rates = ", ".join(f"{_words(name)} {value:.0%}" for name, value in found.rates.items())
+    rates = ", ".join(f"{_words(name)} {value:.0%}" for name, value in report.rates.items())
     footer = (
-        f"sum of {len(found.events)} events = {quantity(found.total_j, 'J', 4)}"
-        f" = node ({quantity(sum(row.energy_j for row in found.events), 'J', 4)})",
-        f"overhead {found.overhead_j / found.total_j if found.total_j else 0:.0%}; {rates}",
+        f"sum of {len(report.events)} events = {quantity(report.total_j, 'J', 4)}"
+        f" = node ({quantity(sum(row.energy_j for row in report.events), 'J', 4)})",
+        f"overhead {report.overhead_j / report.total_j if report.total_j else 0:.0%}; {rates}",
     )
     table_rows = rows(COLUMNS, categories, key=_key, kind="component", children=lambda category: category.events)
     return Table("events", place(state), COLUMNS, table_rows, footer=footer)
@@ -128,8 +128,7 @@ def _beside(here: Table, there: Table, name: str) -> Table:
         if ends:
             category = row.key.partition(".")[0]
             rows += [only_there(each) for each in missing.pop(category, []) if each.depth]
-    for found in missing.values():
-        rows += [only_there(each) for each in found]
+    rows += [only_there(row) for others in missing.values() for row in others]
     footer = (here.footer[0], f"{name}: {there.footer[0]}", *here.footer[1:])
     columns = (*here.columns[: place + 1], column, DELTA, *here.columns[place + 1 :])
     return msgspec.structs.replace(here, columns=columns, rows=tuple(rows), footer=footer)

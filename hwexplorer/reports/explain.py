@@ -53,48 +53,48 @@ def _document(state: State, a: str | None, b: str | None, measure: str | None) -
     return explain_pair(engine.result(first), engine.result(second), measure or state.metric)
 
 
-def _title(found: Explanation, state: State) -> str:
-    return f"{found.model}: {found.metric} of {_label(found, True)} against {_label(found, False)}"
+def _title(explained: Explanation, state: State) -> str:
+    return f"{explained.model}: {explained.metric} of {_label(explained, True)} against {_label(explained, False)}"
 
 
-def _label(found: Explanation, first: bool) -> str:
-    side, other = (found.a, found.b) if first else (found.b, found.a)
+def _label(explained: Explanation, first: bool) -> str:
+    side, other = (explained.a, explained.b) if first else (explained.b, explained.a)
     if side.device != other.device:
         return side.device
     return f"{side.device}@b{side.batch},{side.precision},{side.execution_run}"
 
 
-def _words(found: Explanation) -> Text:
-    unit = found.unit
-    sign = "more" if found.difference >= 0 else "less"
+def _words(explained: Explanation) -> Text:
+    unit = explained.unit
+    sign = "more" if explained.difference >= 0 else "less"
     head = (
-        f"{_label(found, True)} {quantity(found.a.value, unit)}, {_label(found, False)} "
-        f"{quantity(found.b.value, unit)}: {quantity(abs(found.difference), unit)} {sign}, ratio "
-        f"{quantity(found.ratio, 'x')}"
+        f"{_label(explained, True)} {quantity(explained.a.value, unit)}, {_label(explained, False)} "
+        f"{quantity(explained.b.value, unit)}: {quantity(abs(explained.difference), unit)} {sign}, ratio "
+        f"{quantity(explained.ratio, 'x')}"
     )
-    return Text("explain", "", (("Difference", (head,)), ("Why", found.reasons)))
+    return Text("explain", "", (("Difference", (head,)), ("Why", explained.reasons)))
 
 
-def _columns(found: Explanation) -> tuple[Column, ...]:
-    unit = found.unit
+def _columns(explained: Explanation) -> tuple[Column, ...]:
+    unit = explained.unit
     return (
         Column("part", "Part", role="text", keep=0, of="name"),
-        Column("a", _label(found, True), unit, role="quantity", keep=0, of="a"),
-        Column("b", _label(found, False), unit, role="quantity", keep=0, of="b"),
+        Column("a", _label(explained, True), unit, role="quantity", keep=0, of="a"),
+        Column("b", _label(explained, False), unit, role="quantity", keep=0, of="b"),
         Column("difference", "Difference", unit, role="quantity", keep=0, of="difference"),
         Column("fraction", "Part of it", "%", keep=0, help="of the whole difference; negative parts work against it"),
     )
 
 
-def _division(found: Explanation, name: str) -> Table:
-    group, columns = found.groups[name], _columns(found)
+def _division(explained: Explanation, name: str) -> Table:
+    group, columns = explained.groups[name], _columns(explained)
     shown = group if len(group) <= SHOWN else group[: SHOWN - 1]
     below = rows(columns, shown)
     if rest := group[len(shown) :]:
         sums = [sum(getattr(part, field) for part in rest) for field in ("a", "b", "difference", "fraction")]
         below += (Row("rest", (f"{len(rest)} more", *sums), dim=True),)
     total = sum(part.difference for part in group)
-    footer = (f"sum of {len(group)} parts = {quantity(total, found.unit, 4)}",)
+    footer = (f"sum of {len(group)} parts = {quantity(total, explained.unit, 4)}",)
     return Table(name, _TITLES[name], columns, below, footer=footer)
 
 
@@ -103,20 +103,20 @@ class _Division(msgspec.Struct, frozen=True):
     part: Part
 
 
-def _everything(found: Explanation) -> Table:
+def _everything(explained: Explanation) -> Table:
     """Every part of every division: what CSV carries. For people it repeats, so it is hidden from them."""
-    items = [_Division(name, part) for name, group in found.groups.items() for part in group]
+    items = [_Division(name, part) for name, group in explained.groups.items() for part in group]
     columns = (
         Column("division", "Division", role="text", keep=0),
-        *(msgspec.structs.replace(column, of=f"part.{column.of or column.key}") for column in _columns(found)),
+        *(msgspec.structs.replace(column, of=f"part.{column.of or column.key}") for column in _columns(explained)),
     )
     return Table("all", "All parts", columns, rows(columns, items, key=("division", "part.name")))
 
 
 def _view(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
-    found = _document(state, a, b, measure)
-    divisions = (_division(found, name) for name in found.groups)
-    return Page("explain", _title(found, state), (_words(found), *divisions), csv=_everything(found))
+    explained = _document(state, a, b, measure)
+    divisions = (_division(explained, name) for name in explained.groups)
+    return Page("explain", _title(explained, state), (_words(explained), *divisions), csv=_everything(explained))
 
 
 _DEVICE = "a device, with settings of its own if need be: h100_sxm@b8,fp16"

@@ -47,23 +47,23 @@ def _document(state: State) -> MappingReport:
     return mapping_report(engine.result(state), state.at)
 
 
-def _summary(found: MappingReport, state: State) -> list[str]:
+def _summary(report: MappingReport, state: State) -> list[str]:
     lines = [
-        f"{found.kernels} kernels in {quantity(found.latency_s, 's')}",
-        f"utilisation {found.average_utilization:.1%} weighed by time, {found.mean_utilization:.1%} counting kernels "
+        f"{report.kernels} kernels in {quantity(report.latency_s, 's')}",
+        f"utilisation {report.average_utilization:.1%} weighed by time, {report.mean_utilization:.1%} counting kernels "
         "alike",
-        f"{found.units_active:.1f} of {found.units_total:.0f} {found.unit_name}s active on average "
-        f"({found.units_active_fraction:.0%})",
+        f"{report.units_active:.1f} of {report.units_total:.0f} {report.unit_name}s active on average "
+        f"({report.units_active_fraction:.0%})",
     ]
-    if found.occupancy is not None:
-        lines.append(f"occupancy {found.occupancy:.0%}: resident warps over the most an SM holds, by time")
+    if report.occupancy is not None:
+        lines.append(f"occupancy {report.occupancy:.0%}: resident warps over the most an SM holds, by time")
     return lines
 
 
 VERB = Report(
     subject=NODE,
     document=_document,
-    title=lambda found, state: of_node("Mapping", state),
+    title=lambda document, state: of_node("Mapping", state),
     parts=(
         facts(_summary),
         distribution("utilization", "Utilisation of kernels", "Utilisation", "time", {"Kernels": ""}),
@@ -74,7 +74,7 @@ VERB = Report(
             columns=KERNELS,
             of="rows",
             kind="type",
-            without=lambda found: () if found.occupancy is not None else ("occupancy",),
+            without=lambda document: () if document.occupancy is not None else ("occupancy",),
         ),
     ),
     section=Section(10, "How the device runs it"),

@@ -49,36 +49,36 @@ def _document(state: State) -> MemoryReport:
     return memory_report(engine.result(state))
 
 
-def _title(found: MemoryReport, state: State) -> str:
+def _title(report: MemoryReport, state: State) -> str:
     name = engine.workload(state).name
     return f"Memory of {name} on {engine.device(state.on).name}, batch {state.batch}, {state.precision}"
 
 
-def _summary(found: MemoryReport, state: State) -> tuple[str, ...]:
-    rule = found.workspace_rule or "no rule is known for this device, none is counted"
-    kept = found.checkpointing
+def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
+    rule = report.workspace_rule or "no rule is known for this device, none is counted"
+    kept = report.checkpointing
     again = kept.latency_s / kept.forward_s if kept.forward_s else 0.0
     return (
-        f"peak {quantity(found.peak_bytes, 'byte')} = weights {quantity(found.weight_bytes, 'byte')} + activations "
-        f"{quantity(found.activation_bytes, 'byte')} + workspace {quantity(found.workspace_bytes, 'byte')}, in "
-        f"{found.peak_kernel}",
-        f"{'fits' if found.fits else 'DOES NOT FIT'} in {quantity(found.device_bytes, 'byte')}",
-        *([f"{quantity(found.cache_bytes, 'byte')} of it key-value cache"] if found.cache_bytes else []),
+        f"peak {quantity(report.peak_bytes, 'byte')} = weights {quantity(report.weight_bytes, 'byte')} + activations "
+        f"{quantity(report.activation_bytes, 'byte')} + workspace {quantity(report.workspace_bytes, 'byte')}, in "
+        f"{report.peak_kernel}",
+        f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')}",
+        *([f"{quantity(report.cache_bytes, 'byte')} of it key-value cache"] if report.cache_bytes else []),
         f"workspace: {rule}",
-        f"reuse {found.reuse:.1f}x: {quantity(found.total_activation_bytes, 'byte')} of values pass through",
+        f"reuse {report.reuse:.1f}x: {quantity(report.total_activation_bytes, 'byte')} of values pass through",
         f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations; checkpointed in {kept.segments} "
         f"segments {quantity(kept.checkpointed_bytes, 'byte')}, for {again:.0%} of a forward pass more",
     )
 
 
-def _savings(found: MemoryReport, state: State) -> Table:
+def _savings(report: MemoryReport, state: State) -> Table:
     """Each change run by the engine; latency and energy as changes."""
-    result, one = engine.result(state), found.recomputation
-    changes = rows(SAVINGS, found.quantization)
+    result, one = engine.result(state), report.recomputation
+    changes = rows(SAVINGS, report.quantization)
     footer = "recomputing no single value lowers the peak: what is large there is in use"
     if one.value:
         cost = (one.latency_s / (result.latency_s or 1.0), one.energy_j / (result.energy_j or 1.0))
-        peak = found.peak_bytes - one.saved_bytes
+        peak = report.peak_bytes - one.saved_bytes
         changes += (Row("recompute", (f"recompute {one.value}", peak, one.saved_bytes, *cost, "")),)
         footer = f"recomputing it runs {one.kernels} kernels again"
     return Table("savings", "What would save memory, and its cost", SAVINGS, changes, footer=(footer,))

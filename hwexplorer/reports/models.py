@@ -81,8 +81,8 @@ COLUMNS = (
 def _view(state: State) -> Table:
     """Those whose name or family contains the filter of the state."""
     wanted = state.filter.lower().split()
-    found = [m for m in _document(state).models if all(word in f"{m.name} {m.family}" for word in wanted)]
-    return Table("models", f"Models ({len(found)})", COLUMNS, rows(COLUMNS, found, kind="family"))
+    models = [m for m in _document(state).models if all(word in f"{m.name} {m.family}" for word in wanted)]
+    return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
 
 
 VERB = Report(subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS)

@@ -34,21 +34,21 @@ def _document(
     return front(evaluated(_states(state, models), batches, precisions, power_modes, tick), bool(models))
 
 
-def _title(found: Pareto, state: State) -> str:
-    return f"{some(found.models)}: energy against latency"
+def _title(pareto: Pareto, state: State) -> str:
+    return f"{some(pareto.models)}: energy against latency"
 
 
-def _beaten(found: Pareto, state: State) -> tuple[str, ...]:
-    accuracy = ", accuracy" if "accuracy" in found.objectives else ""
-    out = f"; {found.not_fitting} do not fit in memory" if found.not_fitting else ""
-    count = f"{len(found.front)} of {found.evaluated} configurations"
+def _beaten(pareto: Pareto, state: State) -> tuple[str, ...]:
+    accuracy = ", accuracy" if "accuracy" in pareto.objectives else ""
+    out = f"; {pareto.not_fitting} do not fit in memory" if pareto.not_fitting else ""
+    count = f"{len(pareto.front)} of {pareto.evaluated} configurations"
     return (f"{count} are beaten by none in energy, latency{accuracy}{out}",)
 
 
-def _plot(found: Pareto, state: State) -> Plot:
+def _plot(pareto: Pareto, state: State) -> Plot:
     """Energy per inference over latency."""
     series = []
-    for name, members in (("front", found.front), ("beaten", found.dominated), ("on paper", found.design_targets)):
+    for name, members in (("front", pareto.front), ("beaten", pareto.dominated), ("on paper", pareto.design_targets)):
         keys = tuple(name_of(member, KEY) for member in members)
         x, y = ([getattr(c.point, f) for c in members] for f in ("latency_s", "energy_j_per_inference"))
         if members:

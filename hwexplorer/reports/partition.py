@@ -34,15 +34,15 @@ def _document(state: State) -> PartitionReport:
     return partition_report(engine.workload(state), state.batch, state.precision)
 
 
-def _summary(found: PartitionReport, state: State) -> tuple[str, ...]:
-    path = found.critical_path
+def _summary(report: PartitionReport, state: State) -> tuple[str, ...]:
+    path = report.critical_path
     return (
-        f"{found.n_operators} operators in {found.n_subgraphs} subgraphs; {found.fused_operators} "
-        f"({found.fused_fraction:.0%}) share a subgraph with another",
-        f"{quantity(found.flops, 'FLOP')}, {quantity(found.macs, 'MAC')}; across borders: "
-        f"{quantity(found.ingress_bytes, 'byte')} in, {quantity(found.egress_bytes, 'byte')} out, "
-        f"{quantity(found.weight_bytes, 'byte')} weights; inside: {quantity(found.internal_bytes, 'byte')}",
-        f"{len(found.edges)} dependencies; longest chain {path.longest_chain} operators",
+        f"{report.n_operators} operators in {report.n_subgraphs} subgraphs; {report.fused_operators} "
+        f"({report.fused_fraction:.0%}) share a subgraph with another",
+        f"{quantity(report.flops, 'FLOP')}, {quantity(report.macs, 'MAC')}; across borders: "
+        f"{quantity(report.ingress_bytes, 'byte')} in, {quantity(report.egress_bytes, 'byte')} out, "
+        f"{quantity(report.weight_bytes, 'byte')} weights; inside: {quantity(report.internal_bytes, 'byte')}",
+        f"{len(report.edges)} dependencies; longest chain {path.longest_chain} operators",
         f"critical path: {len(path.subgraphs)} subgraphs, {path.operators} operators, "
         f"{quantity(path.flops, 'FLOP')} ({path.flops_fraction:.0%}): {chain(path.subgraphs)}",
     )
@@ -51,7 +51,7 @@ def _summary(found: PartitionReport, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=MODEL,
     document=_document,
-    title=lambda found, state: f"Partition of {engine.workload(state).name}, batch {state.batch}",
+    title=lambda document, state: f"Partition of {engine.workload(state).name}, batch {state.batch}",
     parts=(
         facts(_summary),
         Rows(name="operators", title="Operators by type", columns=KINDS, of="operators_by_type"),

@@ -54,15 +54,15 @@ def _document(state: State, models: list[str] | None, family: str, order: str) -
     return rank([engine.result(each) for each in _states(state, models, family, order)], settings(), order)
 
 
-def _title(found: Rank) -> str:
+def _title(ranking: Rank) -> str:
     return (
-        f"{len(found.rows)} models on {MARKED[found.device]} by {found.order}; batch {found.batch}, {found.precision}, "
-        f"{found.execution}"
+        f"{len(ranking.rows)} models on {MARKED[ranking.device]} by {ranking.order}; batch {ranking.batch}, "
+        f"{ranking.precision}, {ranking.execution}"
     )
 
 
-def _front(found: Rank, state: State) -> tuple[str, ...]:
-    best = [r.candidate.point.model for r in found.rows if r.on_front]
+def _front(ranking: Rank, state: State) -> tuple[str, ...]:
+    best = [r.candidate.point.model for r in ranking.rows if r.on_front]
     return (f"{len(best)} on the front of energy, latency and accuracy: {', '.join(best[:12])}",) if best else ()
 
 

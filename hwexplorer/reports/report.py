@@ -50,9 +50,9 @@ def _summary(state: State) -> Text:
 
 
 def _checks(state: State) -> Table:
-    made = checks(engine.result(state))
-    footer = f"{sum(check.passed for check in made)} of {len(made)} checks pass"
-    return Table("checks", "Checks", CHECKS, rows(CHECKS, made, key="name"), footer=(footer,))
+    results = checks(engine.result(state))
+    footer = f"{sum(check.passed for check in results)} of {len(results)} checks pass"
+    return Table("checks", "Checks", CHECKS, rows(CHECKS, results, key="name"), footer=(footer,))
 
 
 def _made_claims(state: State) -> tuple[Claim, ...]:
@@ -78,14 +78,14 @@ PARTS: dict[int, Callable[[State], View]] = {
 
 def _answers(state: State) -> dict[int, Answer]:
     """The reports that have a place in this one, in order."""
-    whole = replace(state, at="", pin="", sort="graph", heat=False)
-    found = {}
+    complete = replace(state, at="", pin="", sort="graph", heat=False)
+    answers = {}
     for name in registry.names():
         verb = registry.load(name)
         if isinstance(verb, Report) and verb.section is not None:
-            here = replace(whole, devices=(state.on,)) if verb.subject.several else whole
-            found[verb.section.place] = Answer(name, here)
-    return dict(sorted(found.items()))
+            here = replace(complete, devices=(state.on,)) if verb.subject.several else complete
+            answers[verb.section.place] = Answer(name, here)
+    return dict(sorted(answers.items()))
 
 
 def _view(state: State) -> Page:

@@ -33,20 +33,20 @@ def _document(state: State) -> RooflineReport:
     return roofline(engine.result(state), state.at)
 
 
-def _summary(found: RooflineReport, state: State) -> tuple[str, ...]:
-    bounds = ", ".join(f"{count} {name}" for name, count in found.bound_counts.items() if count)
+def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
+    bounds = ", ".join(f"{count} {name}" for name, count in report.bound_counts.items() if count)
     return (
-        f"{found.peak.replace('.', ' ')} peak {quantity(found.peaks[found.peak], 'FLOP/s')}, memory "
-        f"{quantity(found.memory_bandwidth, 'byte/s')}: ridge at {found.ridge:.0f} FLOP/byte",
-        f"{len(found.kernels)} kernels in {quantity(found.latency_s, 's')}: {bounds} bound",
-        f"{found.left} left of their ridge (memory would bound a perfect kernel), {found.right} right of it",
+        f"{report.peak.replace('.', ' ')} peak {quantity(report.peaks[report.peak], 'FLOP/s')}, memory "
+        f"{quantity(report.memory_bandwidth, 'byte/s')}: ridge at {report.ridge:.0f} FLOP/byte",
+        f"{len(report.kernels)} kernels in {quantity(report.latency_s, 's')}: {bounds} bound",
+        f"{report.left} left of their ridge (memory would bound a perfect kernel), {report.right} right of it",
     )
 
 
 VERB = Report(
     subject=NODE,
     document=_document,
-    title=lambda found, state: of_node("Roofline", state),
+    title=lambda document, state: of_node("Roofline", state),
     parts=(
         facts(_summary),
         Rows(

@@ -49,26 +49,26 @@ def _document(
     return within(grid, limits, order)
 
 
-def _title(found: Search, state: State) -> str:
-    return f"{found.model}: {', '.join(found.constraints)}; by {found.order}"
+def _title(search: Search, state: State) -> str:
+    return f"{search.model}: {', '.join(search.constraints)}; by {search.order}"
 
 
-def _more(found: Search, state: State) -> tuple[str, ...]:
-    more = len(found.found) - SHOWN
+def _more(search: Search, state: State) -> tuple[str, ...]:
+    more = len(search.found) - SHOWN
     return (f"{more} more are within the limits",) if more > 0 else ()
 
 
-def _words(found: Search, state: State) -> Text:
+def _words(search: Search, state: State) -> Text:
     """Which limit rules out what, and the nearest miss."""
-    lines = [found.verdict]
+    lines = [search.verdict]
     lines += [
-        f"{r.constraint}: leaves {r.leaves} of {found.evaluated - found.not_fitting}, best {quantity(r.best, r.unit)}"
-        for r in found.rulings
+        f"{r.constraint}: leaves {r.leaves} of {search.evaluated - search.not_fitting}, best {quantity(r.best, r.unit)}"
+        for r in search.rulings
     ]
-    if found.not_fitting:
-        lines.append(f"{found.not_fitting} of {found.evaluated} do not fit in device memory")
-    if found.nearest is not None:
-        lines.append(f"nearest miss: {_told(found.nearest)}; exceeds a limit by {found.nearest_excess - 1:.0%}")
+    if search.not_fitting:
+        lines.append(f"{search.not_fitting} of {search.evaluated} do not fit in device memory")
+    if search.nearest is not None:
+        lines.append(f"nearest miss: {_told(search.nearest)}; exceeds a limit by {search.nearest_excess - 1:.0%}")
     return Text("limits", "", (("Limits", tuple(lines)),))
 
 
@@ -94,7 +94,7 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        Rows(name="search", columns=COLUMNS, of=lambda found: found.found[:SHOWN], key=KEY, kind=KIND, notes=_more),
+        Rows(name="search", columns=COLUMNS, of=lambda search: search.found[:SHOWN], key=KEY, kind=KIND, notes=_more),
         ON_PAPER,
         _words,
     ),

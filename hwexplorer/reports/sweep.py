@@ -89,24 +89,24 @@ def _document(
     )
 
 
-def _title(found: Sweep, state: State) -> str:
-    return f"{found.model}: {len(found.rows)} configurations, execution {found.execution}, layout {found.layout}"
+def _title(sweep: Sweep, state: State) -> str:
+    return f"{sweep.model}: {len(sweep.rows)} configurations, execution {sweep.execution}, layout {sweep.layout}"
 
 
-def _not_fitting(found: Sweep, state: State) -> tuple[str, ...]:
-    out = sum(not point.fits for point in found.rows)
+def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
+    out = sum(not point.fits for point in sweep.rows)
     return (f"{out} configurations do not fit in device memory and are never best",) if out else ()
 
 
-def _crossovers(found: Sweep, state: State) -> Table:
+def _crossovers(sweep: Sweep, state: State) -> Table:
     def says(c: Crossover) -> str:
         if c.batch is None:
-            return f"{c.before} is ahead from batch {found.batches[0]} to {found.batches[-1]}"
+            return f"{c.before} is ahead from batch {sweep.batches[0]} to {sweep.batches[-1]}"
         again = f"; the lead changes {c.changes} times" if c.changes > 1 else ""
         return f"{c.after} is ahead from batch {c.batch}{again}"
 
     columns = (*CROSS, Column("says", "", role="text", keep=2, of=says))
-    shown = rows(columns, found.crossovers, key=("before", "after", "metric", "precision", "image_size"))
+    shown = rows(columns, sweep.crossovers, key=("before", "after", "metric", "precision", "image_size"))
     return Table("crossovers", "Where one device overtakes another", columns, shown)
 
 

@@ -37,18 +37,18 @@ def _document(state: State, file: Path) -> TraceReport:
     return trace_report(read(file), engine.result(state))
 
 
-def _summary(found: TraceReport, state: State) -> tuple[str, ...]:
-    wall = found.wall_s
-    matched, unmatched, idle = (part / wall for part in (found.matched_s, found.unmatched_s, found.gap_s))
-    at_once = f" - at once {found.overlap_s / wall:.1%}" if found.overlap_s else ""
-    where = f" on {found.measured_on}" if found.measured_on else ""
+def _summary(report: TraceReport, state: State) -> tuple[str, ...]:
+    wall = report.wall_s
+    matched, unmatched, idle = (part / wall for part in (report.matched_s, report.unmatched_s, report.gap_s))
+    at_once = f" - at once {report.overlap_s / wall:.1%}" if report.overlap_s else ""
+    where = f" on {report.measured_on}" if report.measured_on else ""
     return (
-        f"{found.producer}{where}: {quantity(wall, 's')} a run, mean of {found.runs}; "
-        f"predicted {quantity(found.predicted_s, 's')}",
+        f"{report.producer}{where}: {quantity(wall, 's')} a run, mean of {report.runs}; "
+        f"predicted {quantity(report.predicted_s, 's')}",
         f"matched {matched:.1%} + not matched {unmatched:.1%} + nothing ran {idle:.1%}{at_once} = 100 %; "
-        f"{found.coverage:.1%} of the operators' time is some operator's of the model",
-        *found.surprises,
-        *found.notes,
+        f"{report.coverage:.1%} of the operators' time is some operator's of the model",
+        *report.surprises,
+        *report.notes,
     )
 
 
@@ -70,7 +70,7 @@ VERB = Report(
         ),
     ),
     document=_document,
-    title=lambda found, state: of_node("Measured beside predicted", state),
+    title=lambda document, state: of_node("Measured beside predicted", state),
     parts=(
         facts(_summary),
         Rows(name="unmatched", title="Measured, and no operator of the model", columns=LEFT, key="name"),

@@ -81,10 +81,10 @@ def _document(
         if tick is not None and (done % 50 == 0 or done == len(measured)):
             tick(done, len(measured))
 
-    found = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
+    validated = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
     fitted_on = measured if data else shipped(FITTED_ON)
     held = _held_out(fitted_on, tick is not None) if cross_validate else (() if data else calibrate.recorded())
-    return Models(**msgspec.structs.asdict(found), cross_validation=held)
+    return Models(**msgspec.structs.asdict(validated), cross_validation=held)
 
 
 def _held_out(measured: list[dict[str, str]], watched: bool) -> tuple[HeldOut, ...]:
@@ -98,50 +98,50 @@ def _held_out(measured: list[dict[str, str]], watched: bool) -> tuple[HeldOut, .
 
 
 def _view(state: State, **options: Any) -> Table:
-    found = _document(state, **options)
-    if isinstance(found, Kernels):
-        return _kernels(found)
-    return _groups(found) if options["groups"] else _classes(found)
+    document = _document(state, **options)
+    if isinstance(document, Kernels):
+        return _kernels(document)
+    return _groups(document) if options["groups"] else _classes(document)
 
 
-def _classes(found: Models) -> Table:
+def _classes(models: Models) -> Table:
     """One row per class of work; below them what could not be predicted, and why."""
     notes = (
-        *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in found.replaced),
-        *(f"{each.rows} rows not predicted: {each.reason}" for each in found.skipped),
+        *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in models.replaced),
+        *(f"{each.rows} rows not predicted: {each.reason}" for each in models.skipped),
     )
     footer = (
-        f"{found.summary['predicted']} rows of models predicted, {found.summary['skipped']} not",
-        *map(_left_out, found.cross_validation),
+        f"{models.summary['predicted']} rows of models predicted, {models.summary['skipped']} not",
+        *map(_left_out, models.cross_validation),
     )
-    shown = rows(CLASSES, found.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
+    shown = rows(CLASSES, models.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
     return Table("validate", "Predicted against measured, by class of work", CLASSES, shown, footer=footer, notes=notes)
 
 
-def _groups(found: Models) -> Table:
+def _groups(models: Models) -> Table:
     """One row per group; below them the summary of vision models, the errors of fits that left something out, the
     reasons of large groups that are far off, and what could not be predicted."""
     reasons = dict.fromkeys(
         f"{group.quantity.replace('_', ' ')} of {group.device}, {group.framework}, {group.median_ape:.0%} off: "
         f"{group.reason}"
-        for group in found.groups
+        for group in models.groups
         if group.reason
     )
-    notes = (*reasons, *(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in found.skipped))
-    footer = (*_summary(found), *map(_left_out, found.cross_validation))
-    places = iter(range(len(found.groups)))
-    shown = rows(COLUMNS, found.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < LARGE)
+    notes = (*reasons, *(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in models.skipped))
+    footer = (*_summary(models), *map(_left_out, models.cross_validation))
+    places = iter(range(len(models.groups)))
+    shown = rows(COLUMNS, models.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < LARGE)
     return Table("validate", "Predicted against measured", COLUMNS, shown, footer=footer, notes=notes)
 
 
-def _kernels(found: Kernels) -> Table:
+def _kernels(document: Kernels) -> Table:
     """One row per device and kind of kernel."""
-    shown = rows(KERNEL_COLUMNS, found.kernels, key=("device", "op"))
+    shown = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
     return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, shown)
 
 
-def _summary(found: Validation) -> list[str]:
-    summary = found.summary
+def _summary(validated: Validation) -> list[str]:
+    summary = validated.summary
     lines = [
         f"{summary['predicted']} rows predicted, {summary['skipped']} not; of vision models, medians over groups of "
         f"{LARGE} rows or more:"

@@ -59,8 +59,8 @@ def why(state: State) -> Text:
 
 def _document(state: State) -> dict[str, Any]:
     """The lines, and the one string that brings the screen to them."""
-    asked = about(engine.result(state), on_device=True)
-    return {"state": format_state(state), **asked, **msgspec.to_builtins(why(state))}
+    subject = about(engine.result(state), on_device=True)
+    return {"state": format_state(state), **subject, **msgspec.to_builtins(why(state))}
 
 
 def _reason(figures: Tree, kind: str, index: int) -> str:
@@ -70,11 +70,11 @@ def _reason(figures: Tree, kind: str, index: int) -> str:
 
 
 def _kernels(result: Estimate, kind: str, index: int) -> list[int]:
-    asked = result.demand
+    demand = result.demand
     if kind == "model":
-        return list(range(asked.n_kernels))
+        return list(range(demand.n_kernels))
     members = result.partition.members[index] if kind == "subgraph" else (index,)
-    return sorted({int(asked.kernel[i]) for i in members})
+    return sorted({int(demand.kernel[i]) for i in members})
 
 
 def _time(figures: Tree, kind: str, index: int) -> tuple[str, ...]:

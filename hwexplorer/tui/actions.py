@@ -280,7 +280,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _effect("quit", "q ctrl+c", "Quit", "Leave", "quit", hint="quit"),
     ),
 }
-ACTIONS: tuple[Action, ...] = tuple(replace(a, group=group) for group, found in _GROUPS.items() for a in found)
+ACTIONS: tuple[Action, ...] = tuple(replace(a, group=group) for group, actions in _GROUPS.items() for a in actions)
 BY_ID = {action.id: action for action in ACTIONS}
 _SIGNS = {"escape": "esc", "pagedown": "pgdn", "pageup": "pgup"}
 
@@ -335,14 +335,14 @@ class Keymap:
 
     def groups(self, pane: str = "") -> list[tuple[str, list[Action]]]:
         """Actions by group; with a pane, first those that are its own."""
-        found: dict[str, list[Action]] = {}
+        grouped: dict[str, list[Action]] = {}
         if pane:
-            found[f"In {pane}"] = [a for a in self.actions if pane in a.panes]
+            grouped[f"In {pane}"] = [a for a in self.actions if pane in a.panes]
         for action in self.actions:
             if pane and pane in action.panes:
                 continue
-            found.setdefault(action.group, []).append(action)
-        return [(name, actions) for name, actions in found.items() if actions]
+            grouped.setdefault(action.group, []).append(action)
+        return [(name, actions) for name, actions in grouped.items() if actions]
 
 
 DEFAULT = Keymap()
@@ -353,17 +353,17 @@ def remapped(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
     """The actions with some keys of their own, taken from whoever had them; and what is wrong with the request."""
     wrong = [f"no action {name!r}" for name in keys if name not in BY_ID]
     wanted = {name: tuple(those) for name, those in keys.items() if name in BY_ID}
-    found = []
+    placed = []
     for action in ACTIONS:
         if action.id in wanted:
-            found.append(replace(action, keys=wanted[action.id]))
+            placed.append(replace(action, keys=wanted[action.id]))
             continue
         taken = {
             key for name, those in wanted.items() if _meet(BY_ID[name], action) for key in those if key in action.keys
         }
         left = tuple(key for key in action.keys if key not in taken)
-        found.append(replace(action, keys=left) if taken else action)
-    keymap = Keymap(tuple(found))
+        placed.append(replace(action, keys=left) if taken else action)
+    keymap = Keymap(tuple(placed))
     for name in ("help", "quit"):  # one can always find out, and leave
         if not keymap.by_id[name].keys:
             return DEFAULT, [*wrong, f"{name} would have no key left"]

@@ -242,18 +242,18 @@ class HwExplorer(App[None]):
         return state, self.cache.views(state)
 
     @staticmethod
-    def _folds_over(at: str, whole: Index, shown: Index) -> set[str]:
+    def _folds_over(at: str, unfolded: Index, shown: Index) -> set[str]:
         """The rows of folded ones that a node or what it hangs on is in."""
-        hidden = (key for key in {at, *whole.ancestors(at)} if key and key not in shown.place and key in whole.place)
-        return {more_key(whole.parent[key] or "") for key in hidden}
+        above = {at, *unfolded.ancestors(at)} - {""} - shown.place.keys()
+        return {more_key(unfolded.parent[key] or "") for key in above if key in unfolded.place}
 
     def standing_for(self, state: State) -> str:
         """The row that stands for the one under the cursor when a state folds: itself, its branch or `~more`."""
         place = self._indexed(self.cache.views(replace(state, at="")).tree).place
-        whole = self.whole
+        unfolded = self.whole
         at = node(state.at)
         while at and at not in place:
-            parent = whole.parent.get(at) or ""
+            parent = unfolded.parent.get(at) or ""
             if more_key(parent) in place:
                 return more_key(parent)
             at = parent

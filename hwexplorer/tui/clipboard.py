@@ -30,10 +30,10 @@ def program() -> tuple[str, tuple[str, ...]] | None:
 
 def copy(text: str) -> str | None:
     """Copy with a program; its name, or None when there is none that works."""
-    found = program()
-    if found is None:
+    chosen = program()
+    if chosen is None:
         return None
-    name, command = found
+    name, command = chosen
     try:
         subprocess.run(
             command,

@@ -71,13 +71,13 @@ def candidates(app: HwExplorer, text: str) -> list[str]:
     if command is None or " " in rest:
         return []
     head, comma, last = rest.rpartition(",")
-    return [f"{name} {head}{comma}{found}" for found in _fitting(last, command.complete(app))]
+    return [f"{name} {head}{comma}{word}" for word in _fitting(last, command.complete(app))]
 
 
 def _fitting(start: str, words: Iterable[str]) -> list[str]:
     wanted = start.casefold()
-    found = [word for word in words if wanted in word.casefold()]
-    return sorted(found, key=lambda word: not word.casefold().startswith(wanted))
+    fitting = [word for word in words if wanted in word.casefold()]
+    return sorted(fitting, key=lambda word: not word.casefold().startswith(wanted))
 
 
 def note(app: HwExplorer, text: str) -> str:
@@ -85,14 +85,14 @@ def note(app: HwExplorer, text: str) -> str:
     if not text.strip():
         return "tab completes · help lists · batch 32 · on tpu_v4 · at fc · roofline"
     try:
-        found = candidates(app, text)
+        lines = candidates(app, text)
     except RequestError:
-        found = []
+        lines = []
     name, space, _ = text.partition(" ")
     command = COMMANDS.get(name)
-    if found and (space or command is None):
-        shown = [line.rpartition(" ")[2] for line in found[:6]]
-        return "  ".join(shown) + (f"  +{len(found) - 6}" if len(found) > 6 else "")
+    if lines and (space or command is None):
+        shown = [line.rpartition(" ")[2] for line in lines[:6]]
+        return "  ".join(shown) + (f"  +{len(lines) - 6}" if len(lines) > 6 else "")
     if command is not None:
         return f"{command.usage}: {command.help}"
     return registry.helps().get(name, "")
@@ -104,15 +104,15 @@ def moved(app: HwExplorer, typing: Prompt, key: str) -> Prompt:
         return _recalled(app, typing, -1 if key == "up" else 1)
     stem = typing.stem if typing.stem is not None else typing.text
     try:
-        found = candidates(app, stem)
+        lines = candidates(app, stem)
     except RequestError:
-        found = []
-    if not found:
+        lines = []
+    if not lines:
         return typing
     step = 1 if key == "tab" else -1
-    place = (found.index(typing.text) + step) % len(found) if typing.text in found else 0 if step > 0 else -1
-    text = found[place]
-    if len(found) == 1 and " " not in text and text in COMMANDS and " " in COMMANDS[text].usage:
+    place = (lines.index(typing.text) + step) % len(lines) if typing.text in lines else 0 if step > 0 else -1
+    text = lines[place]
+    if len(lines) == 1 and " " not in text and text in COMMANDS and " " in COMMANDS[text].usage:
         return msgspec.structs.replace(typing, text=text + " ", place=len(text) + 1, stem=None)
     return msgspec.structs.replace(typing, text=text, place=len(text), stem=stem)
 

@@ -81,7 +81,7 @@ def command(state: State) -> str:
 
 def _only(state: State, fields: tuple[str, ...]) -> State:
     """The model and these fields, all else as it is by default."""
-    found = {name: getattr(state, name) for name in fields}
-    if "devices" in found:
-        found |= {"on": state.on}
-    return State(model=state.model, **found)
+    kept = {name: getattr(state, name) for name in fields}
+    if "devices" in kept:
+        kept |= {"on": state.on}
+    return State(model=state.model, **kept)

@@ -61,7 +61,7 @@ def _hidden(
         if row.depth:
             families.setdefault(path[-1], []).append(place)
         path += [row.key] * (row.depth + 1 - len(path))
-    found: dict[int, tuple[str, tuple[int, ...], bool]] = {}
+    hidden: dict[int, tuple[str, tuple[int, ...], bool]] = {}
 
     def share(place: int) -> float:
         value = table.rows[place].cells[bar]
@@ -71,8 +71,8 @@ def _hidden(
         top = max(members, key=share)
         small = tuple(m for m in members if m != top and share(m) < least)
         if len(small) > 1 and more_key(parent) not in opened:
-            found |= {m: (parent, small, m == small[-1]) for m in small}
-    return found
+            hidden |= {m: (parent, small, m == small[-1]) for m in small}
+    return hidden
 
 
 def _row(table: Table, parent: str, members: tuple[int, ...], depth: int, adds: list[bool]) -> Row:

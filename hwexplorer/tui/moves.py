@@ -152,14 +152,14 @@ def find(app: HwExplorer, step: int) -> None:
         app.perform("find")
         return
     try:
-        found = navigate.find(app.whole.table, state.find, state.at, step)
+        target = navigate.find(app.whole.table, state.find, state.at, step)
     except RequestError as error:
         app.say(str(error), "warn")
         return
-    if found is None:
+    if target is None:
         app.say(f"nothing in the tree fits {state.find!r}", "warn")
     else:
-        app.move_to(found)
+        app.move_to(target)
 
 
 def click(app: HwExplorer, pane: str, y: int) -> None:

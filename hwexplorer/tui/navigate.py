@@ -25,12 +25,12 @@ class Index:
         self._share = next((i for i, c in enumerate(table.columns) if c.role == "bar"), None)
 
     def ancestors(self, key: str) -> set[str]:
-        found: set[str] = set()
+        keys: set[str] = set()
         above = self.parent.get(key)
         while above is not None:
-            found.add(above)
+            keys.add(above)
             above = self.parent.get(above)
-        return found
+        return keys
 
     def children(self, key: str) -> list[str]:
         return [k for k in self.below(key) if self.parent[k] == key]
@@ -41,12 +41,12 @@ class Index:
             return []
         rows = self.table.rows
         start = self.place[key]
-        found = []
+        keys = []
         for row in rows[start + 1 :]:
             if row.depth <= rows[start].depth:
                 break
-            found.append(row.key)
-        return found
+            keys.append(row.key)
+        return keys
 
     def branches(self, keys: Iterable[str]) -> set[str]:
         return {k for k in keys if self.table.rows[self.place[k]].has_children}

@@ -29,7 +29,7 @@ def show_text(app: HwExplorer, name: str, heading: str, text: Text) -> None:
 
 def help(app: HwExplorer, _: Any) -> None:
     pane = app.state.pane
-    sections = tuple((name, actions.help_lines(found, pane)) for name, found in app.keymap.groups(pane))
+    sections = tuple((name, actions.help_lines(group, pane)) for name, group in app.keymap.groups(pane))
     show_text(app, "help", "Keys", Text("help", f"help {pane}", sections))
 
 
@@ -45,7 +45,7 @@ def sheet(app: HwExplorer, name: str | None) -> None:
 
 def key(app: HwExplorer, key: str, character: str | None) -> bool:
     """A key while text is over the panes."""
-    found = app.keymap.find(character or key, app.state.pane) or app.keymap.find(key, app.state.pane)
+    action = app.keymap.find(character or key, app.state.pane) or app.keymap.find(key, app.state.pane)
     moves: dict[str, Callable[[], Any]] = {
         "down": lambda: app.help.scroll(1),
         "up": lambda: app.help.scroll(-1),
@@ -54,15 +54,15 @@ def key(app: HwExplorer, key: str, character: str | None) -> bool:
         "first": lambda: app.help.scroll(-(10**6)),
         "last": lambda: app.help.scroll(10**6),
     }
-    if found is not None and found.id in moves:
-        moves[found.id]()
+    if action is not None and action.id in moves:
+        moves[action.id]()
         app.panes["help"].redraw()
         return True
-    if key == "escape" or (found is not None and found.id in ("help", "back", "quit", "sheet")):
+    if key == "escape" or (action is not None and action.id in ("help", "back", "quit", "sheet")):
         app.overlay = ""
         app.show()
         return True
-    if found is not None and found.id == "command":
+    if action is not None and action.id == "command":
         app.overlay = ""
         app.show()
         app.perform("command")

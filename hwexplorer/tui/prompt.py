@@ -22,8 +22,8 @@ class Prompt(msgspec.Struct, frozen=True):
 def typed(prompt: Prompt, text: str) -> Prompt:
     """Text put in at the cursor, from a key or pasted; what cannot be printed is left out."""
     text = "".join(c for c in text if c.isprintable())[: max(0, LENGTH_MAX - len(prompt.text))]
-    whole = prompt.text[: prompt.place] + text + prompt.text[prompt.place :]
-    return msgspec.structs.replace(prompt, text=whole, place=prompt.place + len(text), stem=None)
+    line = prompt.text[: prompt.place] + text + prompt.text[prompt.place :]
+    return msgspec.structs.replace(prompt, text=line, place=prompt.place + len(text), stem=None)
 
 
 def edit(prompt: Prompt, key: str, character: str | None) -> Prompt:

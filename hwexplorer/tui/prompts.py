@@ -113,11 +113,11 @@ def _live(app: HwExplorer, kind: str, text: str) -> None:
     elif kind == "find":
         app.apply(replace(app.state, find=text))
         try:
-            found = navigate.find(app.whole.table, text, app.state.at, 0)
+            target = navigate.find(app.whole.table, text, app.state.at, 0)
         except RequestError:
             return  # half typed; the note says what is missing
-        if found is not None:
-            app.move_to(found)
+        if target is not None:
+            app.move_to(target)
 
 
 def _submit(app: HwExplorer, typing: Prompt) -> None:

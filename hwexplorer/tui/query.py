@@ -116,9 +116,9 @@ def matches(table: Table, text: str) -> tuple[int, ...]:
         return kept[1]
     if len(_MATCHES) > 8:
         _MATCHES.clear()
-    found = _matches(table, text)
-    _MATCHES[key] = (table, found)
-    return found
+    places = _matches(table, text)
+    _MATCHES[key] = (table, places)
+    return places
 
 
 def _matches(table: Table, text: str) -> tuple[int, ...]:

@@ -28,9 +28,9 @@ heaviest = "."     # action = "keys, separated by spaces"
 
 def markdown() -> str:
     parts = [HEAD.format(themes=", ".join(THEMES))]
-    for name, found in actions.groups():
+    for name, group in actions.groups():
         parts.append(f"## {name}\n\n| Keys | Action | What it does |\n|---|---|---|")
-        for action in found:
+        for action in group:
             keys = " ".join(f"`{_cell(actions.key_sign(key))}`" for key in action.keys)
             where = f" (in {', '.join(action.panes)})" if action.panes else ""
             parts.append(f"| {keys} | `{action.id}` | {_cell(action.help)}{where} |")

@@ -26,13 +26,13 @@ class Sessions:
         not for whoever looks."""
         policy.require("write", "keeping sessions")
         try:
-            found = msgspec.json.decode(files.text(files.read(self.path, FILE_MAX)), type=dict[str, str])
+            saved = msgspec.json.decode(files.text(files.read(self.path, FILE_MAX)), type=dict[str, str])
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())[:100]
             raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
-        return dict(sorted(found.items(), key=lambda pair: (pair[0] != LAST, pair[0])))
+        return dict(sorted(saved.items(), key=lambda pair: (pair[0] != LAST, pair[0])))
 
     def save(self, name: str, state: State) -> None:
         """Raises RequestError for a bad name or a folder one may not write to."""

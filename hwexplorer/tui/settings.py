@@ -36,30 +36,30 @@ _KNOWN = ("theme", *_FLAGS, "keys")
 def read(path: Path) -> tuple[Settings, str]:
     """The settings, and one line about what is wrong with the file ('' when nothing is)."""
     try:
-        found = files.table(path)
+        document = files.table(path)
     except (FileNotFoundError, NotADirectoryError):
         return Settings(), ""
     except OSError as error:
         return Settings(), f"settings ignored, {path}: {error.strerror}"
-    settings, wrong = _checked(found)
+    settings, wrong = _checked(document)
     return settings, f"settings, {path}: {'; '.join(wrong)[:160]}" if wrong else ""
 
 
-def _checked(found: dict[str, Any]) -> tuple[Settings, list[str]]:
-    wrong = [str(unknown("setting", name, _KNOWN)) for name in found if name not in _KNOWN]
+def _checked(document: dict[str, Any]) -> tuple[Settings, list[str]]:
+    wrong = [str(unknown("setting", name, _KNOWN)) for name in document if name not in _KNOWN]
     values: dict[str, Any] = {}
-    if "theme" in found:
-        if found["theme"] in THEMES:
-            values["theme"] = found["theme"]
+    if "theme" in document:
+        if document["theme"] in THEMES:
+            values["theme"] = document["theme"]
         else:
-            wrong.append(str(unknown("theme", found["theme"], THEMES)))
+            wrong.append(str(unknown("theme", document["theme"], THEMES)))
     for name in _FLAGS:
-        if name in found:
-            if isinstance(found[name], bool):
-                values[name] = found[name]
+        if name in document:
+            if isinstance(document[name], bool):
+                values[name] = document[name]
             else:
                 wrong.append(f"{name} is true or false")
-    keys = found.get("keys", {})
+    keys = document.get("keys", {})
     if not isinstance(keys, dict) or not all(isinstance(text, str) for text in keys.values()):
         wrong.append('keys are given as action = "key key"')
     elif keys:

@@ -40,8 +40,8 @@ def fill(app: HwExplorer) -> None:
         app.models.go(state.model)
     app.compare.update(views.compare, hide=hide)
     app.compare.go(state.on)
-    found = query.words(state.find)
-    app.outline.find = found[0] if found else ""
+    sought = query.words(state.find)
+    app.outline.find = sought[0] if sought else ""
     app.outline.update(views.tree, shown(app.index, state.open, state.at), hide=hide)
     app.outline.go(state.at)
     app.events.update(views.events, hide=hide)

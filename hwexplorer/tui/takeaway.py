@@ -93,16 +93,16 @@ def _contents(app: HwExplorer) -> dict[str, str]:
     """All views in all formats, the screen, and the state that brings it back, by file name."""
     from hwexplorer.export import files
 
-    found = {}
+    exports = {}
     for view in PANES:
         for suffix in EVERYTHING:
             try:
-                found[view + suffix] = app.provider.exported(app.state, view, files.SUFFIXES[suffix])
+                exports[view + suffix] = app.provider.exported(app.state, view, files.SUFFIXES[suffix])
             except RequestError as error:
                 if "format" not in str(error):
                     raise
     return {
-        **found,
+        **exports,
         f"screen{PICTURE}": picture(app, format_state(app.state)),
         "state.txt": format_state(app.state) + "\n",
     }

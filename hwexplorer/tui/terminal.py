@@ -47,13 +47,13 @@ class Keys:
         """What these bytes mean, or, without any, what those before them did: escape alone is a key after a while."""
         try:
             text = self._decode(data)
-            found = [*(self._parser.feed(text) if text else ()), *self._parser.tick()]
+            messages = [*(self._parser.feed(text) if text else ()), *self._parser.tick()]
         except Exception:  # an answer that makes no sense; what came with it is lost
             before, self._parser = self._parser, XTermParser()
             for name in _KNOWN:
                 setattr(self._parser, name, getattr(before, name))
             return
-        yield from filter(_possible, found)
+        yield from filter(_possible, messages)
 
 
 def _possible(event: Message) -> bool:

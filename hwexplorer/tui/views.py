@@ -61,17 +61,17 @@ class Cache:
         self._rows = 0
 
     def views(self, state: State) -> Views:
-        found = {name: self.view(name, state) for name in READS}
-        return Views(**found, whole=found["tree"]) if not state.fold else self._folded(state, found)
+        each = {name: self.view(name, state) for name in READS}
+        return self._folded(state, each) if state.fold else Views(**each, whole=each["tree"])
 
-    def _folded(self, state: State, found: dict[str, Any]) -> Views:
-        whole: Table = found.pop("tree")
+    def _folded(self, state: State, views: dict[str, Any]) -> Views:
+        unfolded: Table = views.pop("tree")
         opened = tuple(key for key in state.open if key.endswith(MORE))
-        key = ("folded", id(whole), state.fold, opened)
+        key = ("folded", id(unfolded), state.fold, opened)
         kept = self._kept.get(key)
-        if kept is None or kept[0] is not whole:
-            kept = self._keep(key, (whole, folded(whole, state.fold, opened)))
-        return Views(**found, tree=kept[1], whole=whole)
+        if kept is None or kept[0] is not unfolded:
+            kept = self._keep(key, (unfolded, folded(unfolded, state.fold, opened)))
+        return Views(**views, tree=kept[1], whole=unfolded)
 
     def view(self, name: str, state: State) -> Any:
         key = self._key(name, state)

@@ -14,13 +14,13 @@ from hwexplorer.views.tables import rows
 from hwexplorer.views.words import FLAGS, MARKED, title
 
 
-def by_node(state: State, found: Levels) -> Table:
+def by_node(state: State, levels: Levels) -> Table:
     """A row per node: each device's figure in the metric of the state, the winner, and how far ahead it is."""
     metric = state.metric
     columns = [
         Column("node", "Node", role="text", keep=0, of="id"),
         Column("type", "Kind", role="text", keep=5),
-        *(column for key in found.devices for column in _of_device(key, metric, found.baseline)),
+        *(column for key in levels.devices for column in _of_device(key, metric, levels.baseline)),
         Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
         Column("margin", "Ahead", "x", keep=1, of=lambda node: node.margin[metric],
                help="times more that the next best takes"),
@@ -29,13 +29,13 @@ def by_node(state: State, found: Levels) -> Table:
         Column("latency_winner", "Latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
                help="winner by latency"),
     ]  # fmt: skip
-    tally = [f"{m}: {_tally(found, m)}" for m in found.tally]
-    footer = (f"{len(found.rows)} {found.level}s; wins by {'; by '.join(tally)}",)
+    tally = [f"{m}: {_tally(levels, m)}" for m in levels.tally]
+    footer = (f"{len(levels.rows)} {levels.level}s; wins by {'; by '.join(tally)}",)
     return Table(
         "compare",
-        f"{title(state)}: {metric} by {found.level}",
+        f"{title(state)}: {metric} by {levels.level}",
         tuple(columns),
-        rows(columns, found.rows),
+        rows(columns, levels.rows),
         footer=footer,
     )
 
@@ -54,30 +54,30 @@ def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
     )  # fmt: skip
 
 
-def _tally(found: Levels, metric: str) -> str:
-    counts = sorted(found.tally[metric].items(), key=lambda pair: -pair[1])
+def _tally(levels: Levels, metric: str) -> str:
+    counts = sorted(levels.tally[metric].items(), key=lambda pair: -pair[1])
     told = [f"{MARKED[key]} {count}" for key, count in counts if count]
-    told += [f"{found.ties[metric]} tied"] if found.ties[metric] else []
+    told += [f"{levels.ties[metric]} tied"] if levels.ties[metric] else []
     return ", ".join(told) or "none fits"
 
 
-def by_architecture(state: State, found: Progression) -> Page:
+def by_architecture(state: State, progression: Progression) -> Page:
     """The families of energy side by side, then what each architecture pays for."""
     columns = [Column("family", "Energy", role="text", keep=0, of=str)]
-    for step in found.steps:
+    for step in progression.steps:
         columns += [
             Column(step.device, MARKED[step.device], "%", keep=0, of=step.families_fraction.__getitem__),
             Column(f"{step.device}_energy", "each", "J", role="quantity", keep=2, of=step.families_j.__getitem__),
         ]
-    columns.append(Column("meaning", "", role="text", keep=5, of=found.families.__getitem__))
+    columns.append(Column("meaning", "", role="text", keep=5, of=progression.families.__getitem__))
     footer = tuple(
         f"{MARKED[step.device]}: {quantity(step.energy_j_per_inference, 'J')} per inference = arithmetic "
         f"{step.arithmetic_fraction:.1%}, instruction and operand overhead {step.overhead_fraction:.1%}, data movement "
         f"{step.movement_fraction:.1%}, static {step.static_fraction:.1%}"
-        for step in found.steps
+        for step in progression.steps
     )
     sections = tuple(
-        (f"{registry.get(step.architecture).story.title} ({step.name})", step.says) for step in found.steps
+        (f"{registry.get(step.architecture).story.title} ({step.name})", step.says) for step in progression.steps
     )
     table = Table("families", "", tuple(columns), rows(columns, FAMILIES), footer=footer)
     return Page(

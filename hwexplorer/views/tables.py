@@ -43,12 +43,12 @@ def rows(
             named, cells, depth=depth, has_children=has_children, kind=sort(item), dim=dim is not None and dim(item)
         )
 
-    found: list[Row] = []
+    result: list[Row] = []
     for item in items:
         inner = children(item) if children is not None else ()
-        found.append(row(item, 0, bool(inner)))
-        found.extend(row(each, 1, False) for each in inner)
-    return tuple(found)
+        result.append(row(item, 0, bool(inner)))
+        result.extend(row(each, 1, False) for each in inner)
+    return tuple(result)
 
 
 def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cell]:

@@ -77,18 +77,18 @@ def tree(state: State) -> Table:
 
 def subtree(state: State) -> Table:
     """The rows of the node in the state and below; the whole tree for the model."""
-    whole = tree(state)
+    model = tree(state)
     if not state.at:
-        return whole
+        return model
     kind, index = find(engine.result(state), state.at)
     parts = engine.result(state).partition
     key = "" if kind == "model" else (parts.id if kind == "subgraph" else parts.operator_id)[index]
-    keys = [row.key for row in whole.rows]
+    keys = [row.key for row in model.rows]
     first = keys.index(key if key in keys else key.partition("/")[0])
-    depth = whole.rows[first].depth
-    end = next((i for i in range(first + 1, len(keys)) if whole.rows[i].depth <= depth), len(keys))
-    rows = tuple(msgspec.structs.replace(row, depth=row.depth - depth) for row in whole.rows[first:end])
-    return msgspec.structs.replace(whole, rows=rows, footer=("shares and running shares are of the whole model",))
+    depth = model.rows[first].depth
+    end = next((i for i in range(first + 1, len(keys)) if model.rows[i].depth <= depth), len(keys))
+    rows = tuple(msgspec.structs.replace(row, depth=row.depth - depth) for row in model.rows[first:end])
+    return msgspec.structs.replace(model, rows=rows, footer=("shares and running shares are of the whole model",))
 
 
 def _name(subgraph: str, members: int) -> str:
@@ -113,11 +113,11 @@ def _pareto(share: Floats) -> str:
 def shares(figures: Tree, metric: str) -> tuple[Floats, Floats]:
     result = figures.estimate
     if metric == "energy":
-        whole = result.energy_j or 1.0
-        return figures.subgraphs.energy_j / whole, figures.operators.energy_j / whole
+        total = result.energy_j or 1.0
+        return figures.subgraphs.energy_j / total, figures.operators.energy_j / total
     if metric == "latency":
-        whole = result.latency_s or 1.0
-        return figures.subgraphs.latency_s / whole, figures.operators.latency_s / whole
+        total = result.latency_s or 1.0
+        return figures.subgraphs.latency_s / total, figures.operators.latency_s / total
     return figures.subgraphs.share, figures.operators.share
 
 
@@ -134,11 +134,11 @@ def _by_node(state: State, metric: str) -> dict[str, float]:
     """Attributed figure of every node by id, in J s, J per inference or s."""
     figures = tree_figures(engine.result(state))
     result = figures.estimate
-    whole = METRICS[metric].of(result)
+    total = METRICS[metric].of(result)
     sub_share, op_share = shares(figures, metric)
-    values = dict(zip(result.partition.operator_id, (op_share * whole).tolist(), strict=True))
-    values.update(zip(result.partition.id, (sub_share * whole).tolist(), strict=True))
-    values[""] = whole
+    values = dict(zip(result.partition.operator_id, (op_share * total).tolist(), strict=True))
+    values.update(zip(result.partition.id, (sub_share * total).tolist(), strict=True))
+    values[""] = total
     return values
 
 

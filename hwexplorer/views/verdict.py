@@ -61,24 +61,25 @@ def _bar(part: float, most: float) -> str:
 
 def _name(result: Estimate, other: Estimate) -> str:
     """Short: the device and its batch, and the precision where that differs."""
-    asked, precision = result.scenario, other.scenario.precision
-    return f"{result.device.key} b{asked.batch}" + (f" {asked.precision}" if asked.precision != precision else "")
+    scenario = result.scenario
+    precision = f" {scenario.precision}" if scenario.precision != other.scenario.precision else ""
+    return f"{result.device.key} b{scenario.batch}{precision}"
 
 
-def _mostly(found: Difference) -> str:
+def _mostly(gap: Difference) -> str:
     """The largest cause that goes the way of the difference, and the place where most of it is."""
-    whole = float(found.parts.sum())
-    by_cause = found.parts.sum(axis=0) / whole
+    total = float(gap.parts.sum())
+    by_cause = gap.parts.sum(axis=0) / total
     cause = int(by_cause.argmax())
-    told = f", {_part(float(by_cause[cause]))} {found.causes[cause]}"
-    inside = found.parts[:, cause] / whole
+    told = f", {_part(float(by_cause[cause]))} {gap.causes[cause]}"
+    inside = gap.parts[:, cause] / total
     place = int(inside.argmax())
-    if len(found.places) > 1 and inside[place] > 0:
+    if len(gap.places) > 1 and inside[place] > 0:
         share = float(inside[place]) / max(float(by_cause[cause]), 1e-12)
         if share <= 1.0:
-            told += f", {share * 100:.0f} % of that in {found.places[place]}"
+            told += f", {share * 100:.0f} % of that in {gap.places[place]}"
         else:
-            told += f", most in {found.places[place]}"
+            told += f", most in {gap.places[place]}"
     return told
 
 

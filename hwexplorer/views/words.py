@@ -30,8 +30,8 @@ def title(state: State) -> str:
     model = engine.workload(state)
     macs = model.total(model.operators.macs, batch=1)
     size = f", {state.image_size} px" if state.image_size else ""
-    asked = scenario(state)
-    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {quantity(model.parameters, 'SI')} parameters; {asked}"
+    parameters = quantity(model.parameters, "SI")
+    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {parameters} parameters; {scenario(state)}"
 
 
 def scenario(state: State) -> str:

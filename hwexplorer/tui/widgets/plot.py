@@ -111,7 +111,7 @@ def _cursor(drawing: Drawing, key: str) -> list[tuple[int, int, str]]:
     """(column, row, label) of the point under the cursor, or of all the points of a branch, its first one named."""
     x, y, rows = drawing.x, drawing.y, len(drawing.cells)
     columns = len(drawing.cells[0])
-    found: list[tuple[int, int, str]] = []
+    labels: list[tuple[int, int, str]] = []
     for series in drawing.points:
         for index, other in enumerate(series.keys):
             if not key or (other != key and not other.startswith(key + "/")):
@@ -121,8 +121,8 @@ def _cursor(drawing: Drawing, key: str) -> list[tuple[int, int, str]]:
                 continue
             label = series.labels[index] if index < len(series.labels) and other == key else key
             column = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
-            found.append((column, _row(y, series.y[index], rows), "" if found else safe(label)))
-    return found
+            labels.append((column, _row(y, series.y[index], rows), "" if labels else safe(label)))
+    return labels
 
 
 TAG = 14
@@ -139,7 +139,7 @@ def _tags(
     series: Sequence[Series], owners: Sequence[int], x: Axis, y: Axis, columns: int, rows: int
 ) -> list[tuple[int, int, str, str]]:
     """(column, row, text, role): names at the right end of lines, which colour alone would not tell, and marks."""
-    found: list[tuple[int, int, str, str]] = []
+    tags: list[tuple[int, int, str, str]] = []
     used: dict[int, list[tuple[int, int]]] = {}
 
     def free(row: int, start: int, end: int) -> bool:
@@ -152,7 +152,7 @@ def _tags(
                 place_x, place_y = x.place(a), y.place(b)
                 if place_x is not None and place_y is not None:
                     at = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
-                    found.append((at, _row(y, b, rows), "◆", "strong"))
+                    tags.append((at, _row(y, b, rows), "◆", "strong"))
         if not each.line or not each.x:
             continue
         name = to_ascii(shorten(safe(each.name), TAG, middle=True))
@@ -163,9 +163,9 @@ def _tags(
         for row in (end[1] - 1, end[1] + 1, end[1] - 2, end[1] + 2):
             if free(row, start, start + len(name)):
                 used.setdefault(row, []).append((start, start + len(name) + 1))
-                found.append((start, row, name, role))
+                tags.append((start, row, name, role))
                 break
-    return found
+    return tags
 
 
 def _visible_end(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> tuple[int, int] | None:

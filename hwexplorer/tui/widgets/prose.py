@@ -39,17 +39,17 @@ class Prose:
         """(role, key, text) for each line."""
         if self._lines is not None:
             return self._lines
-        found: list[tuple[str, str, str]] = []
+        wrapped: list[tuple[str, str, str]] = []
         for heading, lines in self.text.sections:
-            if found and self.height > 9:
-                found.append(("text", "", ""))
+            if wrapped and self.height > 9:
+                wrapped.append(("text", "", ""))
             if heading:
-                found += [("title", "", line) for line in wrap(safe(heading), self.width)]
+                wrapped += [("title", "", line) for line in wrap(safe(heading), self.width)]
             for line in lines:
-                found += self._paragraph(line)
-        self._lines = found
+                wrapped += self._paragraph(line)
+        self._lines = wrapped
         self.scroll(0)
-        return found
+        return wrapped
 
     def _paragraph(self, line: str) -> list[tuple[str, str, str]]:
         key, tab, rest = line.partition("\t")

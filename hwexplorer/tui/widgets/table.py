@@ -285,9 +285,9 @@ class TreeTable:
         for index, width in enumerate(self._widths):
             if not width:
                 continue
-            found = self._measures[index]
-            right = found.column.role in ("number", "quantity", "delta")
-            title = "  " + found.header if self.tree and index == 0 else found.header
+            measure = self._measures[index]
+            right = measure.column.role in ("number", "quantity", "delta")
+            title = "  " + measure.header if self.tree and index == 0 else measure.header
             cells.append(pad(plain(title, palette), width, right))
         return [Segment((" " * self._gap).join(cells), palette.get("header"))]
 
@@ -340,9 +340,9 @@ class TreeTable:
         return "".join(reversed(lines)) + ("└ " if self._last[position] else "├ ") + sign
 
     def _cell(self, index: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:
-        found, value = self._measures[index], row.cells[index]
+        measure, value = self._measures[index], row.cells[index]
         base = "dim" if row.dim else "text"
-        role = found.column.role
+        role = measure.column.role
         if role == "bar":
             return self._bar(value, width, palette, ground, base)
         if role in ("text", "flag") or isinstance(value, str):
@@ -352,8 +352,8 @@ class TreeTable:
         if role == "delta":
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
             return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
-        told = quantity(number, found.column.unit) if role == "quantity" else found.scale.cell(number)
-        if found.column.key.startswith("on:"):
+        told = quantity(number, measure.column.unit) if role == "quantity" else measure.scale.cell(number)
+        if measure.column.key.startswith("on:"):
             return self._heat(told, number, row, width, palette, ground)
         text = plain(told, palette)
         return [Segment(pad(text, width, True), palette.get(base, ground))]
