@@ -11,6 +11,8 @@ from hardware.device import Device
 from hardware.precision import BASE, FORMATS, Precision, Widths, canonical, parse
 from hardware.remember import remembered
 
+_LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`convolution` and `contraction` are (unit, format) for convolutions and for matrix products.
@@ -63,12 +65,16 @@ def _resolve(device: Device, precision: str, work: str) -> tuple[str, str]:
 
 def _stored(device: Device, precision: str, contraction: str) -> str:
     """Tensors are stored as asked where any unit reads that format, else in the format that is run."""
-    tensors = FORMATS[precision].tensors
+    form = FORMATS[precision]
+    tensors = form.tensors
     stated = device.file.runs.get(precision, device.file.runs.get(tensors, {})).get("stored")
     if stated:
         return stated
     if tensors == BASE:
         return tensors
+    run = FORMATS[contraction]
+    if device.arch.is_host and form.kind == "float" and form.bits == _LOADED < run.bits:
+        return precision
     formats = {name for table in device.file.fma_per_clock.values() for name in table}
     return precision if precision in formats else contraction
 
@@ -118,6 +124,9 @@ def _plan(device: Device, name: str, fused: bool) -> Plan:
     if precision.is_uniform:
         stored = weights = cache = _stored(device, name, contraction[1])
         marks = _marks(device, name, stored, convolution[1], contraction[1])
+        if FORMATS[name].is_packed and stored != name:
+            weights = name
+            marks = (f"{marks[0]}; weights stay {name} in memory", *marks[1:])
     else:
         stored = _activations(device, precision, contraction[1])
         weights, cache = precision.weights, precision.cache

@@ -33,6 +33,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     unpack_ops: float = 0.0
     whole_file: bool = False
     is_unit: bool = False
+    is_packed: bool = False
     wider: tuple[str, ...] = ()
     stored: str = ""
     priced_as: str = ""
@@ -99,6 +100,10 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         unpacked into unless they come with a format of their own for that."""
         weights, activations = FORMATS[self.weights], FORMATS[self.activations]
         return weights.unpacked or activations.unit or activations.name
+
+    def suits(self, work: str) -> bool:
+        """Whether it is customary for this kind of work: formats by role are what language models are served in."""
+        return self.is_uniform or work == "language"
 
     @property
     def widths(self) -> Widths:

@@ -15,7 +15,7 @@ from analysis.workload import limits, zoo
 from hardware.device import Device, in_mode
 from hardware.errors import unknown
 from hardware.plan import plan
-from hardware.precision import FORMATS, KEYS
+from hardware.precision import FORMATS, KEYS, parse
 from hardware.quantity import quantity
 from hardware.runtime import MODES
 
@@ -162,6 +162,8 @@ def _why(before: Estimate, after: Estimate) -> str:
         parts.append(f"{before.bound} bound to {after.bound} bound")
     if before.precision_run != after.precision_run:
         parts.append(f"{before.precision_run} to {after.precision_run}, accuracy to be checked")
+    elif before.plan.weights != after.plan.weights:
+        parts.append(f"weights {before.plan.weights} to {after.plan.weights}, accuracy to be checked")
     return ", ".join(parts)
 
 
@@ -179,12 +181,14 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
     found = _best_batch(result)
     if found is not None:
         yield found
-    stored, run = result.plan.stored, result.precision_run
-    for precision in KEYS:
-        runs = plan(device, precision, result.execution)
-        narrower = FORMATS[precision].bytes < FORMATS[stored].bytes or FORMATS[precision].stored == run
-        if narrower and runs.convolution[1] == runs.contraction[1] == precision:
-            yield _run(result, "precision", f"precision {precision}", device, change(asked, precision=precision))[0]
+    stored, run = FORMATS[result.plan.weights].bytes, result.precision_run
+    for name in KEYS:
+        precision, runs = parse(name), plan(device, name, result.execution)
+        narrower = precision.widths.weights < stored or FORMATS[precision.weights].stored == run
+        as_asked = runs.convolution[1] == runs.contraction[1] == precision.multiplied
+        as_asked |= not (precision.is_uniform or runs.marks)
+        if narrower and as_asked and precision.suits(result.workload.work):
+            yield _run(result, "precision", f"precision {name}", device, change(asked, precision=name))[0]
     for mode in MODES[MODES.index(result.execution) + 1 :]:
         yield _run(result, "fusion", f"execution {mode}", device, change(asked, execution=mode))[0]
     if asked.layout == "nchw" and device.arch.has_layouts:

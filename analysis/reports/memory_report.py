@@ -14,10 +14,11 @@ from analysis.run import workspace
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Head, about
 from analysis.run.memory import allocation_bytes, cache_bytes, lifetimes
-from analysis.workload.workload import INPUT
+from analysis.run.roles import roles, tensor_bytes
+from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 from hardware.demand import Demand
 from hardware.device import Device
-from hardware.precision import KEYS, parse
+from hardware.precision import ACTIVATION, CACHE, KEPT, KEYS, QUANTIZED, parse
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -39,6 +40,17 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     fraction: float
     first: str
     last: str
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """What tensors of one role take at the peak: `values` of them, each of `bits` with its part of the scales."""
+
+    role: str
+    format: str
+    bits: float
+    values: float
+    bytes: float
+    fraction: float
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +92,7 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     fits: bool
     total_activation_bytes: float
     reuse: float
+    roles: tuple[Held, ...]
     live: tuple[Live, ...]
     levels: tuple[Level, ...]
     quantization: tuple[Quantization, ...]
@@ -111,6 +124,7 @@ def memory_report(result: Estimate) -> MemoryReport:
         fits=result.fits,
         total_activation_bytes=whole,
         reuse=whole / most if most else 1.0,
+        roles=_roles(result, at),
         live=_live(result, at),
         levels=_levels(result),
         quantization=_quantization(result),
@@ -130,6 +144,42 @@ def _timeline(result: Estimate) -> tuple[Moment, ...]:
     fraction = total / (held.peak_bytes or 1.0)
     columns = (column.tolist() for column in (activations, scratch, total, fraction))
     return tuple(Moment(kernel_id(result, k), *row) for k, row in enumerate(zip(*columns, strict=True)))
+
+
+def _roles(result: Estimate, at: int) -> tuple[Held, ...]:
+    """The peak by what tensors are to the precision; the bytes add up to it."""
+    workload, plan, tensors = result.workload, result.plan, result.workload.tensors
+    of_tensor, lives = roles(workload), lifetimes(workload, result.execution)
+    values = tensors.numel @ workload.at(batch=result.scenario.batch)
+    size = values * tensor_bytes(workload, plan.widths)
+    parameter = np.isin(tensors.role, (WEIGHT, BUFFER))
+    here = lives.tensor[(lives.first <= at) & (lives.last >= at)]
+    live = np.isin(np.arange(len(values)), here)
+    kept = parse(plan.requested).kept if not parse(plan.requested).is_uniform else plan.stored
+    parts = (
+        ("weights", plan.weights, parameter & (of_tensor == QUANTIZED)),
+        ("other parameters", kept, parameter & (of_tensor == KEPT)),
+        ("buffers", plan.stored, parameter & (of_tensor == ACTIVATION)),
+        ("key-value cache", plan.cache, live & (of_tensor == CACHE)),
+        ("activations", plan.stored, live & (of_tensor != CACHE)),
+    )
+    held = [
+        Held(
+            role=role,
+            format=form,
+            bits=8.0 * float(size[which].sum()) / float(values[which].sum()),
+            values=float(values[which].sum()),
+            bytes=float(size[which].sum()),
+            fraction=float(size[which].sum()) / (result.memory.peak_bytes or 1.0),
+        )
+        for role, form, which in parts
+        if values[which].sum()
+    ]
+    scratch = result.memory.workspace_peak_bytes
+    if scratch:
+        share = scratch / result.memory.peak_bytes
+        held.append(Held(role="workspace", format="", bits=0.0, values=0.0, bytes=scratch, fraction=share))
+    return tuple(held)
 
 
 def _live(result: Estimate, at: int) -> tuple[Live, ...]:
@@ -187,7 +237,8 @@ def _quantization(result: Estimate) -> tuple[Quantization, ...]:
     rows = []
     present = parse(result.scenario.precision).widths.weights
     for precision in KEYS:
-        if parse(precision).widths.weights >= present:
+        narrower = parse(precision)
+        if narrower.widths.weights >= present or not narrower.suits(result.workload.work):
             continue
         other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, precision=precision))
         rows.append(

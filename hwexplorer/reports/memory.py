@@ -11,6 +11,14 @@ from hwexplorer.views.plain import Column, Row, Table
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import YES_NO
 
+ROLES = (
+    Column("role", "Role", role="text", keep=0),
+    Column("format", "Stored as", role="text", keep=0),
+    Column("bits", "Bits", keep=0, help="of a value, with its part of the scales"),
+    Column("values", "Values", keep=2),
+    Column("bytes", "Size", "byte", keep=0, of="bytes"),
+    Column("fraction", "of peak", "%", keep=0),
+)
 LIVE = (
     Column("value", "Value", role="text", keep=0, of="name"),
     Column("bytes", "Size", "byte", keep=0, of="bytes"),
@@ -90,6 +98,7 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_summary),
+        Rows(name="roles", title="The peak by what tensors are to the precision", columns=ROLES),
         Rows(name="live", title="Live at the peak", columns=LIVE),
         Rows(name="levels", title="What fits where", columns=LEVELS),
         _savings,

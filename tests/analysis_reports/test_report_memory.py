@@ -11,6 +11,7 @@ from analysis.reports.recompute import checkpointing, recompute_one
 from analysis.run.estimate import Estimate
 from analysis.run.workspace import applies, workspace
 from analysis.workload.workload import BUFFER, WEIGHT
+from hardware.precision import FORMATS
 
 # a is held from the start to the end; c and d are large. x is the input, held to the end.
 HELD = [
@@ -141,3 +142,17 @@ def test_workspace_by_hand() -> None:
     assert grid.run("resnet18", "gpu", 4, "eager").memory.workspace_peak_bytes == 0
     assert "oneDNN" in memory_report(result).workspace_rule
     assert memory_report(grid.run("resnet18", "gpu", 4)).workspace_rule == ""
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int4", "w4a16kv8", "q4_k_m"])
+@pytest.mark.parametrize("model", ["resnet18", "mobilenet_v2", "llama3_8b:decode,layers=2,kv=300"])
+@pytest.mark.parametrize("on", ["xeon_8490h", "h100_sxm"])
+@pytest.mark.parametrize("mode", ["eager", "fused"])
+def test_the_peak_is_the_sum_of_its_roles(model: str, on: str, precision: str, mode: str) -> None:
+    report = memory_report(grid.run(model, on, 3, mode, precision))
+    assert sum(held.bytes for held in report.roles) == pytest.approx(report.peak_bytes, rel=1e-12)
+    by_role = {held.role: held for held in report.roles}
+    parameters = ("weights", "other parameters", "buffers")
+    assert sum(by_role[name].bytes for name in parameters if name in by_role) == pytest.approx(report.weight_bytes)
+    assert by_role["weights"].bits == pytest.approx(8 * FORMATS[by_role["weights"].format].bytes)
+    assert ("key-value cache" in by_role) == ("llama" in model)

@@ -87,6 +87,11 @@ def test_pytorch_defaults_on_h100() -> None:
         ("tpu_v4", "fp16", "bf16", ("matrix", "bf16")),
         ("tpu_v4", "fp8", "bf16", ("matrix", "bf16")),
         ("kpu_t256", "int4", "int4", ("matrix", "int4")),
+        ("i7_12700k", "fp16", "fp16", ("vector", "fp32")),  # F16C widens as it loads
+        ("i7_12700k", "bf16", "bf16", ("vector", "fp32")),
+        ("b200", "nvfp4", "nvfp4", ("matrix", "fp4")),
+        ("h100_sxm", "nvfp4", "bf16", ("matrix", "bf16")),  # Marlin: 4 bits of weights, 16 of activations
+        ("rtx_4090", "q4_k_m", "fp16", ("matrix", "int8")),  # llama.cpp rounds activations to 8 bits on the way
         ("kpu_t256", "fp16", "bf16", ("matrix", "bf16")),
     ],
 )
@@ -114,3 +119,24 @@ def test_the_plan_takes_the_faster_unit(name: str) -> None:
         unit, format_ = plan(device, precision).contraction
         if "contraction" not in stated and unit == "matrix":
             assert device.peaks[unit, format_] >= device.peaks.get(("vector", format_), 0.0), precision
+
+
+def test_four_bit_weights_are_stored_in_four_bits_everywhere() -> None:
+    """Where a device multiplies nothing so narrow, they are unpacked into what it does multiply."""
+    for name in DEVICES:
+        result = plan(load(name), "int4")
+        assert (result.weights, result.widths.weights) == ("int4", 0.5), name
+        native = result.contraction[1] == "int4"
+        assert (result.widths.unpack_weights > 0) == (not native)
+        assert native or "weights stay int4 in memory" in result.marks[0]
+    assert any(plan(load(name), "int4").contraction[1] != "int4" for name in DEVICES)
+
+
+def test_sixteen_bit_floats_take_two_bytes_on_every_cpu() -> None:
+    cpus = [device for device in load_all()[0] if device.arch.is_host]
+    assert len(cpus) > 10
+    for device in cpus:
+        for precision in ("fp16", "bf16"):
+            result = plan(device, precision)
+            assert result.widths.by_role == (2.0, 2.0, 2.0, 2.0), (device.id, precision)
+            assert bool(result.widths.unpack_weights) == (FORMATS[result.contraction[1]].bits > 16)
