@@ -22,11 +22,11 @@ def own(folder: Path) -> None:
 def chain(error: BaseException) -> Iterator[BaseException]:
     """An error and what caused it, innermost last."""
     seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or found.__context__
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__
 
 
 def _said(error: BaseException) -> str:
@@ -97,9 +97,9 @@ def reason(error: BaseException) -> str:
 
 def _telling(error: BaseException) -> BaseException:
     """The first error of the chain with something to say: wrappers that only point at a cause are skipped."""
-    for found in chain(error):
-        if _said(found).strip() or found.__cause__ is None:
-            return found
+    for link in chain(error):
+        if _said(link).strip() or link.__cause__ is None:
+            return link
     return error
 
 
@@ -117,16 +117,16 @@ def _data_dependent(error: BaseException) -> str:
 
 
 def _missing_kernel(error: BaseException) -> str | None:
-    for found in chain(error):
-        if type(found).__name__ in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
-            match = re.search(r"[\w]+(?:\.|::)[\w]+(?:\.\w+)?", _said(found))
+    for link in chain(error):
+        if type(link).__name__ in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
+            match = re.search(r"[\w]+(?:\.|::)[\w]+(?:\.\w+)?", _said(link))
             return match[0] if match else "?"
         match = re.search(
-            r"(\w+(?:::|\.)\w+)[^\n]*(?:has no fake impl|no fake impl|no meta kernel|Meta' backend)", _said(found)
+            r"(\w+(?:::|\.)\w+)[^\n]*(?:has no fake impl|no fake impl|no meta kernel|Meta' backend)", _said(link)
         )
-        if match and "Could not run" not in _said(found):
+        if match and "Could not run" not in _said(link):
             return match[1]
-        match = re.search(r"Could not run '(\w+::\w+)", _said(found))
+        match = re.search(r"Could not run '(\w+::\w+)", _said(link))
         if match:
             return match[1]
     return None
@@ -149,7 +149,7 @@ def _source_line(error: BaseException) -> str:
 
 
 def _frame(error: BaseException) -> tuple[str, int, str] | None:
-    frames = [frame for found in chain(error) for frame in _frames(found)]
+    frames = [frame for link in chain(error) for frame in _frames(link)]
     mine = [frame for frame in frames if any(frame[0].startswith(folder) for folder in _folders)]
     mine = [frame for frame in mine if "site-packages" not in frame[0]] or mine
     return mine[-1] if mine else (frames[-1] if frames else None)
@@ -167,8 +167,8 @@ def _frames(error: BaseException) -> list[tuple[str, int, str]]:
 
 def frames_in(text: str) -> list[tuple[str, int, str]]:
     """The frames of a printed stack."""
-    found = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', text)
-    return [(name, int(line), function) for name, line, function in found]
+    lines = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', text)
+    return [(name, int(line), function) for name, line, function in lines]
 
 
 def _is_foreign(filename: str) -> bool:

@@ -66,11 +66,11 @@ def _live(value: Any, positions: Iterator[int | None], batch: Any) -> Any:
 
 def _by_name(module: Any, shapes: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
     """Dynamic shapes by parameter; those that go into `**kwargs` stand beside the others."""
-    found = dict(inspect.signature(module.forward).bind(*shapes, **keywords).arguments)
+    arguments = dict(inspect.signature(module.forward).bind(*shapes, **keywords).arguments)
     kinds = inspect.signature(module.forward).parameters
-    collected = [name for name in found if kinds[name].kind is inspect.Parameter.VAR_KEYWORD]
-    return {name: value for name, value in found.items() if name not in collected} | {
-        key: value for name in collected for key, value in found[name].items()
+    collected = [name for name in arguments if kinds[name].kind is inspect.Parameter.VAR_KEYWORD]
+    return {name: value for name, value in arguments.items() if name not in collected} | {
+        key: value for name in collected for key, value in arguments[name].items()
     }
 
 
@@ -202,8 +202,8 @@ class _Walk:
         """A slice is a window; a pile is a tensor of its own."""
         parts = [Ref(part.name) for part in call.parts]
         if call.length is None:
-            whole = self.meta(call.parts[0].value, call.parts[0].prefix)
-            inside = Meta(self.meta(call.value).shape, whole.dtype, whole.storage)
+            piled = self.meta(call.parts[0].value, call.parts[0].prefix)
+            inside = Meta(self.meta(call.value).shape, piled.dtype, piled.storage)
             return Node(call.name, "aten.select.int", {"self": parts[0]}, (inside,))
         one = self.meta(call.value, f"{call.name}.")
         pile = Meta((poly(call.length), *one.shape), one.dtype, one.storage)
@@ -251,8 +251,8 @@ class _Walk:
             return {}
         args, kwargs = torch.fx.map_arg((fx_node.args, fx_node.kwargs), self._example)
         try:
-            found = formula(*args, **kwargs, out_val=fx_node.meta["val"])
-            return {rules.STATED: self.size(found)} if isinstance(found, (int, torch.SymInt)) else {}
+            flops = formula(*args, **kwargs, out_val=fx_node.meta["val"])
+            return {rules.STATED: self.size(flops)} if isinstance(flops, (int, torch.SymInt)) else {}
         except Exception:  # foreign code: without its answer the operator counts as uncovered
             return {}
 
@@ -274,11 +274,11 @@ class _Walk:
             return value
         return str(value)  # dtypes, devices, layouts
 
-    def _result(self, name: str, found: Any) -> Any:
+    def _result(self, name: str, value: Any) -> Any:
         """A tensor by name; a size; a number read out of a tensor, of which only that it is one is known."""
-        if isinstance(found, (torch.SymInt, int)) and not isinstance(found, bool):
-            return self.size(found)
-        if isinstance(found, (torch.SymFloat, torch.SymBool, float, bool)):
+        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+            return self.size(value)
+        if isinstance(value, (torch.SymFloat, torch.SymBool, float, bool)):
             return "a number"
         return Ref(name)
 

@@ -118,23 +118,23 @@ class Inline:
         """Body, carried values, what it runs over, and the rest, of a loop over the first dimension of tensors."""
         kind, arguments = _kind(node), node.args
         if kind == "scan" and len(arguments) >= 3:
-            found = arguments[0], arguments[1], arguments[2], arguments[3] if len(arguments) > 3 else ()
+            parts = arguments[0], arguments[1], arguments[2], arguments[3] if len(arguments) > 3 else ()
         elif kind == "map_impl" and len(arguments) >= 2:
-            found = arguments[0], (), arguments[1], arguments[2] if len(arguments) > 2 else ()
+            parts = arguments[0], (), arguments[1], arguments[2] if len(arguments) > 2 else ()
         else:
             return None
-        body = self._module(found[0])
-        bound = [[self._bound(item) for item in items] for items in found[1:]]
+        body = self._module(parts[0])
+        bound = [[self._bound(item) for item in items] for items in parts[1:]]
         return (body, bound[0], bound[1], bound[2]) if body is not None and bound[1] else None
 
     def _module(self, node: Any) -> Any:
         node = self.resolve(node)
         if not isinstance(node, torch.fx.Node) or node.op != "get_attr":
             return None
-        found = node.graph.owning_module
+        module = node.graph.owning_module
         for part in str(node.target).split("."):
-            found = getattr(found, part, None)
-        return found if isinstance(found, torch.fx.GraphModule) else None
+            module = getattr(module, part, None)
+        return module if isinstance(module, torch.fx.GraphModule) else None
 
     # --- laying it out
 
@@ -187,9 +187,9 @@ class Inline:
         for turn in range(turns):
             prefix = f"{self.name(node)}.{turn}."
             slices = []
-            for position, whole in enumerate(over):
+            for position, tensor in enumerate(over):
                 one = Bound(f"{prefix}slice{position}", places[count + position].meta["val"], prefix)
-                yield Added(one.name, (whole,), one.value)
+                yield Added(one.name, (tensor,), one.value)
                 slices.append(one)
             yield from self._enter(body, prefix, [*carried, *slices, *rest])
             results = self.alias.pop(body.graph)
@@ -208,10 +208,10 @@ class Inline:
         """A `getitem` of a call that was laid out flat stands for one of its results."""
         if getattr(node.target, "__name__", "") != "getitem":
             return False
-        whole = self.resolve(node.args[0])
-        if not isinstance(whole, list):
+        results = self.resolve(node.args[0])
+        if not isinstance(results, list):
             return False
-        self.alias[node] = whole[node.args[1]]
+        self.alias[node] = results[node.args[1]]
         return True
 
 

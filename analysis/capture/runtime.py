@@ -90,9 +90,9 @@ def export_settings() -> Iterator[None]:
 
 
 def versions() -> dict[str, str]:
-    found = {"torch": torch.__version__.split("+")[0]}
+    by_package = {"torch": torch.__version__.split("+")[0]}
     try:
-        found["torchvision"] = import_torchvision().__version__.split("+")[0]
+        by_package["torchvision"] = import_torchvision().__version__.split("+")[0]
     except Exception:
-        return found
-    return found
+        return by_package
+    return by_package

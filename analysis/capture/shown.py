@@ -78,14 +78,14 @@ def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
     from hardware.device import load
     from hardware.quantity import quantity
 
-    asked = Scenario(batch=fixed_batch(model) or 1)
+    scenario = Scenario(batch=fixed_batch(model) or 1)
     devices = [load(name) for name in registry.classes()]
-    trees = [tree(estimate(model, device, asked)) for device in devices]
+    trees = [tree(estimate(model, device, scenario)) for device in devices]
     parts = trees[0].estimate.partition
     weight = np.max([each.subgraphs.share for each in trees], axis=0)
     order = sorted(np.argsort(-weight, kind="stable")[:_ROWS].tolist())
     header = ["subgraph", "kind", "MAC", *(device.name for device in devices)]
-    total = [f"all {len(parts.id)}, batch {asked.batch}", "", quantity(float(trees[0].operators.macs.sum()), "MAC")]
+    total = [f"all {len(parts.id)}, batch {scenario.batch}", "", quantity(float(trees[0].operators.macs.sum()), "MAC")]
     total += [f"{quantity(t.estimate.latency_s, 's')}, {quantity(t.estimate.energy_j, 'J')}" for t in trees]
     rows = [total]
     for s in order:

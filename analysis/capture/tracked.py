@@ -39,13 +39,13 @@ def versions() -> dict[str, str]:
         name = getattr(module, "__file__", None)
         if isinstance(name, str) and _is_own(path := Path(name).absolute()) and path not in _marks:
             _marks[path] = targets.fingerprint(path)  # compiled: extensions
-    found = {store.FILE + str(path): mark for path, mark in sorted(_marks.items())}
-    if len(found) > _FILES_MAX:
-        found = {store.FILE: "too many to look at each time"}  # no file of this name is ever what it was
+    recorded = {store.FILE + str(path): mark for path, mark in sorted(_marks.items())}
+    if len(recorded) > _FILES_MAX:
+        recorded = {store.FILE: "too many to look at each time"}  # no file of this name is ever what it was
     owners = importlib.metadata.packages_distributions()
     for top in sorted(_tops() - _known):
-        found |= {store.PACKAGE + name: store.version(name) for name in owners.get(top, ())}
-    return found
+        recorded |= {store.PACKAGE + name: store.version(name) for name in owners.get(top, ())}
+    return recorded
 
 
 def _tops() -> set[str]:

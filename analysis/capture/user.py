@@ -92,36 +92,36 @@ def _root(target: targets.Target, file: Path) -> Path:
 
 
 def _find(module: Any, target: targets.Target) -> Any:
-    found = module
+    value = module
     for name in target.factory.split("."):
-        if not hasattr(found, name):
-            known = [key for key in vars(found) if not key.startswith("_")] if hasattr(found, "__dict__") else []
-            own = [key for key in known if getattr(vars(found)[key], "__module__", "") == module.__name__]
+        if not hasattr(value, name):
+            known = [key for key in vars(value) if not key.startswith("_")] if hasattr(value, "__dict__") else []
+            own = [key for key in known if getattr(vars(value)[key], "__module__", "") == module.__name__]
             right = hint(name, known, f"it defines {', '.join(own[:6]) or 'nothing'}")
             raise CaptureError(f"{target.path} has no {name}; {right}")
-        found = getattr(found, name)
-    return found
+        value = getattr(value, name)
+    return value
 
 
 def _build(factory: Any, target: targets.Target) -> Built:
     """The module, and the inputs the factory gave with it: `return model, (x, t)` or `return model, {"x": x}`."""
-    made, given = factory, None
-    if not isinstance(made, torch.nn.Module):
-        if not callable(made):
-            raise CaptureError(f"{target.label} is a {type(made).__name__}, not a class or function to call")
-        _check_call(made, (), {}, f"{target.factory}() needs arguments", "write a function without any that calls it")
-        made = made()
-    if isinstance(made, tuple) and len(made) == 2:
-        made, given = made
-    made = getattr(made, "_orig_mod", made)  # of torch.compile
-    if isinstance(made, torch.export.ExportedProgram):
-        made, given = made.module(), given if given is not None else made.example_inputs[0]
-    if not isinstance(made, torch.nn.Module):
-        raise CaptureError(f"{target.factory} gave a {type(made).__name__}, not a torch.nn.Module")
-    refuse(made, target.factory)
+    model, given = factory, None
+    if not isinstance(model, torch.nn.Module):
+        if not callable(model):
+            raise CaptureError(f"{target.label} is a {type(model).__name__}, not a class or function to call")
+        _check_call(model, (), {}, f"{target.factory}() needs arguments", "write a function without any that calls it")
+        model = model()
+    if isinstance(model, tuple) and len(model) == 2:
+        model, given = model
+    model = getattr(model, "_orig_mod", model)  # of torch.compile
+    if isinstance(model, torch.export.ExportedProgram):
+        model, given = model.module(), given if given is not None else model.example_inputs[0]
+    if not isinstance(model, torch.nn.Module):
+        raise CaptureError(f"{target.factory} gave a {type(model).__name__}, not a torch.nn.Module")
+    refuse(model, target.factory)
     if given is None:
-        given = getattr(made, "example_input_array", None)
-    return made, given
+        given = getattr(model, "example_input_array", None)
+    return model, given
 
 
 def refuse(module: torch.nn.Module, name: str) -> None:
@@ -172,7 +172,7 @@ class _Way:
 
 def _capture(
     build: Callable[[], Built],
-    asked: Sequence[targets.Input],
+    inputs: Sequence[targets.Input],
     batch_dim: int | None,
     progress: Progress,
     ways: Iterable[str] = ("none", "real"),
@@ -182,7 +182,7 @@ def _capture(
     failures: list[tuple[_Way, BaseException]] = []
     for way in [_Way(weights, live) for weights in ways for live in batches]:
         try:
-            graph = _attempt(build, asked, batch_dim, way, progress)
+            graph = _attempt(build, inputs, batch_dim, way, progress)
         except ModelError:
             raise
         except BaseException as error:
@@ -213,7 +213,7 @@ class _BuildFailure(Exception):
 
 def _attempt(
     build: Callable[[], Built],
-    asked: Sequence[targets.Input],
+    inputs: Sequence[targets.Input],
     batch_dim: int | None,
     way: _Way,
     progress: Progress,
@@ -226,7 +226,7 @@ def _attempt(
         raise
     except BaseException as error:
         raise _BuildFailure from error
-    (arguments, keywords), dims = _inputs(module, asked, placed(module, given), batch_dim, way.live, device)
+    (arguments, keywords), dims = _inputs(module, inputs, placed(module, given), batch_dim, way.live, device)
     progress("export", 0.45)
     count = len(arguments) + len(keywords)
     if not count:
@@ -247,11 +247,11 @@ def _attempt(
 
 
 def _inputs(
-    module: Any, asked: Sequence[targets.Input], given: Inputs, batch_dim: int | None, live: bool, device: str
+    module: Any, inputs: Sequence[targets.Input], given: Inputs, batch_dim: int | None, live: bool, device: str
 ) -> tuple[Inputs, list[int | None]]:
     """Example inputs and where their batch is: the tensors as large there as the first one are batched."""
-    if asked:
-        given = _assigned(module, [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in asked])
+    if inputs:
+        given = _assigned(module, [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in inputs])
     shapes = [list(value.shape) for value in tensors_in(given)]
     if not live or batch_dim is None:
         dims: list[int | None] = [None] * len(shapes)

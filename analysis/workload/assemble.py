@@ -178,16 +178,16 @@ def _monomials(
     dims: tuple[str, ...], rows: list[Row], tensors: list[TensorRow], repeats: Iterable[Poly]
 ) -> list[Monomial]:
     """Every monomial in use, the constant and the single dimensions always."""
-    found: set[Monomial] = {(), *((dim,) for dim in dims)}
+    monomials: set[Monomial] = {(), *((dim,) for dim in dims)}
     for row in rows:
         sizes = [row.cost.macs, row.cost.flops, row.cost.special, *(row.cost.gemm or ())]
         for size in (*sizes, *(amount for _, amount in row.reads)):
-            found.update(size.terms)
+            monomials.update(size.terms)
     for tensor in tensors:
-        found.update(tensor.numel.terms)
+        monomials.update(tensor.numel.terms)
     for times in repeats:
-        found.update(times.terms)
-    return sorted(found, key=lambda key: (len(key), key))
+        monomials.update(times.terms)
+    return sorted(monomials, key=lambda key: (len(key), key))
 
 
 class _Matrix:

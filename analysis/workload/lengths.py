@@ -49,16 +49,16 @@ def steps(output: float) -> float:
 
 def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routing | None) -> dict[str, float]:
     """The dimensions that follow from those given (`batch`, `sequence`, and `kv` or `output`)."""
-    sequence, found = values.get("sequence", 1.0), dict[str, float]()
+    sequence, lengths = values.get("sequence", 1.0), dict[str, float]()
     # Suffix, new tokens over which windows are averaged, tokens before them, new tokens of one step.
     phases = [("", sequence, values.get("kv", 0.0), sequence)]
     if "output" in values:
         phases.append((DECODING, max(steps(values["output"]), 1.0), sequence, 1.0))
     for suffix, new, before, at_once in phases:
         for window in windows:
-            found[attended_dim(window, suffix)] = through_window(window, new, before)
-            found[cached_dim(window, suffix)] = min(before + (new - 1.0) / 2.0 if suffix else before, float(window))
+            lengths[attended_dim(window, suffix)] = through_window(window, new, before)
+            lengths[cached_dim(window, suffix)] = min(before + (new - 1.0) / 2.0 if suffix else before, float(window))
         if routing is not None:
             experts, rows = routing.at(values["batch"] * at_once)
-            found |= {EXPERTS + suffix: experts, EXPERT_ROWS + suffix: rows}
-    return found
+            lengths |= {EXPERTS + suffix: experts, EXPERT_ROWS + suffix: rows}
+    return lengths

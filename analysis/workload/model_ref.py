@@ -35,9 +35,9 @@ def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
 
 def _refer(text: str, image_size: int | None) -> ModelRef:
     name, colon, options = text.partition(":")
-    found = zoo.known(name)
-    if found is not None:
-        return zoo.sized(zoo.spec(found, options if colon else None), image_size)
+    model = zoo.known(name)
+    if model is not None:
+        return zoo.sized(zoo.spec(model, options if colon else None), image_size)
     target = own(text)
     if target is not None:
         if image_size is not None:

@@ -52,9 +52,9 @@ def load(
     runs; setting `cancel` ends it at once.
     """
     ref = refer(model, image_size)
-    found = None if again and is_captured(ref) else ready(ref)
-    if found is not None:
-        return found
+    workload = None if again and is_captured(ref) else ready(ref)
+    if workload is not None:
+        return workload
     job = capture_job(ref, limits=limits)
     job.start()
     reported = None
@@ -88,19 +88,19 @@ def _ready_spec(spec: Spec) -> Workload | None:
         from .sources import blocks  # lowering: not needed to open a shipped capture
 
         return blocks.gemm(spec)
-    found = _kept(spec)
-    if found is None or found.name == str(spec):
-        return found
+    workload = _kept(spec)
+    if workload is None or workload.name == str(spec):
+        return workload
     # A quantised model and its float architecture share one file.
-    return msgspec.structs.replace(found, name=str(spec), family=spec.family)
+    return msgspec.structs.replace(workload, name=str(spec), family=spec.family)
 
 
 def _kept(spec: Spec) -> Workload | None:
     """The capture that ships, or the one in the user's cache."""
     for path in (_SHIPPED / shipped_name(spec), cache_path(spec)):
-        found = _read(path)
-        if found is not None and zoo.architecture(found.name) == zoo.architecture(str(spec)):
-            return found
+        workload = _read(path)
+        if workload is not None and zoo.architecture(workload.name) == zoo.architecture(str(spec)):
+            return workload
     return None
 
 
@@ -144,16 +144,16 @@ def _ready_target(target: Target) -> Workload | None:
     if not target.runs_code:
         targets.source(target)
         return None
-    found = _read(cache_path(target))
-    return found if found is not None and found.name == target.label and is_current(found) else None
+    workload = _read(cache_path(target))
+    return workload if workload is not None and workload.name == target.label and is_current(workload) else None
 
 
 def _stored(path: Path) -> Workload:
     """A workload somebody wrote with `hwexplorer capture -o`."""
-    found = _read(path)
-    if found is None:
+    workload = _read(path)
+    if workload is None:
         raise ModelSpecError(f"{path.name} is no captured model of this version (hwexplorer capture -o writes one)")
-    return found
+    return workload
 
 
 FILE, PACKAGE = "file ", "package "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint

@@ -190,8 +190,8 @@ def fixed_batch(workload: Workload) -> int | None:
     """The only batch a workload has, or None where any will do."""
     if any("batch" in str(size) for item in workload.inputs for size in item.shape) or not workload.inputs:
         return None
-    found = next(filter(None, (_FIXED.match(note) for note in workload.notes)), None)
-    return int(found[1]) if found else 1
+    match = next(filter(None, (_FIXED.match(note) for note in workload.notes)), None)
+    return int(match[1]) if match else 1
 
 
 # --- the file behind it -----------------------------------------------------------------------------------

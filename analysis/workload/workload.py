@@ -174,8 +174,8 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     def bound(self, **dims: int | None) -> Workload:
         """The same model with other defaults, remembered; dimensions that it lacks and None change nothing."""
-        asked = {name: value for name, value in dims.items() if value is not None and name in self.defaults}
-        wanted = self.defaults | asked
+        changes = {name: value for name, value in dims.items() if value is not None and name in self.defaults}
+        wanted = self.defaults | changes
         if wanted == self.defaults:
             return self
         return _bound(self, tuple(wanted.items()))

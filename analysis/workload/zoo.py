@@ -211,17 +211,17 @@ def spec(name: str, options: str | None = None) -> Spec:
 
 
 def _parameters(name: str, text: str) -> dict[str, int]:
-    found = dict(BLOCKS[name])
+    values = dict(BLOCKS[name])
     if not text:
-        return found
-    allowed = ", ".join(found)
+        return values
+    allowed = ", ".join(values)
     parts = text.split(",")
     if len(parts) == 1 and "=" not in text:  # 8192x8192x8192, in the order of the table
         sizes = text.lower().split("x")
-        if len(sizes) != len(found):
-            raise ModelSpecError(f"{name}: {text!r} needs {len(found)} numbers separated by x ({allowed})")
-        parts = [f"{key}={size}" for key, size in zip(found, sizes, strict=True)]
-    keys = {key.lower(): key for key in found}
+        if len(sizes) != len(values):
+            raise ModelSpecError(f"{name}: {text!r} needs {len(values)} numbers separated by x ({allowed})")
+        parts = [f"{key}={size}" for key, size in zip(values, sizes, strict=True)]
+    keys = {key.lower(): key for key in values}
     for part in parts:
         key, _, value = part.partition("=")
         if key.strip().lower() not in keys:
@@ -229,8 +229,8 @@ def _parameters(name: str, text: str) -> dict[str, int]:
         digits = value.strip()
         if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= limits.PARAMETER:
             raise ModelSpecError(f"{name}: {part.strip()!r} is not a whole number from 1 to {limits.PARAMETER}")
-        found[keys[key.strip().lower()]] = int(digits)
-    return found
+        values[keys[key.strip().lower()]] = int(digits)
+    return values
 
 
 def sized(of: Spec, image_size: int | None) -> Spec:
@@ -285,5 +285,5 @@ def smallest_size(info: ModelInfo) -> int:
 
 def crop_sizes(info: ModelInfo) -> list[int]:
     """Every crop size the published weights use, the default first."""
-    found = [info.image_size, *(item.crop_size for item in info.weights)]
-    return list(dict.fromkeys(size for size in found if size is not None))
+    sizes = [info.image_size, *(item.crop_size for item in info.weights)]
+    return list(dict.fromkeys(size for size in sizes if size is not None))

@@ -49,10 +49,10 @@ class Call:
         return None
 
     def need(self, *names: str) -> Meta:
-        found = self.tensor(*names)
-        if found is None:
+        meta = self.tensor(*names)
+        if meta is None:
             raise ValueError(f"{self.name} has no tensor argument {' or '.join(names)}")
-        return found
+        return meta
 
     def tensors(self) -> list[Meta]:
         return [self.metas[ref.name] for value in self.args.values() for ref in references(value)]
@@ -67,9 +67,9 @@ Rule = Callable[[Call], Cost]
 
 def cost_of(call: Call) -> Cost:
     """The cost of a call; kind `unknown` where no rule exists or the rule does not fit the arguments."""
-    found = _cost(call)
+    cost = _cost(call)
     are_complex = [meta.dtype.startswith("complex") for meta in call.metas.values()]
-    return _in_reals(found, call, all(are_complex)) if any(are_complex) else found
+    return _in_reals(cost, call, all(are_complex)) if any(are_complex) else cost
 
 
 def _in_reals(cost: Cost, call: Call, are_all: bool) -> Cost:
@@ -250,13 +250,13 @@ def _fft(call: Call) -> Cost:
 
 def contract(function: contractions.Function, kind: str | None = None) -> Rule:
     def rule(call: Call) -> Cost:
-        found = function(call.args, call.metas, call.out)
+        contraction = function(call.args, call.metas, call.out)
         return Cost(
-            kind or found.kind,
-            flops=found.flops,
-            special=found.special,
-            macs=found.macs,
-            gemm=found.gemm,
+            kind or contraction.kind,
+            flops=contraction.flops,
+            special=contraction.special,
+            macs=contraction.macs,
+            gemm=contraction.gemm,
         )
 
     return rule

@@ -77,17 +77,17 @@ def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
     try:
         with files.opened(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
-            found = [name for name in names if name.endswith(".json") and "/models/" in f"/{name}"]
-            if not found:
+            programs = [name for name in names if name.endswith(".json") and "/models/" in f"/{name}"]
+            if not programs:
                 older = any(name.endswith("serialized_exported_program.json") for name in names)
                 raise ArchiveError(
                     "saved by an older torch; load it there and save it with torch 2.9 or newer"
                     if older
                     else "no exported program in it (torch.export.save writes one)"
                 )
-            if len(found) > 1:
-                raise ArchiveError(f"{len(found)} models in it; one is expected")
-            program = _entry(archive, found[0], budget)
+            if len(programs) > 1:
+                raise ArchiveError(f"{len(programs)} models in it; one is expected")
+            program = _entry(archive, programs[0], budget)
             weights = [name for name in names if name.endswith("_weights_config.json")]
             config = _entry(archive, weights[0], budget) if len(weights) == 1 else {}
     except (OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
@@ -164,20 +164,20 @@ class _Reader:
     def _symbols(self) -> dict[str, Poly]:
         """The symbol in dimension 0 of an input is the batch; others are fixed at their example."""
         batch: str | None = None
-        found: dict[str, Poly] = {}
+        sizes: dict[str, Poly] = {}
         for name in self._user_inputs():
             for position, size in enumerate(self.body["tensor_values"][name]["sizes"]):
                 if "as_expr" not in size:
                     continue
                 for symbol in symbols_in(size["as_expr"]["expr_str"]):
                     if position == 0 and batch is None:
-                        batch, found[symbol] = symbol, dim("batch")
-                    elif symbol not in found:
-                        found[symbol] = whole((size["as_expr"].get("hint") or {}).get("as_int"))
-        fixed = [f"{name[:20]} = {size}" for name, size in found.items() if name != batch]
+                        batch, sizes[symbol] = symbol, dim("batch")
+                    elif symbol not in sizes:
+                        sizes[symbol] = whole((size["as_expr"].get("hint") or {}).get("as_int"))
+        fixed = [f"{name[:20]} = {size}" for name, size in sizes.items() if name != batch]
         if fixed:
             self.notes.append(f"sizes other than the batch are those of the example: {', '.join(fixed[:8])}")
-        return found
+        return sizes
 
     def _user_inputs(self) -> list[str]:
         arguments = [spec["user_input"]["arg"] for spec in self.specs if "user_input" in spec]

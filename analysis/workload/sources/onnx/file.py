@@ -98,11 +98,11 @@ class TensorInfo:
 
 def _sparse(wire: Wire, span: Span) -> TensorInfo:
     """A sparse constant: its name and type are those of its values."""
-    found = list(wire.fields(span))
-    made = next((message(TensorInfo, wire, value) for number, value in found if number == 1), TensorInfo())
-    made.dims = [size for number, value in found if number == 3 for size in wholes(wire, value)]
-    made.outside = span
-    return made
+    fields = list(wire.fields(span))
+    tensor = next((message(TensorInfo, wire, value) for number, value in fields if number == 1), TensorInfo())
+    tensor.dims = [size for number, value in fields if number == 3 for size in wholes(wire, value)]
+    tensor.outside = span
+    return tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +140,9 @@ def _graph(wire: Wire, span: Span) -> OnnxGraph:
     if wire.depth > _MAX_NESTING:
         raise OnnxError("graphs lie too deep in each other")
     wire.depth += 1
-    made = message(OnnxGraph, wire, span)
+    graph = message(OnnxGraph, wire, span)
     wire.depth -= 1
-    return made
+    return graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +168,9 @@ class _Attribute:
 
 def _attribute(wire: Wire, span: Span) -> tuple[str, Any]:
     """The name and the one value that is set; a list where the format repeats it."""
-    made = message(_Attribute, wire, span)
-    is_list = made.single is None and (made.repeated or made.kind in _LISTS)
-    return made.name, made.repeated if is_list else made.single
+    attribute = message(_Attribute, wire, span)
+    is_list = attribute.single is None and (attribute.repeated or attribute.kind in _LISTS)
+    return attribute.name, attribute.repeated if is_list else attribute.single
 
 
 def _pair(wire: Wire, span: Span) -> tuple[str, str]:

@@ -15,13 +15,13 @@ class OpenSizeError(OnnxError):
 
 
 def shapes_of(
-    declared: Sequence[ValueInfo], asked: Sequence[Input], batch: Poly
+    declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly
 ) -> tuple[dict[str, Poly], list[Shape]]:
-    """The open sizes by name, and the shape of each input. `asked` are those of the first ones."""
-    if len(asked) > len(declared):
-        raise OnnxError(f"{len(asked)} inputs are given, it has {len(declared)}")
+    """The open sizes by name, and the shape of each input. `inputs` are those of the first ones."""
+    if len(inputs) > len(declared):
+        raise OnnxError(f"{len(inputs)} inputs are given, it has {len(declared)}")
     symbols = dict.fromkeys(batch_names(declared), batch)
-    pairs = [(info, asked[place] if place < len(asked) else None) for place, info in enumerate(declared)]
+    pairs = [(info, inputs[place] if place < len(inputs) else None) for place, info in enumerate(declared)]
     for info, given in pairs:
         sizes = zip(info.shape or (), given.shape if given else (), strict=False)
         symbols = {size: poly(to) for size, to in sizes if isinstance(size, str)} | symbols
@@ -36,14 +36,14 @@ def batch_names(inputs: Sequence[ValueInfo]) -> set[str]:
     return called or {shape[0] for shape in shapes if shape and isinstance(shape[0], str)}
 
 
-def _shape(info: ValueInfo, asked: Input | None, symbols: dict[str, Poly], batch: Poly) -> Shape:
+def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch: Poly) -> Shape:
     declared = info.shape
     if declared is None:
-        if asked is None:
+        if given is None:
             raise OpenSizeError(f"the file does not say the shape of {info.name[:40]!r}: --input 1x3x224x224 does")
-        declared = (None,) * len(asked.shape)
-    if asked is not None and not _fits(declared, asked):
-        raise OnnxError(f"{info.name[:40]!r} is {written(declared)}, not {asked}")
+        declared = (None,) * len(given.shape)
+    if given is not None and not _fits(declared, given):
+        raise OnnxError(f"{info.name[:40]!r} is {written(declared)}, not {given}")
     shape: list[Poly] = []
     for place, size in enumerate(declared):
         if isinstance(size, int):
@@ -52,16 +52,16 @@ def _shape(info: ValueInfo, asked: Input | None, symbols: dict[str, Poly], batch
             shape.append(symbols[size])
         elif size is None and place == 0:
             shape.append(batch)
-        elif asked is not None:
-            shape.append(poly(asked.shape[place]))
+        elif given is not None:
+            shape.append(poly(given.shape[place]))
         else:
             raise OpenSizeError(f"{info.name[:40]!r} is {written(declared)}: give its sizes, as {example(declared)}")
     return tuple(shape)
 
 
-def _fits(declared: Sequence[int | str | None], asked: Input) -> bool:
-    return len(declared) == len(asked.shape) and all(
-        not isinstance(size, int) or size == given for size, given in zip(declared, asked.shape, strict=True)
+def _fits(declared: Sequence[int | str | None], wanted: Input) -> bool:
+    return len(declared) == len(wanted.shape) and all(
+        not isinstance(size, int) or size == own for size, own in zip(declared, wanted.shape, strict=True)
     )
 
 

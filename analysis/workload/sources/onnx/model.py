@@ -16,11 +16,11 @@ from .inputs import OpenSizeError
 from .walk import WRONG, Walk
 
 
-def load(path: Path, asked: Sequence[Input] = (), budget: Budget | None = None) -> Workload:
-    """The workload of an ONNX file. `asked` gives the sizes that the file leaves open. Raises a `ModelError`."""
+def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None) -> Workload:
+    """The workload of an ONNX file. `inputs` gives the sizes that the file leaves open. Raises a `ModelError`."""
     budget = budget or Budget()
     try:
-        graph = _graph(read(path, budget), asked, budget)
+        graph = _graph(read(path, budget), inputs, budget)
         budget.reached("lower", 0.0)
         return lower(graph, path.name, "custom", str(path))
     except (OnnxError, TooMuchError) as error:
@@ -29,18 +29,18 @@ def load(path: Path, asked: Sequence[Input] = (), budget: Budget | None = None) 
         raise OnnxError(f"{path.name}: its graph is malformed ({type(error).__name__})") from None
 
 
-def _graph(model: OnnxModel, asked: Sequence[Input], budget: Budget) -> Graph:
+def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
     """For any batch where the graph allows it, else at one."""
     top = model.top
     try:
-        return Walk(model, budget, None).graph(top, asked)
+        return Walk(model, budget, None).graph(top, inputs)
     except OnnxError as error:
         sizes = [name for info in top.inputs for name in (info.shape or ())[:1] if not isinstance(name, int)]
         if isinstance(error, OpenSizeError) or not sizes:
             raise
-        batch = asked[0].shape[0] if asked else 1
+        batch = inputs[0].shape[0] if inputs else 1
         try:
-            fixed = Walk(model, budget, batch).graph(top, asked)
+            fixed = Walk(model, budget, batch).graph(top, inputs)
         except OnnxError:
             raise error from None
         return replace(fixed, notes=(*fixed.notes, fixed_note(batch, f"the graph fixes it ({error})")))

@@ -45,7 +45,7 @@ def _listed(text: str) -> list[str]:
     if not text.startswith("[") or len(text) > 10_000:
         return []
     try:
-        found = ast.literal_eval(text)
+        parsed = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return []
-    return [str(item) for item in found] if isinstance(found, list) else []
+    return [str(item) for item in parsed] if isinstance(parsed, list) else []

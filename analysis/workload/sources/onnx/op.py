@@ -59,10 +59,10 @@ class Op:
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def value(self, index: int = 0) -> Value:
-        found = self.inputs[index] if index < len(self.inputs) else None
-        if found is None:
+        tensor = self.inputs[index] if index < len(self.inputs) else None
+        if tensor is None:
             raise ShapeError(f"input {index} is missing")
-        return found
+        return tensor
 
     def shape(self, index: int = 0) -> Shape:
         return self.value(index).meta.shape

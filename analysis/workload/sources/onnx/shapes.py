@@ -84,13 +84,13 @@ def _split_strides(held: tuple[tuple[int, ...], tuple[int, ...]], new: Sequence[
 
 
 def reshape(op: Op) -> list[Made]:
-    asked, old = op.items(1, "shape"), op.shape()
+    wanted, old = op.items(1, "shape"), op.shape()
     if not op.int_attr("allowzero", 0):
-        asked = [old[place] if size == 0 else size for place, size in enumerate(asked)]
-    if -1 in asked:
-        given = product(size for size in asked if size != -1)
-        asked[asked.index(-1)] = product(old) // given if given != poly(0) else 0
-    return _reshaped(op, shape_of(asked))
+        wanted = [old[place] if size == 0 else size for place, size in enumerate(wanted)]
+    if -1 in wanted:
+        given = product(size for size in wanted if size != -1)
+        wanted[wanted.index(-1)] = product(old) // given if given != poly(0) else 0
+    return _reshaped(op, shape_of(wanted))
 
 
 def flatten(op: Op) -> list[Made]:

@@ -123,8 +123,8 @@ def dft(op: Op) -> Row:
 def stft(op: Op) -> Row:
     points = constant(op.number(3) if op.has(3) else op.shape(2)[0])
     is_half = bool(op.int_attr("onesided", 1))
-    asked = {"n_fft": ("", points), "onesided": ("", is_half)}
-    return Row("aten.stft", shapes.framed(points, is_half), given=asked)
+    given = {"n_fft": ("", points), "onesided": ("", is_half)}
+    return Row("aten.stft", shapes.framed(points, is_half), given=given)
 
 
 product = _product()

@@ -79,13 +79,13 @@ class Row:
                 symbols[name] = _size(word, symbols)
         shapes: Any = self.results(op) if callable(self.results) else _named(self.results, symbols, several)
         kinds = self.dtype.split()
-        made = [
+        results = [
             shape if isinstance(shape, Made) else Made(shape, _dtype(kinds[min(place, len(kinds) - 1)], op))
             for place, shape in enumerate([shapes] if isinstance(shapes, tuple) else shapes)
         ]
         if self.work is not None:
-            symbols["out"] = product(made[0].shape)
-        return made
+            symbols["out"] = product(results[0].shape)
+        return results
 
     def arguments(self, op: Op, symbols: Symbols) -> dict[str, Any]:
         """Of its call."""
@@ -114,8 +114,8 @@ def _size(word: str, symbols: Symbols) -> Poly:
 
 @lru_cache(maxsize=512)
 def _terms(pattern: str) -> tuple[list[list[str]], list[list[str]]]:
-    given, _, made = pattern.partition("->")
-    return [term.split() for term in given.split(",")], [term.split() for term in made.split(",")]
+    given, _, results = pattern.partition("->")
+    return [term.split() for term in given.split(",")], [term.split() for term in results.split(",")]
 
 
 def _fit(pattern: str, op: Op) -> bool:

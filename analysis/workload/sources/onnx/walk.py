@@ -71,10 +71,10 @@ class Walk:
         self.names = 0
         self.parameters = 0
 
-    def graph(self, graph: OnnxGraph, asked: Sequence[Input]) -> Graph:
-        """The neutral graph. `asked` gives the sizes of inputs that the file leaves open."""
+    def graph(self, graph: OnnxGraph, given: Sequence[Input]) -> Graph:
+        """The neutral graph. `given` has the sizes of inputs that the file leaves open."""
         top = Frame(graph)
-        inputs = self._inputs(asked, top)
+        inputs = self._inputs(given, top)
         self._enter(top)
         if inputs and not any("batch" in item.shape for item in inputs) and self.batch == dim("batch"):
             leading = {item.shape[0] for item in inputs if item.shape}
@@ -92,10 +92,10 @@ class Walk:
 
     # --- what is there before any node runs
 
-    def _inputs(self, asked: Sequence[Input], top: Frame) -> list[InputShape]:
+    def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputShape]:
         stored = {tensor.name for tensor in top.graph.stored}
         declared = [info for info in top.graph.inputs if info.name not in stored]
-        self.symbols, shapes = shapes_of(declared, asked, self.batch)
+        self.symbols, shapes = shapes_of(declared, inputs, self.batch)
         for info, shape in zip(declared, shapes, strict=True):
             top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype))
         written = [tuple(label(size) for size in shape) for shape in shapes]
@@ -178,9 +178,9 @@ class Walk:
             self.budget.spend(_NUMBER_STEPS * known.size)
             frame.values[names[0]] = self._settled(frame.prefix + names[0], known, _dtype_of(op))
             return
-        made, target, args = self._result(op, frame)
+        outputs, target, args = self._result(op, frame)
         results = {
-            name: self._made(frame.prefix + name, one, op) for name, one in zip(names, made, strict=False) if name
+            name: self._made(frame.prefix + name, one, op) for name, one in zip(names, outputs, strict=False) if name
         }
         frame.values.update(results)
         self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
@@ -189,18 +189,18 @@ class Walk:
         """What a node makes, and the call that costs the same. Where its row cannot tell the shapes, those that the
         file declares; where nothing tells the cost, a call without any."""
         reason, row = "it has no rule here", None
-        made: list[Made | None] = []
+        results: list[Made | None] = []
         symbols: Symbols = {}
         try:
             row = row_of(op)
-            made += row.made(op, symbols) if row is not None else []
+            results += row.made(op, symbols) if row is not None else []
         except WRONG as error:
             reason = str(error) or type(error).__name__
-        if not made:
+        if not results:
             is_window = row is not None and not row.call
-            made += [self._declared(name, frame, is_window) for name in op.node.outputs if name]
-        told = [one for one in made if one is not None]
-        if not told or len(told) < len(made):
+            results += [self._declared(name, frame, is_window) for name in op.node.outputs if name]
+        told = [one for one in results if one is not None]
+        if not told or len(told) < len(results):
             raise OnnxError(f"{where(op.node)}: the shape of its result cannot be told: {reason[:160]}")
         if row is not None:
             try:
@@ -226,14 +226,13 @@ class Walk:
 
     # --- values
 
-    def _made(self, name: str, made: Made, op: Op) -> Value:
-        if made.strides is None:
-            return self._new(name, made.shape, made.dtype)
+    def _made(self, name: str, result: Made, op: Op) -> Value:
+        if result.strides is None:
+            return self._new(name, result.shape, result.dtype)
         base = op.value()
-        known = base.known if base.meta.shape == made.shape else None
-        return Value(
-            self._unique(name), Meta(made.shape, made.dtype, base.meta.storage), made.strides, known, base.is_weight
-        )
+        known = base.known if base.meta.shape == result.shape else None
+        meta = Meta(result.shape, result.dtype, base.meta.storage)
+        return Value(self._unique(name), meta, result.strides, known, base.is_weight)
 
     def _settled(self, name: str, known: Known, dtype: str = "int64") -> Value:
         """A value that the file and the shapes settle: a constant of the model, whoever reads it."""
@@ -259,10 +258,10 @@ class Walk:
         if len(values) == 1:
             self.nodes.append(Node(values[0].name, target, args, metas, scopes))
             return
-        whole = self._unique(f"{node.name or node.op}#")
-        self.nodes.append(Node(whole, target, args, metas, scopes, multiple=True))
+        name = self._unique(f"{node.name or node.op}#")
+        self.nodes.append(Node(name, target, args, metas, scopes, multiple=True))
         for place, value in enumerate(values):
-            part = {"self": Ref(whole), "index": place}
+            part = {"self": Ref(name), "index": place}
             self.nodes.append(Node(value.name, "getitem", part, (value.meta,), scopes))
 
     # --- graphs inside nodes
@@ -280,15 +279,16 @@ class Walk:
     def _list(self, op: Op, frame: Frame) -> None:
         """A list is its parts; what makes and joins them are nodes like any other."""
         name = op.node.outputs[0]
-        made = listed(op)
-        if isinstance(made, OnnxNode):
-            parts = op.value().parts
-            frame.values.update({f"{name}[{place}]": part for place, part in enumerate(parts)})
-            self._node(made, frame)
+        result = listed(op)
+        if isinstance(result, OnnxNode):
+            frame.values.update({f"{name}[{place}]": part for place, part in enumerate(op.value().parts)})
+            self._node(result, frame)
             if op.node.op == "ConcatFromSequence":
                 return
-            made = tuple(frame.values[part] for part in made.outputs)
-        frame.values[name] = made if isinstance(made, Value) else replace(self._new(name, (), "float32"), parts=made)
+            result = tuple(frame.values[part] for part in result.outputs)
+        if not isinstance(result, Value):
+            result = replace(self._new(name, (), "float32"), parts=result)
+        frame.values[name] = result
 
     def _control(self, op: Op, frame: Frame) -> None:
         """A branch or the turns of a loop in place of the node."""
@@ -303,9 +303,9 @@ class Walk:
             names = [info.name for info in turns.graph.inputs]
             inner.values.update(zip(names, [*counted, *state, *slices], strict=False))
             self._enter(inner)
-            found = [inner.find(info.name) for info in turns.graph.outputs]
-            results = [value for value in found if value is not None]
-            if len(results) < len(found):
+            inside = [inner.find(info.name) for info in turns.graph.outputs]
+            results = [value for value in inside if value is not None]
+            if len(results) < len(inside):
                 raise OnnxError(f"{where(op.node)}: a result of its graph is made by nothing")
             results = results[turns.skip :]
             state = results[: len(state)]
@@ -316,17 +316,17 @@ class Walk:
         named = zip(op.node.outputs, results, strict=False)
         frame.values.update({name: value for name, value in named if name})
 
-    def _slice(self, prefix: str, op: Op, whole: Value) -> Value:
+    def _slice(self, prefix: str, op: Op, tensor: Value) -> Value:
         """What one turn sees of a tensor that is taken apart along its first dimension: a window."""
-        meta = Meta(whole.meta.shape[1:], whole.meta.dtype, whole.meta.storage)
-        value = Value(self._unique(prefix + whole.name), meta, whole.strides[1:])
-        self._emit(op.node, f"onnx.{op.node.op}", {"self": Ref(whole.name)}, [value])
+        meta = Meta(tensor.meta.shape[1:], tensor.meta.dtype, tensor.meta.storage)
+        value = Value(self._unique(prefix + tensor.name), meta, tensor.strides[1:])
+        self._emit(op.node, f"onnx.{op.node.op}", {"self": Ref(tensor.name)}, [value])
         return value
 
     def _piled(self, op: Op, value: Value, length: Poly) -> Value:
-        whole = self._new(value.name, (length, *value.meta.shape), value.meta.dtype)
-        self._emit(op.node, "aten.stack", {"tensors": [Ref(value.name)]}, [whole])
-        return whole
+        pile = self._new(value.name, (length, *value.meta.shape), value.meta.dtype)
+        self._emit(op.node, "aten.stack", {"tensors": [Ref(value.name)]}, [pile])
+        return pile
 
 
 def _dtype_of(op: Op) -> str:

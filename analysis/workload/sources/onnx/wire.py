@@ -102,18 +102,18 @@ def _readers(kind: Any) -> dict[int, tuple[str, Reader]]:
 def message(kind: Callable[[], T], wire: Wire, span: Span) -> T:
     """A dataclass of `one` and `many` filled from the wire; fields without a number there are stepped over."""
     wire.budget.spend(_MESSAGE_STEPS)
-    made, readers = kind(), _readers(kind)
+    filled, readers = kind(), _readers(kind)
     for number, stored in wire.fields(span):
         if number in readers:
             name, reader = readers[number]
-            value, held = reader(wire, stored), getattr(made, name)
+            value, held = reader(wire, stored), getattr(filled, name)
             if not isinstance(held, list):
-                setattr(made, name, value)
+                setattr(filled, name, value)
             elif isinstance(value, list):
                 held.extend(value)
             else:
                 held.append(value)
-    return made
+    return filled
 
 
 def parts(wire: Wire, span: Span) -> dict[int, Any]:
@@ -157,9 +157,9 @@ def wholes(wire: Wire, value: int | Span) -> list[int]:
     if isinstance(value, int):
         return [signed(wire, value)]
     at, end = value
-    found = []
+    unpacked = []
     while at < end:
         wire.budget.spend()
         item, at = wire.varint(at, end)
-        found.append(signed(wire, item))
-    return found
+        unpacked.append(signed(wire, item))
+    return unpacked

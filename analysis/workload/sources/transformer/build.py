@@ -70,10 +70,10 @@ def build(name: str, config: Config, run: Run, origin: str = "configuration") ->
         allowed = ", ".join(str(degree) for degree in degrees(config))
         raise ModelSpecError(f"tp={run.tp} does not divide heads and FFN evenly; allowed: {allowed}")
     graph = _graph(config, run)
-    made = lower(graph, name, family=family(config), origin=origin)
+    workload = lower(graph, name, family=family(config), origin=origin)
     lengths = {"sequence": run.sequence, "kv": run.kv, "output": run.output}
     return msgspec.structs.replace(
-        made,
+        workload,
         defaults={name: value for name, value in lengths.items() if name in graph.dims},
         windows=windows(config),
         routing=Routing(config.experts, config.active) if config.experts else None,
@@ -118,8 +118,8 @@ def _request(prompt: _Build) -> list[Value]:
     # Step i of output - 1 sees the prompt and i - 1 tokens before its own.
     before = prompt.sequence + output.half - 1
     run = msgspec.structs.replace(prompt.run, phase="decode")
-    whole = prompt.sequence + output
-    step = replace(prompt, run=run, sequence=poly(1), kv=before, phase=DECODING, whole=whole)
+    room = prompt.sequence + output
+    step = replace(prompt, run=run, sequence=poly(1), kv=before, phase=DECODING, whole=room)
     with w.phase("decode", "Decode"):
         return [start, _head(step, *_layers(step, []))]
 
@@ -159,12 +159,12 @@ def _embed(b: _Build) -> tuple[Value, Value]:
             x = w.call("aten.mul.Scalar", x.shape, self=x, other=2)
     if c.position == "learned":
         positions = w.input("position_ids", (b.sequence,), "int64")
-        found, _ = w.embedding("embed_positions", positions, c.positions, c.hidden)
-        x = w.add("embed_add", x, found)
+        rows, _ = w.embedding("embed_positions", positions, c.positions, c.hidden)
+        x = w.add("embed_add", x, rows)
     if c.token_types:
         types = w.input("token_type_ids", b.rows, "int64")
-        found, _ = w.embedding("embed_token_types", types, c.token_types, c.hidden)
-        x = w.add("embed_types_add", x, found)
+        rows, _ = w.embedding("embed_token_types", types, c.token_types, c.hidden)
+        x = w.add("embed_types_add", x, rows)
     return (w.norm("embed_norm", x, c.norm) if c.post_norm or c.embed_norm else x), table
 
 

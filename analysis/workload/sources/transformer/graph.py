@@ -93,8 +93,8 @@ class Writer:
     def calls(self, target: str, shapes: Sequence[Shape], dtypes: Sequence[str] = (), /, **args: Any) -> list[Value]:
         """A call with several new results."""
         kinds = dtypes or ("float32",) * len(shapes)
-        made = [meta(tuple(shape), self._storage(), kind) for shape, kind in zip(shapes, kinds, strict=True)]
-        return self._add(target, made, args)
+        results = [meta(tuple(shape), self._storage(), kind) for shape, kind in zip(shapes, kinds, strict=True)]
+        return self._add(target, results, args)
 
     def view(self, value: Value, shape: Shape) -> Value:
         """The same memory under another shape, or a part of it."""
@@ -157,8 +157,8 @@ class Writer:
         """The rows looked up, and the table."""
         with self.module(name, "Embedding"):
             table = self.weight("weight", (rows, width))
-            found = self.call("aten.embedding.default", (*indices.shape, width), weight=table, indices=indices)
-        return found, table
+            embedded = self.call("aten.embedding.default", (*indices.shape, width), weight=table, indices=indices)
+        return embedded, table
 
     def add(self, name: str, left: Value, right: Value) -> Value:
         with self.module(name, "Add"):

@@ -75,12 +75,12 @@ def _cached(name: str) -> Path:
     """The newest snapshot in the hub cache. Nothing is downloaded."""
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     hub = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))))
-    found = list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
-    if not found:
+    snapshots = list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
+    if not snapshots:
         raise ModelSpecError(
             f"hf: {name[:80]} is neither a folder nor in the local hub cache; fetch its config.json and name the folder"
         )
-    return max(found, key=lambda path: path.stat().st_mtime)
+    return max(snapshots, key=lambda path: path.stat().st_mtime)
 
 
 def _read(path: Path) -> Raw:

@@ -38,8 +38,8 @@ def names() -> list[str]:
 def preset(name: str) -> Preset:
     row = _data()[name]
     config = family(row["like"]) if "like" in row else {}
-    made = msgspec.convert(config | row["config"], Config)
-    return Preset(name, made, row["source"], row.get("parameters"))
+    full = msgspec.convert(config | row["config"], Config)
+    return Preset(name, full, row["source"], row.get("parameters"))
 
 
 def family(name: str) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def split_hub(text: str) -> tuple[str, str]:
 
 def _request(head: str, config: Config, options: str) -> Request:
     changes: dict[str, Any] = {}
-    asked: dict[str, int] = {}
+    lengths: dict[str, int] = {}
     phase = "prefill"
     for part in filter(None, (part.strip() for part in options.split(","))):
         key, equals, value = (word.strip().lower() for word in part.partition("="))
@@ -116,7 +116,7 @@ def _request(head: str, config: Config, options: str) -> Request:
         elif key == "phase" and not config.encoder:
             phase = _choice("phase", value, PHASES)
         elif key in _RUN and not (config.encoder and key in ("kv", "in", "out")):
-            asked[key] = _whole(key, value, *_RUN[key])
+            lengths[key] = _whole(key, value, *_RUN[key])
             phase = "request" if key in ("in", "out") else phase
         elif key in CHOICES:
             changes[key] = _choice(key, value, CHOICES[key])
@@ -126,22 +126,22 @@ def _request(head: str, config: Config, options: str) -> Request:
             changes[key] = _whole(key, value, 0, limits.PARAMETER)
         else:
             raise ModelSpecError(_unknown(head, key, config))
-    return _assembled(head, config, changes, phase, asked)
+    return _assembled(head, config, changes, phase, lengths)
 
 
-def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, asked: dict[str, int]) -> Request:
+def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
     changes = {key: value for key, value in changes.items() if getattr(config, key) != value}
     is_request = phase == "request"
-    if is_request and not asked.keys().isdisjoint(("sequence", "kv")):
+    if is_request and not lengths.keys().isdisjoint(("sequence", "kv")):
         raise ModelSpecError(f"{head[:60]}: a request has lengths in= and out=, not sequence= and kv=")
     sequence, kv, output = DEFAULTS[phase]
     run = Run(
         phase=phase,
-        sequence=asked.get("in" if is_request else "sequence", sequence),
-        kv=0 if config.encoder else asked.get("kv", kv),
-        output=asked.get("out", output),
-        tp=asked.get("tp", 1),
-        link=asked.get("link", 0) * 1e9,
+        sequence=lengths.get("in" if is_request else "sequence", sequence),
+        kv=0 if config.encoder else lengths.get("kv", kv),
+        output=lengths.get("out", output),
+        tp=lengths.get("tp", 1),
+        link=lengths.get("link", 0) * 1e9,
     )
     words = [phase] if phase != "prefill" else []
     words += [f"{key}={int(value) if isinstance(value, bool) else value}" for key, value in changes.items()]
@@ -149,7 +149,7 @@ def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, a
     words += [f"kv={run.kv}"] if not config.encoder and run.kv != kv else []
     words += [f"out={run.output}"] if run.output != output else []
     words += [f"tp={run.tp}"] if run.tp > 1 else []
-    words += [f"link={asked['link']}"] if run.tp > 1 and run.link else []
+    words += [f"link={lengths['link']}"] if run.tp > 1 and run.link else []
     return Request(head + (":" + ",".join(words) if words else ""), _changed(config, changes), run)
 
 
