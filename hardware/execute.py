@@ -248,8 +248,6 @@ def _overhead(demand: Demand, device: Device, runtime: Runtime) -> tuple[Floats,
     dispatch = _ends(device.ends("dispatch_s")) * _ends(runtime.dispatch.all)
     if runtime.call_s.high:
         launch = launch + _ends(runtime.call_s.all) * demand.per_kernel(demand.calls)
-    if runtime.mode == "fused":
-        return launch, np.zeros((3, 1))
     if device.arch.is_host:
         return launch + dispatch, np.zeros((3, 1))
     return launch, dispatch
@@ -270,7 +268,7 @@ def _timed_counts(
     resting_s = device.matrix_rests_clock * demand.per_kernel(mapping.matrix_ideal_s)
     cycles = (active_s - resting_s) * device.clock_hz * device.units
     counts[arch.clock_rows] = _share(demand, mapping, resource) * cycles[demand.kernel]
-    if runtime.mode != "fused" and arch.dispatch_event:
+    if runtime.dispatch.value and arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head
     return counts
 

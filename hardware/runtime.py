@@ -74,7 +74,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def runtimes() -> dict[str, Runtime]:
     """All runtimes by their id."""
     rows = files.table(PATH)["runtimes"]
-    return {key: msgspec.convert({"id": key, **row}, Runtime) for key, row in rows.items()}
+    none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
+    dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
+    return {key: msgspec.convert({"id": key, **dispatch[key], **row}, Runtime) for key, row in rows.items()}
 
 
 _TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}
@@ -83,7 +85,7 @@ _TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}
 @lru_cache(maxsize=2 * len(MODES))
 def _plain_mode(mode: str, resident: bool) -> Runtime:
     costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
-    dispatch = costs.dispatch if costs else _plain(1.0)
+    dispatch = costs.dispatch if costs else _plain(float(mode != "fused"))
     name = "ahead of time" if mode == "fused" else mode
     return Runtime(id=mode, name=name, mode=mode, runs_on=(), dispatch=dispatch, resident=resident)
 

@@ -134,6 +134,8 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         raise Unpredictable("fewer threads than cores")
     framework = row.get("framework", "").lower()
     execution = executed(_execution(framework), device, "encoder" if row.get("sequence") else "vision")
+    if execution == "tensorrt" and not row.get("source", "").startswith("MLPerf"):
+        execution = "tensorrt_enqueue"  # MLPerf's engines are recorded as graphs; who calls one by hand enqueues it
     if row.get("precision") == "fp32" and _is_submission(row) and execution in ("tensorrt", "openvino"):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
     layout = "nchw" if "nchw" in framework or "eager" in framework else "channels_last"

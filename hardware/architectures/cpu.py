@@ -104,8 +104,11 @@ def _counts(
     instructions = vector_instructions + matrix_instructions + scalar
     branches = instructions / assumed("instructions_per_branch")
     operand_loads = loads * register + matrix_instructions * assumed("matrix_tile_bytes")
-    panels = tiling.blocks * (tiling.tile_m * plan.element_bytes + tiling.tile_n * demand.right) * demand.gemm[3]
-    panels = np.where(demand.macs > 0, panels / np.maximum(tiling.split, 1.0), 0.0)
+    # Panels are counted for the tile that software prefers: they must not fall when a size grows and a larger tile is
+    # chosen, or a kernel at the power limit would be quicker for more work.
+    tile = assumed("preferred_tile")
+    g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
+    panels = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right)
 
     for stage in ("instruction_fetch", "decode", "rename_dispatch", "retire"):
         counts[row[f"pipeline.{stage}"]] = instructions

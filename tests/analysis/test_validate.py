@@ -87,7 +87,7 @@ def test_repeats_that_differ_are_counted_not_averaged() -> None:
     [
         ("pytorch 2.4 eager NCHW", "pytorch_eager"),
         ("pytorch 2.4 compiled (torch.compile)", "torch_compile"),
-        ("TensorRT 8", "tensorrt"),
+        ("TensorRT 8", "tensorrt_enqueue"),
         ("Tensorflow 2.20.0 (Keras evaluate)", "compiled"),
         ("tensorflow 2.4.1", "eager"),
         ("ONNXRuntime 1.10.0", "onnxruntime"),
@@ -96,6 +96,26 @@ def test_repeats_that_differ_are_counted_not_averaged() -> None:
 def test_the_framework_decides_execution(framework: str, execution: str) -> None:
     row = measurement.interpret({**BASE, "framework": framework, "latency_ms": "1"})
     assert row.scenario.execution == execution
+
+
+def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
+    """Those that somebody calls by hand wait for the host at each kernel, on a Jetson for longer than most take."""
+    asked = {
+        **BASE,
+        "device": "jetson_agx_orin",
+        "framework": "TensorRT 8",
+        "latency_ms": "1",
+        "precision": "int8",
+        "batch": "1",
+    }
+    graph = measurement.interpret({**asked, "source": "MLPerf Inference v4.1"})
+    by_hand = measurement.interpret({**asked, "source": "Juanx65/ArtTRT"})
+    assert (graph.scenario.execution, by_hand.scenario.execution) == ("tensorrt", "tensorrt_enqueue")
+    enqueued, replayed = (validate.estimated(row) for row in (by_hand, graph))
+    assert enqueued.bound == "launch"
+    assert enqueued.latency_s > 2 * replayed.latency_s
+    share = enqueued.runtime.dispatch.value * enqueued.device.dispatch_s
+    assert enqueued.latency_s >= enqueued.demand.n_kernels * share
 
 
 def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() -> None:

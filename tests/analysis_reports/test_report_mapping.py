@@ -73,7 +73,7 @@ def test_occupancy_by_hand() -> None:
 
 
 def test_node_and_unknown_node() -> None:
-    result = grid.run("resnet18", "gpu")
+    result = grid.run("resnet18", "gpu", execution="eager")
     found = mapping_report(result, "layer1.0.conv1")
     assert [r.type for r in found.rows] == ["conv", "batch_norm", "relu"]
     with pytest.raises(RequestError, match="unknown node"):

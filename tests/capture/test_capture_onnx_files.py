@@ -79,6 +79,30 @@ COUNTED: dict[str, tuple[Parts, int, int]] = {
         2 * 5 * 7 * (4 + 3),
         2 * 5 * 7 * 6,
     ),
+    "causal attention: query i sees i keys": (
+        (
+            [node("Attention", "q k v", "y", is_causal=1)],
+            {"q": ["b", 2, 6, 4], "k": ["b", 2, 6, 4], "v": ["b", 2, 6, 3]},
+            ["y"],
+        ),
+        2 * 21 * (4 + 3),
+        2 * 21 * 6,
+    ),
+    "causal attention after a cache of three": (
+        (
+            [node("Attention", "q k v -- pk pv", "y", is_causal=1)],
+            {
+                "q": ["b", 2, 6, 4],
+                "k": ["b", 2, 6, 4],
+                "v": ["b", 2, 6, 3],
+                "pk": ["b", 2, 3, 4],
+                "pv": ["b", 2, 3, 3],
+            },
+            ["y"],
+        ),
+        2 * (21 + 6 * 3) * (4 + 3),
+        2 * (21 + 6 * 3) * 6,
+    ),
     "einsum": (
         ([node("Einsum", "x y", "z", equation="bij,bjk->bik")], {"x": ["b", 3, 4], "y": ["b", 4, 5]}, ["z"]),
         60,

@@ -61,6 +61,7 @@ class Row:
     work: Work | None = None
     note: str = ""
     when: str = ""
+    causal: str = ""
 
     def fits(self, op: Op) -> bool:
         """Whether the inputs have the ranks that its pattern says."""
@@ -77,6 +78,9 @@ class Row:
         for name, _, word in (part.partition("=") for part in self.let.split()):
             if name not in symbols:
                 symbols[name] = _size(word, symbols)
+        if self.causal:
+            is_causal = self.causal == "always" or bool(op.attr(self.causal))
+            symbols["seen"] = symbols["p"] + (symbols["q"] + 1).half if is_causal else symbols["l"]
         shapes: Any = self.results(op) if callable(self.results) else _named(self.results, symbols, several)
         kinds = self.dtype.split()
         results = [
