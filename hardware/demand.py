@@ -34,6 +34,20 @@ class OpClass(IntEnum):
 READ, READ_WEIGHT, WRITE = range(3)
 
 
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model's operators follow each other, for hardware that lays out many of them at once.
+
+    `batch` inferences; `model` (k,) numbers the model that a kernel belongs to; `previous` (t,) is the kernel that
+    touched a transfer's data last (for writes: the last that reads it), -1 for data that is new or must leave; `lag`
+    (n,) is how much later than its inputs a frame is through with an operator, as a part of the time between frames:
+    a row of an image. Only what lengthens the longest path counts."""
+
+    batch: int
+    model: Ints
+    previous: Ints
+    lag: Floats
+
+
 class Demand(msgspec.Struct, frozen=True):
     """n operators in k kernels, joined to off-kernel memory by t transfers.
 
@@ -53,7 +67,8 @@ class Demand(msgspec.Struct, frozen=True):
     multiplied by, where these differ. `unpack_ops` (n,) are operations that unpack each stored value once; None where
     all are multiplied as they are stored.
     `link_bytes` (n,) is what collectives send to other devices over the links of the device, `link_s` (n,) the time
-    that they need on links of a stated speed; None without any.
+    that they need on links of a stated speed; None without any. `stream`: how operators follow each other; None
+    where kernels of several models are told apart only by what they are.
     """
 
     op_class: Ints
@@ -78,6 +93,7 @@ class Demand(msgspec.Struct, frozen=True):
     link_s: Floats | None = None
     right_bytes: Floats | None = None
     unpack_ops: Floats | None = None
+    stream: Stream | None = None
 
     @property
     def n(self) -> int:

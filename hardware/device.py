@@ -82,8 +82,8 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def software_class(self) -> str:
-        """Whose fitted efficiencies apply: the architecture's, or those of GPUs that share the host's LPDDR."""
-        return self.arch.data.software_for(self.memory_technology)
+        """Whose fitted efficiencies apply: what its file says, else what runs on devices with its memory."""
+        return self.file.software or self.arch.data.software_for(self.memory_technology)
 
     @property
     def software(self) -> Software:

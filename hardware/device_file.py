@@ -50,6 +50,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fma_per_clock: dict[str, dict[str, Fact]]
     year: int = 0
     unit_name: str = ""
+    software: str = ""
     aliases: tuple[str, ...] = ()
     is_silicon: bool = True
     notes: tuple[str, ...] = ()
@@ -151,6 +152,9 @@ def read(path: Path) -> DeviceFile:
     if spec.architecture not in registry.names():
         raise fail(path, f"architecture: {unknown('architecture', spec.architecture, registry.names())}")
     known = registry.get(spec.architecture).data.facts
+    classes = registry.get(spec.architecture).data.software
+    if spec.software and spec.software not in classes:
+        raise fail(path, f"software: {unknown('class of software', spec.software, classes)}")
     _check_facts(path, "facts", known, spec.facts)
     _check_tables(path, spec)
     _check_runs(path, spec)
@@ -199,7 +203,7 @@ def complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str,
     """Stated facts plus those derived by rule, in the order of the architecture's fields. Raises RequestError where
     one is missing or they contradict each other."""
     data = registry.get(spec.architecture).data
-    software = data.software_for(spec.memory_technology)
+    software = spec.software or data.software_for(spec.memory_technology)
     facts: dict[str, Fact] = {}
     for name, field in data.facts.items():
         if name in stated:

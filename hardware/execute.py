@@ -18,7 +18,7 @@ from hardware.coefficients import Coefficients, coefficients
 from hardware.demand import READ_WEIGHT, Demand, Floats, Ints, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, memory_seconds_of
+from hardware.mapping.common import Mapping, Traffic, memory_seconds_of, overlapped, per_kernel
 from hardware.plan import Plan
 from hardware.runtime import Runtime
 
@@ -34,7 +34,8 @@ class Execution(msgspec.Struct, frozen=True):
 
     `kernel_s` with overhead and throttling; `unthrottled_s` before the power limit; `busy_s` without overhead;
     `kernel_ends_s` (2, k) at the fast and slow ends of the fitted efficiencies; `utilization` the busiest
-    unit's share of its peak; `latency_s`, `energy_j` per operator; `counts` (e, n) of all events.
+    unit's share of its peak; `latency_s`, `energy_j` per operator; `counts` (e, n) of all events; `pipelined_s` (k,)
+    the part of each kernel in which the next batch already runs, None for none.
     """
 
     mapping: Mapping
@@ -52,6 +53,7 @@ class Execution(msgspec.Struct, frozen=True):
     latency_s: Floats
     energy_j: Floats
     counts: Floats
+    pipelined_s: Floats | None = None
 
 
 def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str, rates: Efficiency) -> Mapping:
@@ -66,10 +68,16 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
         mapping = _streamed(mapping, demand, device, streaming.all)
     # Data from another device arrives no faster than its link delivers.
     if demand.link_bytes is not None:
-        mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_bytes / device.link_bandwidth)
+        mapping = _later(mapping, demand, demand.link_bytes / device.link_bandwidth)
     if demand.link_s is not None:
-        mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + demand.link_s)
+        mapping = _later(mapping, demand, demand.link_s)
     return mapping
+
+
+def _later(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:
+    """The mapping with so many seconds more of off-chip data for each operator, (n,)."""
+    busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
+    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
 
 def _without_resident_weights(demand: Demand) -> Demand:
@@ -100,7 +108,7 @@ def kernel_seconds(
     """Seconds of each kernel before any power limit at each setting of the efficiencies, shape (s, k)."""
     mapping = map_demand(demand, device, plan, runtime, layout, rates)
     overhead, floor = _overhead(demand, device, runtime)
-    busy = _overlapped(_per_resource(demand, mapping), device.software.overlap.value)
+    busy = _busy(mapping, _per_resource(demand, mapping), device)
     seconds: Floats = np.maximum(busy + overhead[0], floor[0])
     return seconds
 
@@ -111,7 +119,7 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
     mapping = map_demand(demand, device, plan, runtime, layout, device.software.efficiency)
     prices = coefficients(device, plan)
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
-    busy_ends = _overlapped(resources, device.software.overlap.value)
+    busy_ends = _busy(mapping, resources, device)
     overhead, floor = _overhead(demand, device, runtime)
     ends = np.maximum(busy_ends + overhead, floor)
     busy, unthrottled = busy_ends[0], ends[0]
@@ -125,6 +133,13 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
     kernel_s = np.maximum(unthrottled, dynamic / (device.power_limit_w - static_w))
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
+    pipelined = None
+    if mapping.fill_s is not None and mapping.is_resident is not None:
+        fill_s = mapping.fill_s * mapping.is_resident
+        # Clocks that run while a pipeline fills are those of the batch before.
+        clock_w = float(prices.value[device.arch.clock_rows].sum()) * device.clock_hz * device.units
+        least = (dynamic - clock_w * fill_s) / (device.power_limit_w - static_w)
+        pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor[0]), least)
     share = _share(demand, mapping, resource)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
@@ -148,6 +163,7 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
         latency,
         dynamic_j + static_w * latency,
         counts,
+        pipelined,
     )
 
 
@@ -172,6 +188,7 @@ def repeated(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, 
             energy_j=run.energy_j * times,
             counts=run.counts * times,
             kernel_ends_s=run.kernel_ends_s * of_kernel,
+            pipelined_s=None if run.pipelined_s is None else run.pipelined_s * of_kernel,
             **{name: getattr(run, name) * of_kernel for name in by_kernel},
         ),
         msgspec.structs.replace(
@@ -213,28 +230,14 @@ def _priced(price: Floats, counts: Floats) -> Floats:
 def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
     """Seconds each kernel needs of each resource, shape (s, 4, k), at each setting of the efficiencies."""
     chip = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape)
-    per_op = np.stack([mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip], axis=1)
-    if demand.n_kernels == demand.n:
-        return per_op
-    rows = per_op.shape[0] * per_op.shape[1]
-    flat = per_op.reshape(rows, demand.n)
-    index = demand.kernel + demand.n_kernels * np.arange(rows)[:, None]
-    sums = np.bincount(index.ravel(), flat.ravel(), minlength=rows * demand.n_kernels)
-    return sums.astype(np.float64, copy=False).reshape(*per_op.shape[:2], demand.n_kernels)
+    return per_kernel(demand, np.stack([mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip], axis=1))
 
 
-def _overlapped(resources: Floats, exponent: float) -> Floats:
-    """Seconds of each kernel, (s, k): the busiest compute unit and the slowest memory level, overlapped.
-
-    Overlap is never perfect near the ridge, where both are busy: a norm of the two with a high exponent, which is
-    their maximum where one is below half of the other, and never less.
-    """
-    compute, memory = resources[:, :2].max(axis=1), resources[:, 2:].max(axis=1)
-    larger, smaller = np.maximum(compute, memory), np.minimum(compute, memory)
-    # Below half of the larger the smaller is hidden altogether.
-    ratio = np.maximum(2.0 * smaller / np.where(larger > 0, larger, 1.0) - 1.0, 0.0)
-    combined: Floats = larger * (1.0 + ratio**exponent) ** (1.0 / exponent)
-    return combined
+def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
+    """Seconds of each kernel without overhead, (s, k)."""
+    if mapping.busy_s is not None:
+        return mapping.busy_s
+    return overlapped(resources, device.software.overlap.value)
 
 
 def _overhead(demand: Demand, device: Device, runtime: Runtime) -> tuple[Floats, Floats]:
@@ -248,6 +251,8 @@ def _overhead(demand: Demand, device: Device, runtime: Runtime) -> tuple[Floats,
     dispatch = _ends(device.ends("dispatch_s")) * _ends(runtime.dispatch.all)
     if runtime.call_s.high:
         launch = launch + _ends(runtime.call_s.all) * demand.per_kernel(demand.calls)
+    if device.arch.places_models:
+        return launch, np.zeros((3, 1))
     if device.arch.is_host:
         return launch + dispatch, np.zeros((3, 1))
     return launch, dispatch

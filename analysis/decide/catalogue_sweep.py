@@ -135,8 +135,8 @@ def key(work: Sequence[Chunk]) -> str:
 
 
 @lru_cache(maxsize=4)
-def _bundle(models: tuple[str, ...], execution: str, is_managed: bool) -> Bundle:
-    return bundle([_ready(name) for name in models], execution, is_managed)
+def _bundle(models: tuple[str, ...], execution: str, is_managed: bool, places_models: bool) -> Bundle:
+    return bundle([_ready(name) for name in models], execution, is_managed, places_models)
 
 
 @lru_cache(maxsize=2 * GROUP)
@@ -162,14 +162,14 @@ def run_chunk(chunk: Chunk) -> str:
         device = _device(key, chunk.folders)
         runtime = resolve(device, chunk.execution, work)
         execution = runtime.mode
-        # One bundle for devices with caches, one for those with a scratchpad.
-        is_managed = device.arch.is_managed
-        many = _bundle(models, execution, is_managed)
+        # One bundle for devices with caches, one for those with a scratchpad, one for those that place whole models.
+        kind = (device.arch.is_managed, device.arch.places_models)
+        many = _bundle(models, execution, *kind)
         for batch in chunk.batches:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
-                asked_key = (work, batch, runs.widths, execution, is_managed)
+                asked_key = (work, batch, runs.widths, execution, kind)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batch, runs.widths)
                 asked = cache[asked_key]
@@ -206,11 +206,11 @@ def _rows(
     asked: Asked, device: Device, precision: str, execution: str, whole: Totals, formats: tuple[str, ...], held: Floats
 ) -> Iterator[tuple[Any, ...]]:
     batch, room, key = asked.batch, device.memory_bytes, device.key
-    for workload, latency, energy, peak, utilization, bound, form in zip(
-        asked.bundle.workloads, whole.latency_s.tolist(), whole.energy_j.tolist(), held.tolist(),
-        whole.utilization.tolist(), whole.bound, formats, strict=True,
+    for workload, latency, pipelined, energy, peak, utilization, bound, form in zip(
+        asked.bundle.workloads, whole.latency_s.tolist(), whole.pipelined_s.tolist(), whole.energy_j.tolist(),
+        held.tolist(), whole.utilization.tolist(), whole.bound, formats, strict=True,
     ):  # fmt: skip
-        each = rates(batch, latency, energy)
+        each = rates(batch, latency, energy, pipelined)
         yield (
             workload.name, key, batch, precision, form, execution, latency, energy, each.energy_j_per_inference,
             each.edp_js, each.throughput_per_s, each.average_power_w, peak, peak <= room, utilization, bound,

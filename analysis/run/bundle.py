@@ -22,7 +22,7 @@ from analysis.run.memory import memory
 from analysis.run.totals import Places, Totals, totals
 from analysis.run.workspace import applies
 from analysis.workload.workload import Floats, Workload
-from hardware.demand import READ_WEIGHT, Demand
+from hardware.demand import READ_WEIGHT, Demand, Stream
 from hardware.device import Device
 from hardware.execute import execute, grouped, repeated
 from hardware.plan import Plan
@@ -47,6 +47,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     transfers: tuple[Indices, ...]
     renumber: tuple[Indices, ...]
     n_kernels: int
+    places_models: bool
     places: Places
 
 
@@ -63,10 +64,13 @@ class Asked(msgspec.Struct, frozen=True):
     devices: Floats | None
 
 
-def bundle(workloads: Sequence[Workload], execution: str, is_managed: bool = True) -> Bundle:
+def bundle(
+    workloads: Sequence[Workload], execution: str, is_managed: bool = True, places_models: bool = False
+) -> Bundle:
     """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..).
 
-    Kernels of unlike models count as unlike where software manages the on-chip memory of the devices to come."""
+    Kernels of unlike models count as unlike where software manages the on-chip memory of the devices to come; no two
+    are alike where devices place whole models."""
     seen: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
     ops, transfers, renumber, kernel_of, op_of = [], [], [], [], []
     n_kernels = n_ops = 0
@@ -76,7 +80,8 @@ def bundle(workloads: Sequence[Workload], execution: str, is_managed: bool = Tru
         is_first = np.zeros(s.n_kernels, dtype=np.bool_)
         kernels = np.zeros(s.n_kernels, dtype=np.int64)
         first_op = np.zeros(s.n_kernels, dtype=np.int64)
-        for k, signature in enumerate(_signatures(workload, s, is_managed)):
+        alone = (b"%d" % k for k in range(n_kernels, n_kernels + s.n_kernels))
+        for k, signature in enumerate(alone if places_models else _signatures(workload, s, is_managed)):
             found = seen.get(signature)
             if found is None:
                 found = seen[signature] = (n_kernels, n_ops)
@@ -99,6 +104,7 @@ def bundle(workloads: Sequence[Workload], execution: str, is_managed: bool = Tru
         transfers=tuple(transfers),
         renumber=tuple(renumber),
         n_kernels=n_kernels,
+        places_models=places_models,
         places=Places(
             kernel_of=_joined(kernel_of),
             op_of=_joined(op_of),
@@ -246,6 +252,23 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         _links(many, [one.link_s for one in alone]),
         right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
+        stream=_stream(many, alone) if many.places_models else None,
+    )
+
+
+def _stream(many: Bundle, alone: list[Demand]) -> Stream:
+    """All streams end to end: kernels are numbered model by model, since none is shared."""
+    streams = [one.stream for one in alone if one.stream is not None]
+    starts = many.places.kernel_ptr[:-1].tolist()
+    moved = [
+        np.where(stream.previous < 0, -1, stream.previous + start)[mine]
+        for stream, start, mine in zip(streams, starts, many.transfers, strict=True)
+    ]
+    return Stream(
+        batch=streams[0].batch if streams else 1,
+        model=np.repeat(np.arange(len(streams)), np.diff(many.places.kernel_ptr)),
+        previous=_joined(moved),
+        lag=np.concatenate([stream.lag[mine] for stream, mine in zip(streams, many.ops, strict=True)]),
     )
 
 

@@ -180,7 +180,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         energy_j=energy,
         latency_band_s=(float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())),
         energy_band_j=_energy_band(run, latency, energy, workload.devices),
-        rates=rates(scenario.batch, latency, energy),
+        rates=rates(scenario.batch, latency, energy, float(whole.pipelined_s[0])),
         utilization=float(whole.utilization[0]),
         bound=whole.bound[0],
         bound_s=tuple(whole.bound_s[0].tolist()),

@@ -10,9 +10,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.run.partition import Partition, partition
+from analysis.run.partition import Partition, op_classes, partition
 from analysis.run.roles import tensor_bytes
 from analysis.workload.workload import Floats, Ints, Workload
+from hardware.demand import OpClass
 from hardware.precision import Widths
 from hardware.remember import remembered
 
@@ -57,6 +58,31 @@ def _graph(workload: Workload, parts: Partition | None) -> Graph:
         np.array([b for _, b in ordered], dtype=np.int32),
         tuple(tuple(edges[edge]) for edge in ordered),
     )
+
+
+@remembered()
+def row_lags(workload: Workload) -> Floats:
+    """Where operators stream rows to each other, how much later than its inputs a frame is through with each, as a
+    part of the time between frames, shape (n,): a row of the result of a convolution or of a product with weights,
+    the whole of it where the second operand is made on the way (attention). What does not lengthen the path to the
+    last of the operators so far is zero, so parts of a model add up to its longest path."""
+    ops, tensors = workload.operators, workload.tensors
+    rows = (ops.gemm @ workload.at(batch=1))[:, 1]
+    own = np.zeros(workload.n_operators)
+    waits = np.isin(op_classes(workload), (OpClass.ATTENTION, OpClass.GEMM))
+    image = np.isin(op_classes(workload), (OpClass.CONV, OpClass.DEPTHWISE))
+    own[rows > 0] = 1.0 / np.where(image, rows**0.5, rows)[rows > 0]
+    end, latest, pointers = np.zeros(workload.n_operators), 0.0, ops.in_ptr
+    lags = np.zeros(workload.n_operators)
+    for i in range(workload.n_operators):
+        reads = ops.in_tensor[pointers[i] : pointers[i + 1]]
+        producers = tensors.producer[reads]
+        if waits[i] and (producers >= 0).sum() > 1:
+            own[i] = 1.0
+        end[i] = max((float(end[p]) for p in producers if p >= 0), default=0.0) + own[i]
+        lags[i] = max(end[i] - latest, 0.0)
+        latest = max(latest, float(end[i]))
+    return lags
 
 
 def levels(graph: Graph) -> Ints:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.run.graph import row_lags
 from analysis.run.partition import op_classes, partition
 from analysis.run.roles import right_roles, roles, value_bytes
 from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
-from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
+from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Stream
 from hardware.precision import CACHE, QUANTIZED, Widths
 from hardware.remember import remembered
 
@@ -278,6 +279,9 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
         *_links(workload, s.elements @ point * widths.activations),
         right_bytes=None if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(s, s.numel @ point, widths, n),
+        stream=Stream(
+            batch=batch, model=np.zeros(s.n_kernels, dtype=np.int32), previous=s.previous, lag=row_lags(workload)
+        ),
     )
 
 

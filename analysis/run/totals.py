@@ -24,9 +24,11 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """w runs, each figure for the whole batch, SI units, shape (w,). `utilization` is the time that the busiest unit
-    would need at its full peak over the latency; `bound` what bounds the most time, `bound_s` (w, bounds) all of it."""
+    would need at its full peak over the latency; `bound` what bounds the most time, `bound_s` (w, bounds) all of it;
+    `pipelined_s` the part of the latency in which the next batch already runs."""
 
     latency_s: Floats
+    pipelined_s: Floats
     energy_j: Floats
     utilization: Floats
     bound: tuple[str, ...]
@@ -44,13 +46,15 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     average_power_w: float
 
 
-def rates(batch: int, latency_s: float, energy_j: float) -> Rates:
-    """The rates of one run of a whole batch; without latency there is no rate and no power."""
+def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.0) -> Rates:
+    """The rates of one run of a whole batch; without latency there is no rate and no power. The next batch may enter
+    `pipelined_s` before this one has left: inferences follow each other sooner than one takes."""
+    follows_s = latency_s - pipelined_s
     return Rates(
         latency_s_per_inference=latency_s / batch,
         energy_j_per_inference=energy_j / batch,
         edp_js=energy_j / batch * latency_s,
-        throughput_per_s=batch / latency_s if latency_s else 0.0,
+        throughput_per_s=batch / follows_s if follows_s else 0.0,
         average_power_w=energy_j / latency_s if latency_s else 0.0,
     )
 
@@ -64,12 +68,15 @@ def totals(run: Execution, places: Places | None = None) -> Totals:
         energy_j = energy_j[places.op_of]
         kernel_ends, op_ends = places.kernel_ptr.tolist(), places.op_ptr.tolist()
         owner = np.repeat(np.arange(len(kernel_ends) - 1), np.diff(places.kernel_ptr))
-    latency = _sums(kernel_s, kernel_ends)
+    latency, pipelined = _sums(kernel_s, kernel_ends), np.zeros(len(kernel_ends) - 1)
+    if run.pipelined_s is not None:
+        pipelined = _sums(run.pipelined_s if places is None else run.pipelined_s[places.kernel_of], kernel_ends)
     shape = (len(latency), len(BOUNDS))
     cell = bound if owner is None else bound + len(BOUNDS) * owner
     bound_s = np.bincount(cell, kernel_s, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64, copy=False)
     return Totals(
         latency_s=latency,
+        pipelined_s=pipelined,
         energy_j=_sums(energy_j, op_ends),
         utilization=np.where(latency > 0, _sums(peak_s, kernel_ends) / np.where(latency > 0, latency, 1.0), 0.0),
         bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1)),

@@ -56,7 +56,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     How it runs: `map_operators`, operators to times, traffic and counts; `sentence`, what that did with one of them;
     `execution`, its mode where no runtime is known for it; `is_host`, whether the cores that compute also dispatch and
     prepare the input, so that both add up; `dispatch_event` and `instruction_event`, the labels of the events that
-    count these ('' without); `has_layouts`, whether the layout of tensors is the framework's choice;
+    count these ('' without); `has_layouts`, whether the layout of tensors is the framework's choice; `places_models`,
+    whether it lays out a whole model, so that what a kernel costs depends on the others and the host starts all of it;
     `reachable_bandwidth(device)`, a limit below that of the memory; `misses`, rates shown beside events: name to
     (events missed, events in all); `occupancy`, the share of resident threads, where there is such a thing.
     """
@@ -79,6 +80,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     dispatch_event: str = ""
     instruction_event: str = ""
     has_layouts: bool = False
+    places_models: bool = False
     reachable_bandwidth: Callable[[Device], float] | None = None
     misses: dict[str, tuple[str, str]] = {}
     occupancy: Occupancy | None = None

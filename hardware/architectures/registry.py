@@ -8,13 +8,14 @@ from hardware.architectures.architecture import Architecture
 from hardware.architectures.cpu import CPU
 from hardware.architectures.gpu import GPU
 from hardware.architectures.kpu import KPU
+from hardware.architectures.npu import NPU
 from hardware.architectures.tpu import TPU
 from hardware.errors import unknown
 
 # Others are compared with it unless the user says otherwise.
 BASELINE = GPU
 
-_known: dict[str, Architecture] = {one.id: one for one in (CPU, GPU, TPU, KPU)}
+_known: dict[str, Architecture] = {one.id: one for one in (CPU, GPU, TPU, NPU, KPU)}
 
 
 def every() -> tuple[Architecture, ...]:

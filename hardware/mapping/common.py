@@ -61,6 +61,9 @@ class Mapping(msgspec.Struct, frozen=True):
     `ideal_s` seconds at the full peak of the unit it runs on; `on_matrix` which unit runs the contraction;
     `units` units busy; `counts` (e, n) events, those that need the final time still zero; `winograd` where a
     convolution is run with fewer multiplications than it has.
+    `busy_s` (s, k) is what each kernel takes where that does not follow from its own resources, because kernels work
+    at once and wait for each other; `fill_s` (k,) the part of it in which a pipeline fills, while the batch before
+    still runs where the kernel `is_resident` (k,): on the chip from batch to batch.
     The leading axis of the four times is the settings (s,) of the efficiencies: nominal, fast end, slow end.
     """
 
@@ -76,6 +79,9 @@ class Mapping(msgspec.Struct, frozen=True):
     tiling: Tiling
     counts: Floats
     winograd: Bools
+    busy_s: Floats | None = None
+    fill_s: Floats | None = None
+    is_resident: Bools | None = None
 
 
 def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:
@@ -257,6 +263,32 @@ def memory_seconds_of(device: Device, moved_bytes: Floats, bandwidth: Floats | f
     return seconds
 
 
+def overlapped(resources: Floats, exponent: float) -> Floats:
+    """Seconds of each kernel, (s, k), of those at its two kinds of unit and two levels of memory, (s, 4, k): the
+    busiest compute unit and the slowest memory level, overlapped.
+
+    Overlap is never perfect near the ridge, where both are busy: a norm of the two with a high exponent, which is
+    their maximum where one is below half of the other, and never less.
+    """
+    compute, memory = resources[:, :2].max(axis=1), resources[:, 2:].max(axis=1)
+    larger, smaller = np.maximum(compute, memory), np.minimum(compute, memory)
+    # Below half of the larger the smaller is hidden altogether.
+    ratio = np.maximum(2.0 * smaller / np.where(larger > 0, larger, 1.0) - 1.0, 0.0)
+    combined: Floats = larger * (1.0 + ratio**exponent) ** (1.0 / exponent)
+    return combined
+
+
+def per_kernel(demand: Demand, per_op: Floats) -> Floats:
+    """Sums per kernel of (s, r, n), shape (s, r, k)."""
+    if demand.n_kernels == demand.n:
+        return per_op
+    rows = per_op.shape[0] * per_op.shape[1]
+    flat = per_op.reshape(rows, demand.n)
+    index = demand.kernel + demand.n_kernels * np.arange(rows)[:, None]
+    sums = np.bincount(index.ravel(), flat.ravel(), minlength=rows * demand.n_kernels)
+    return sums.astype(np.float64, copy=False).reshape(*per_op.shape[:2], demand.n_kernels)
+
+
 def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]]:
     """A zero count matrix (e, n) for the device's taxonomy and the row of each event label."""
     return np.zeros((len(device.arch.events), demand.n)), device.arch.row
@@ -312,7 +344,7 @@ def assemble(
     if demand.unpack_ops is not None:
         # Part of the product's kernel, and as well written as the rest of it.
         vector_s = vector_s + unpack_seconds(demand, device, plan) / compute_rate
-        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + _unpacked(demand, device))
+        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + unpacked(demand, device))
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(
@@ -331,7 +363,7 @@ def assemble(
     )
 
 
-def _unpacked(demand: Demand, device: Device) -> Floats:
+def unpacked(demand: Demand, device: Device) -> Floats:
     """Operations of unpacking stored values, (n,): once for each block of rows that meets them, on all units."""
     assert demand.unpack_ops is not None
     rows = device.arch.data.assumed("unpack_rows")
@@ -341,7 +373,7 @@ def _unpacked(demand: Demand, device: Device) -> Floats:
 
 def unpack_seconds(demand: Demand, device: Device, plan: Plan) -> Floats:
     """Seconds of unpacking at the full rate of the vector units, (n,): an operation in the place of a multiply-add."""
-    return _unpacked(demand, device) / (device.units * fma(device, "vector", plan.vector))
+    return unpacked(demand, device) / (device.units * fma(device, "vector", plan.vector))
 
 
 def units_in_all(device: Device, on_matrix: Bools) -> Floats:

@@ -80,8 +80,10 @@ def test_sums_add_up_on_every_device(model: str) -> None:
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
-def test_auto_is_eager_on_cpu_and_gpu_and_fused_on_tpu_and_kpu(name: str) -> None:
-    expected = {"cpu": "eager", "gpu": "eager", "tpu": "fused", "kpu": "fused"}[grid.device(name).architecture]
+def test_auto_is_eager_on_cpu_and_gpu_and_fused_on_accelerators(name: str) -> None:
+    expected = {"cpu": "eager", "gpu": "eager", "tpu": "fused", "npu": "fused", "kpu": "fused"}[
+        grid.device(name).architecture
+    ]
     auto, same = grid.run("resnet50", name, 8), grid.run("resnet50", name, 8, "fp32", expected)
     assert auto.execution == expected
     assert (auto.latency_s, auto.energy_j) == (same.latency_s, same.energy_j)

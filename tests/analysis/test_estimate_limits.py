@@ -9,6 +9,7 @@ from analysis.run.reason import operator_reason
 from analysis.run.tree import tree
 from hardware.demand import OpClass
 from hardware.device import Device
+from hardware.mapping.common import units_in_all
 from hardware.plan import plan
 from hardware.quantity import quantity
 
@@ -34,7 +35,9 @@ def test_large_product_reaches_half_the_peak_or_says_why_not(on: Device) -> None
             compute, memory = (float(s[0]) for s in (result.run.kernel_compute_s, result.run.kernel_memory_s))
             assert f"against {quantity(memory, 's')} of memory" in reason
             software = on.software.efficiency.compute[0, OpClass.GEMM]
-            assert 2.0 * 8192.0**3 / compute / peak >= 0.9 * software, "tiles and waves of a large product lose little"
+            at_work = result.run.mapping.units[0] / units_in_all(on, result.run.mapping.on_matrix)[0]
+            least = 0.9 * software * at_work
+            assert 2.0 * 8192.0**3 / compute / peak >= least, "tiles and waves of a large product lose little"
             assert software < 0.6 or memory > compute / 2, reason
         if result.bound == "power":
             assert "throttled" in reason
@@ -45,7 +48,8 @@ def test_large_product_reaches_half_the_peak_or_says_why_not(on: Device) -> None
 def test_default_devices_reach_half_their_peak_or_say_what_holds_them_back(name: str) -> None:
     result = grid.run(grid.toy_gemm(8192, 8192, 8192), name, 1, fastest_native(grid.device(name)))
     assert result.utilization <= 1.0
-    if result.utilization < 0.5:
+    reached = result.device.software.efficiency.compute[0, OpClass.GEMM]
+    if result.utilization < 0.5 and reached > 0.5:
         reason = operator_reason(tree(result), 0)
         assert "power bound" in reason or "memory bound" in reason
 

@@ -106,12 +106,19 @@ def test_a_throttled_kernel_runs_at_the_limit(name: str) -> None:
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 def test_fusing_never_adds_bytes(name: str) -> None:
+    """Where a model is cut into parts that take turns on a chip the cuts fall between kernels: of fewer kernels the
+    parts fit less well, and only what they must load stays the same."""
     for model in grid.MODELS:
         for batch in grid.BATCHES:
             for more, less in pairwise(grid.run(model, name, batch, "fp16", mode) for mode in grid.ALL_MODES):
                 what = (model, batch, less.execution)
                 assert less.demand.transfer_bytes.sum() <= more.demand.transfer_bytes.sum(), what
                 assert less.demand.n_kernels <= more.demand.n_kernels, what
-                assert grid.dram_bytes(less).sum() <= grid.dram_bytes(more).sum() * ROUNDING, what
-                assert less.latency_s <= more.latency_s * ROUNDING, what
+                resident = less.run.mapping.is_resident
+                if resident is None or resident.all():
+                    assert grid.dram_bytes(less).sum() <= grid.dram_bytes(more).sum() * ROUNDING, what
+                    assert less.throughput_per_s >= more.throughput_per_s / ROUNDING, what
+                else:
+                    loaded = [r.run.mapping.traffic.weight_read.sum() for r in (less, more)]
+                    assert loaded[0] == pytest.approx(loaded[1], rel=1e-12), what
                 check_physics(less)

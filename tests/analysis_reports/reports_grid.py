@@ -16,7 +16,7 @@ from analysis.workload.workload import ACTIVATION, INPUT, InputSpec, Operators, 
 from hardware.device import load
 from hwexplorer.cli import main
 
-DEVICES = ("cpu", "gpu", "tpu", "kpu")
+DEVICES = ("cpu", "gpu", "tpu", "npu", "kpu")
 MODELS = ("resnet18", "mobilenet_v2", "googlenet", "vit_b_16", "densenet121", "gemm", "mlp", "resnet_block")
 CASES = [
     (model, device, batch, execution)

@@ -18,7 +18,7 @@ from hardware.plan import plan
 from hardware.precision import NAMES
 
 # Design, section 5: events and categories at least.
-MINIMA = {"cpu": (20, 5), "gpu": (30, 7), "tpu": (20, 6), "kpu": (25, 8)}
+MINIMA = {"cpu": (20, 5), "gpu": (30, 7), "tpu": (20, 6), "npu": (20, 6), "kpu": (25, 8)}
 DEVICES = [device.id for device in load_all()[0]]
 
 

@@ -210,7 +210,7 @@ def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from walk(child)
 
 
-@pytest.mark.parametrize("device", ["cpu", "gpu", "tpu", "kpu", "jetson_agx_orin:30w"])
+@pytest.mark.parametrize("device", ["cpu", "gpu", "tpu", "npu", "kpu", "jetson_agx_orin:30w"])
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_tree_document(document: Document, case: tuple[str, ...], device: str) -> None:
     root = document("tree", *case, "--on", device)
@@ -260,7 +260,7 @@ def test_batch_and_precision_scale_the_work(document: Document) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "least", "categories"), [("cpu", 20, 5), ("gpu", 30, 7), ("tpu", 20, 6), ("kpu", 25, 8)]
+    ("device", "least", "categories"), [("cpu", 20, 5), ("gpu", 30, 7), ("tpu", 20, 6), ("npu", 20, 6), ("kpu", 25, 8)]
 )
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_events_document(document: Document, case: tuple[str, ...], device: str, least: int, categories: int) -> None:
@@ -334,7 +334,7 @@ def test_devices_document(document: Document) -> None:
     assert len(set(ids)) == len(ids)
     assert set(FOUR) <= set(ids)
     assert found["errors"] == []
-    assert {d["architecture"] for d in found["devices"]} == {"cpu", "gpu", "tpu", "kpu"}
+    assert {d["architecture"] for d in found["devices"]} == {"cpu", "gpu", "tpu", "npu", "kpu"}
     assert not [d["id"] for d in found["devices"] for value in d["facts"].values() if not isinstance(value, NUMBER)]
 
 

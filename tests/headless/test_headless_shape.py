@@ -36,6 +36,7 @@ CATEGORIES = {
     "cpu": "pipeline register memory alu branch clock static",
     "gpu": "compute register pipeline memory simt_control launch clock static",
     "tpu": "systolic weights on_chip vector hbm control clock static",
+    "npu": "array vector weights line_buffer interconnect link control clock static",
     "kpu": "tile tile_memory shared_memory dram network_on_chip domain_flow synchronisation clock static",
 }
 SUBGRAPHS = [
@@ -76,7 +77,7 @@ def test_json_key_order(call: Call) -> None:
         assert list(json.loads(call(verb, "resnet18", "--format", "json").out))[:2] == ["schema", "model"]
 
 
-@pytest.mark.parametrize("device", ["cpu", "gpu", "tpu", "kpu"])
+@pytest.mark.parametrize("device", CATEGORIES)
 def test_one_tree_for_every_device_and_mode(document: Callable[..., Any], device: str) -> None:
     for execution in ("eager", "fused"):
         root = document("tree", "resnet18", "--on", device, "--execution", execution)
@@ -104,8 +105,8 @@ def test_sections_of_why(call: Call) -> None:
 def test_devices_by_architecture_models_by_name(document: Callable[..., Any], call: Call) -> None:
     rows = list(csv.DictReader(io.StringIO(call("devices", "--format", "csv").out)))
     kinds = [row["architecture"] for row in rows]
-    assert list(dict.fromkeys(kinds)) == ["CPU", "GPU", "TPU", "KPU"]
-    assert kinds == sorted(kinds, key=["CPU", "GPU", "TPU", "KPU"].index)
+    assert list(dict.fromkeys(kinds)) == ["CPU", "GPU", "TPU", "NPU", "KPU"]
+    assert kinds == sorted(kinds, key=["CPU", "GPU", "TPU", "NPU", "KPU"].index)
     assert {row["key"] for row in rows} == {d["id"] for d in document("devices")["devices"]}
     models = list(csv.DictReader(io.StringIO(call("models", "--format", "csv").out)))
     assert [row["key"] for row in models] == [m["name"] for m in document("models")["models"]]

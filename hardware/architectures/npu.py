@@ -1,0 +1,365 @@
+"""NPU, static dataflow: a compiler lays a whole network out over the chip, a few units and some memory for each layer.
+
+Rows stream from layer to layer, all of which work at once, so the slowest sets the pace. A network that has more
+layers or weights than the chip has room for is cut into contexts that run one after another: each batch loads the
+weights of every context again, which a larger batch shares, and hands what passes between them over the link. A chip
+that runs one layer at a time (a DLA) is the case of a context per layer, whose weights stream past as it computes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from hardware.architectures.architecture import Architecture, Story
+from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
+from hardware.efficiency import Efficiency, usable_cache
+from hardware.events import dram, taxonomy
+from hardware.mapping import common, placement
+from hardware.mapping.common import Bools, Mapping, Tiling, Traffic
+from hardware.mapping.placement import Room, Steps
+from hardware.sentence import elements, format_run, product, whole
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+    from hardware.plan import Plan
+
+EVENTS = taxonomy(
+    ("array", "mac", "MAC", "compute", "mac", "matrix"),
+    ("array", "operand_feed", "byte", "compute", "logic", "pe_forward"),
+    ("array", "partial_sum", "byte", "compute", "logic", "register_write"),
+    ("array", "empty_cycle", "array cycle", "compute", "logic", "array_bubble"),
+    ("vector", "flop", "FLOP", "compute", "flop", "vector"),
+    ("vector", "special_function", "evaluation", "compute", "special", ""),
+    ("vector", "requantisation", "value", "compute", "logic", "requantise"),
+    ("weights", "read", "byte", "memory", "sram_read", "block"),
+    ("weights", "write", "byte", "memory", "sram_write", "block"),
+    ("line_buffer", "read", "byte", "memory", "sram_read", "block"),
+    ("line_buffer", "write", "byte", "memory", "sram_write", "block"),
+    ("interconnect", "hop", "byte hop", "memory", "logic", "stream_hop"),
+    ("interconnect", "port", "byte", "memory", "logic", "stream_port"),
+    *dram("link"),
+    ("link", "descriptor", "descriptor", "compute", "logic", "dma_descriptor"),
+    ("control", "row_start", "row", "compute", "logic", "row_start"),
+    ("control", "layer_sync", "row", "compute", "logic", "layer_sync"),
+    ("control", "layer_program", "layer", "compute", "logic", "layer_program"),
+    ("control", "context_switch", "context", "compute", "logic", "context_switch"),
+    ("control", "run_start", "run", "compute", "logic", "accelerator_launch"),
+)
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Where a compiler puts each kernel. `context` (k,) numbers the contexts over all models; `reloads` (k,) whether
+    its weights are loaded anew for each batch; `units` (k,) at work on it, of `placed` (k,) in its context; `stored`
+    (k,) bytes of a weight over its width in the plan."""
+
+    context: Ints
+    reloads: Bools
+    units: Floats
+    placed: Floats
+    stored: Floats
+
+
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+    """Every contraction on the arrays of the units that its layer has; element-wise work follows it there."""
+    if demand.unpack_ops is not None:
+        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
+    on_matrix = common.contraction_formats(demand, plan) == "matrix"
+    padded = _padded_macs(demand, device)
+    matrix_s, vector_s = _unit_seconds(demand, device, plan, rates, on_matrix, padded)
+    usable = max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
+    bandwidth = rates.bandwidth[:, demand.op_class]
+    beside = _beside(demand, device)
+    chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth
+    dram_s = common.memory_seconds_of(device, beside.dram_read + beside.dram_write, bandwidth)
+    alone = np.stack([matrix_s / usable, vector_s / usable, dram_s, np.broadcast_to(chip_s, dram_s.shape)], axis=1)
+    steps = Steps(
+        weight_bytes=np.zeros(0),
+        need_s=common.overlapped(common.per_kernel(demand, alone), device.software.overlap.value),
+        stream_s=_stream_seconds(demand, device),
+        lag=demand.per_kernel(_lag(demand, device)),
+    )
+    placed = _place(demand, device, steps, usable)
+    loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
+    waits = flow.dram_read + flow.dram_write - beside.dram_read - beside.dram_write
+    waits_s = common.memory_seconds_of(device, waits, bandwidth)
+    switch_s = _switches(demand, device, placed) * device.context_switch_s
+    # Layers of a context work at once, on as many units each as its work asks for, at the pace of the slowest stream
+    # among them. Each has a share of that time by what it needs itself.
+    all_need_s = _of_context(placed, np.add, steps.need_s)
+    pace_s = np.maximum(all_need_s, _of_context(placed, np.maximum, steps.stream_s[None]))
+    stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
+    fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
+    busy_s = steps.need_s * stretch + _per_kernel(demand, fill_s + waits_s + switch_s)
+    paced = stretch[:, demand.kernel] / usable
+    matrix_peak = 2.0 * device.units * common.fma(device, "matrix", plan.matrix) * plan.matrix_rate
+    vector_mac_peak = 2.0 * device.units * common.fma(device, "vector", plan.vector_mac)
+    vector_peak = 2.0 * device.units * common.fma(device, "vector", plan.vector)
+    return Mapping(
+        matrix_s * paced + fill_s,
+        vector_s * paced + fill_s,
+        dram_s + waits_s + switch_s,
+        chip_s,
+        2.0 * demand.macs * on_matrix / matrix_peak,
+        2.0 * demand.macs * ~on_matrix / vector_mac_peak + demand.vector_flops / vector_peak,
+        on_matrix,
+        placed.placed[demand.kernel],
+        flow,
+        _tiling(demand, device, placed, on_matrix),
+        _counts(demand, device, plan, flow, loaded, switch_s > 0, placed, on_matrix, padded),
+        np.zeros(demand.n, dtype=np.bool_),
+        busy_s,
+        demand.per_kernel(fill_s[0]),
+        ~placed.reloads,
+    )
+
+
+def _streams(device: Device) -> bool:
+    """Whether layers run beside each other and stream rows, rather than one after another."""
+    return device.layers_at_once > 1
+
+
+def _per_kernel(demand: Demand, seconds: Floats) -> Floats:
+    """Sums per kernel of (s, n)."""
+    return np.stack([demand.per_kernel(row) for row in seconds])
+
+
+def _padded_macs(demand: Demand, device: Device) -> Floats:
+    """Multiply-accumulates with those of cells that a product leaves empty: K over the rows of an array, N over its
+    columns; of a depthwise convolution a channel per column."""
+    g, m, n, k = demand.gemm
+    rows, columns = device.array_rows, device.array_columns
+    deep = np.ceil(k / rows) * rows
+    beside = np.where(demand.op_class == OpClass.DEPTHWISE, np.ceil(g * n / columns), g * np.ceil(n / columns))
+    padded: Floats = np.maximum(m * beside * columns * deep, demand.macs)
+    return padded
+
+
+def _unit_seconds(
+    demand: Demand, device: Device, plan: Plan, rates: Efficiency, on_matrix: Bools, padded: Floats
+) -> tuple[Floats, Floats]:
+    """Seconds that one unit would need for each operator on its array and on its lanes, each (s, n)."""
+    compute, other = rates.compute[:, demand.op_class], rates.compute[:, OpClass.ELEMENTWISE][:, None]
+    array = common.fma(device, "matrix", plan.matrix) * plan.matrix_rate
+    lanes = common.fma(device, "vector", plan.vector_mac)
+    elementwise = common.vector_work(demand, device.arch.data.assumed("special_flops"))
+    vector_s = elementwise / (2.0 * common.fma(device, "vector", plan.vector)) / other
+    return on_matrix * padded / array / compute, vector_s + ~on_matrix * demand.macs / lanes / compute
+
+
+def _stream_seconds(demand: Demand, device: Device) -> Floats:
+    """Seconds in which the values of a layer pass between it and the next, however many units it has, and those of
+    the model's input enter the chip, (k,)."""
+    moved = [demand.per_kernel(demand.per_op(demand.transfer_bytes, role)) for role in (READ, WRITE)]
+    seconds: Floats = np.maximum(*moved) / (device.stream_bytes_per_clock * device.clock_hz)
+    if demand.stream is None or not _streams(device):
+        return seconds
+    is_input = (demand.stream.previous < 0) & (demand.transfer_role == READ)
+    entering = demand.per_kernel(demand.per_op(demand.transfer_bytes * is_input))
+    return np.maximum(seconds, entering / (device.input_bytes_per_clock * device.clock_hz))
+
+
+def _usable_units(device: Device) -> float:
+    return max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
+
+
+def _place(demand: Demand, device: Device, steps: Steps, usable: float) -> Placement:
+    """Weights are packed into fewer bits where a model does not fit otherwise; the units are shared among the layers of
+    a context by their work."""
+    weight_bytes = _weight_bytes(demand)
+    model = placement.models(demand)
+    whole_model = np.bincount(model, weight_bytes)[model]
+    widths = (
+        demand.element_bytes if demand.right_bytes is None else demand.right_bytes[demand.macs > 0].min(initial=1.0)
+    )
+    packing = max(device.weight_packing, _LEAST_BYTES / float(widths))
+    stored = np.where(whole_model > _room(device), min(packing, 1.0), 1.0)
+    nominal = device.software.efficiency.bandwidth[0, OpClass.ELEMENTWISE]
+    room = Room(
+        weight_bytes=_room(device),
+        layers=int(min(device.layers_at_once, usable)),
+        switch_s=device.context_switch_s,
+        byte_s=1.0 / (device.memory_bandwidth * float(nominal)),
+    )
+    layers = msgspec.structs.replace(steps, weight_bytes=weight_bytes * stored, need_s=steps.need_s[0])
+    context = placement.contexts(demand, layers, room)
+    contexts_of = np.bincount(model[placement.starts(context)])[model]
+    reloads = (contexts_of > 1) | (whole_model * stored > _room(device))
+    all_need = np.add.reduceat(layers.need_s, placement.starts(context))[context]
+    units = np.ceil(usable * layers.need_s / np.where(all_need > 0, all_need, 1.0))
+    return Placement(context, reloads, units, np.where(all_need > 0, usable, 1.0), stored)
+
+
+def _weight_bytes(demand: Demand) -> Floats:
+    return demand.per_kernel(demand.per_op(demand.transfer_bytes, READ_WEIGHT))
+
+
+def _room(device: Device) -> float:
+    """Bytes of weights that the chip holds."""
+    return device.scratchpad_bytes * usable_cache(True)
+
+
+def _of_context(placed: Placement, joined: np.ufunc, seconds: Floats) -> Floats:
+    """What the times of each one's context come to, (s, k)."""
+    whole: Floats = joined.reduceat(seconds, placement.starts(placed.context), axis=1)[:, placed.context]
+    return whole
+
+
+def _lag(demand: Demand, device: Device) -> Floats:
+    """How much longer than the work of its context a batch takes through each operator, as a part of that work."""
+    if demand.stream is None or not _streams(device):
+        return np.zeros(demand.n)
+    return demand.stream.lag / demand.stream.batch
+
+
+def _switches(demand: Demand, device: Device, placed: Placement) -> Bools:
+    """Operators that begin a context which is switched to, (n,)."""
+    begins = np.diff(placed.context, prepend=-1) != 0
+    switched: Bools = (begins & placed.reloads)[demand.kernel] & demand.head & _streams(device)
+    return switched
+
+
+def _beside(demand: Demand, device: Device) -> Traffic:
+    """What moves while layers work, wherever they are placed: input and output of the model, or all of a layer's
+    where one runs at a time."""
+    if not _streams(device):
+        return common.traffic(demand, device)
+    size = demand.transfer_bytes
+    new = np.where((placement.previous(demand) < 0) & (demand.transfer_role != READ_WEIGHT), size, 0.0)
+    # A layer whose weights alone are more than the chip holds runs part by part, over its input each time.
+    parts = np.ceil(np.maximum(_weight_bytes(demand) / _room(device), 1.0))[demand.kernel]
+    again = demand.per_op(size, READ) * (parts - 1.0)
+    read = demand.per_op(size, READ) + demand.per_op(size, READ_WEIGHT) + again
+    written = demand.per_op(size, WRITE)
+    return Traffic(demand.per_op(new, READ) + again, demand.per_op(new, WRITE), read, written, np.zeros(demand.n))
+
+
+def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, Traffic]:
+    """Bytes of weights that each context loads before it starts, (n,), and all that moves: these, what one context
+    hands to another, and what moves beside the work."""
+    kernel, before = demand.kernel[demand.transfer_op], placement.previous(demand)
+    is_weight = demand.transfer_role == READ_WEIGHT
+    is_handed = (before >= 0) & (placed.context[kernel] != placed.context[before]) & ~is_weight
+    handed = np.where(is_handed, demand.transfer_bytes, 0.0)
+    weights = np.where(is_weight, demand.transfer_bytes * (placed.reloads * placed.stored)[kernel], 0.0)
+    loaded = demand.per_op(weights)
+    return loaded, Traffic(
+        beside.dram_read + loaded + demand.per_op(handed, READ),
+        beside.dram_write + demand.per_op(handed, WRITE),
+        beside.chip_read,
+        beside.chip_write,
+        loaded,
+    )
+
+
+def _tiling(demand: Demand, device: Device, placed: Placement, on_matrix: Bools) -> Tiling:
+    """Weight tiles of each contraction over the units of its layer."""
+    g, _, n, k = demand.gemm
+    tiled = (demand.macs > 0) & (g > 0)
+    units = np.maximum(placed.units[demand.kernel], 1.0)
+    blocks = np.where(tiled, g * np.ceil(n / device.array_columns) * np.ceil(k / device.array_rows), 0.0)
+    blocks = np.where((demand.macs > 0) & ~tiled, 1.0, blocks)
+    seconds = np.zeros(demand.n)
+    side_m, side_n = tiled * device.array_rows, tiled * device.array_columns
+    return Tiling(seconds, blocks, np.ceil(blocks / units), units, side_m, side_n, np.ones(demand.n))
+
+
+def _counts(
+    demand: Demand,
+    device: Device,
+    plan: Plan,
+    flow: Traffic,
+    loaded: Floats,
+    switch: Bools,
+    placed: Placement,
+    on_matrix: Bools,
+    padded: Floats,
+) -> Floats:
+    """Events of each operator: operands are fed to arrays from line buffers, rows stream on to the next layer."""
+    (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
+    g, m, n, k = demand.gemm
+    width, macs = plan.element_bytes, demand.macs * on_matrix
+    rows, columns = device.array_rows, device.array_columns
+    batch = float(demand.stream.batch) if demand.stream else 1.0
+    is_image = np.isin(demand.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
+    in_image = batch * np.sqrt(np.where(m > 0, m, demand.elements) / batch)
+    image_rows = np.where(is_image | (m == 0), in_image, m)
+    # Each operand is read once for all columns of an array; weights stay in it for a row of the image.
+    fed = np.where(macs > 0, g * m * k * np.ceil(n / columns) * width, flow.chip_read)
+    held = np.where(macs > 0, g * k * n * width * image_rows, 0.0)
+    reprogrammed = demand.head & placed.reloads[demand.kernel]
+
+    counts[row["array.mac"]] = macs
+    counts[row["array.operand_feed"]] = fed + held
+    counts[row["array.partial_sum"]] = macs / rows * assumed("accumulator_bytes")
+    counts[row["array.empty_cycle"]] = on_matrix * (padded - demand.macs) / (rows * columns)
+    counts[row["vector.flop"]] = demand.vector_flops + 2.0 * (demand.macs - macs)
+    counts[row["vector.special_function"]] = demand.special
+    counts[row["vector.requantisation"]] = np.where(macs > 0, demand.elements, 0.0)
+    counts[row["weights.read"]] = held
+    counts[row["weights.write"]] = loaded
+    counts[row["line_buffer.read"]] = fed
+    counts[row["line_buffer.write"]] = demand.per_op(demand.transfer_bytes, READ)
+    counts[row["interconnect.hop"]] = flow.chip_write * assumed("hops")
+    counts[row["interconnect.port"]] = flow.chip_write
+    counts[row["link.dram_read"]] = flow.dram_read
+    counts[row["link.dram_write"]] = flow.dram_write
+    counts[row["link.descriptor"]] = np.ceil((flow.dram_read + flow.dram_write) / assumed("dma_bytes"))
+    counts[row["control.row_start"]] = image_rows * placed.units[demand.kernel] * demand.head
+    counts[row["control.layer_sync"]] = image_rows * demand.head
+    counts[row["control.layer_program"]] = reprogrammed
+    counts[row["control.context_switch"]] = switch
+    counts[row["control.run_start"]] = _begins_model(demand)
+    return counts
+
+
+def _begins_model(demand: Demand) -> Bools:
+    """The operator that the first kernel of each model was started for, (n,)."""
+    model = demand.stream.model if demand.stream else np.zeros(demand.n_kernels, dtype=np.int64)
+    begins: Bools = (np.diff(model, prepend=-1) != 0)[demand.kernel] & demand.head
+    return begins
+
+
+def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+    tiling, unit = mapping.tiling, device.unit_name
+    where = f"{whole(tiling.units[i])}/{whole(device.units)} {unit}s"
+    beside = f", {whole(mapping.units[i])} at work beside each other" if _streams(device) else ""
+    if demand.macs[i] > 0:
+        how = "arrays" if mapping.on_matrix[i] else "lanes"
+        return (
+            f"{product(demand, i)} on the {how} of {where} ({format_run(mapping, plan, i)}): "
+            f"{whole(tiling.blocks[i])} weight tiles of {whole(device.array_rows)} x {whole(device.array_columns)}"
+            f"{beside}"
+        )
+    return f"{elements(demand, i, 'elements')} on the lanes of {where} ({plan.vector}){beside}"
+
+
+def _levels(device: Device) -> tuple[tuple[str, float], ...]:
+    return (("on-chip memory", device.scratchpad_bytes),)
+
+
+_LEAST_BYTES = 0.5  # of a weight in the narrowest format, int4
+
+NPU = Architecture(
+    id="npu",
+    name="NPU",
+    default_device="hailo8",
+    data_file=Path(__file__).with_suffix(".toml"),
+    events=EVENTS,
+    unit="unit",
+    last_level="scratchpad_bytes",
+    levels=_levels,
+    is_managed=True,
+    places_models=True,
+    map_operators=map_operators,
+    sentence=_sentence,
+    execution="fused",
+    story=Story(
+        title="NPU: a network laid out over the chip, all layers at work at once",
+        pays="no instruction is fetched; starting rows and passing them on takes {control}",
+        delivers="streams rows from layer to layer through line buffers",
+    ),
+)

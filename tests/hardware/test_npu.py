@@ -1,0 +1,109 @@
+"""NPUs: what their makers publish, and parts of a network that take turns on a chip against every way to cut it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware.device import load
+from hardware.mapping.placement import Room, Steps, quickest
+
+
+def run(model: str, on: str, batch: int = 1) -> Estimate:
+    return estimate(store.load(model), load(on), Scenario(batch=batch, precision="int8"))
+
+
+# Images/s: Hailo Model Zoo (analysis/trust/measured), NVIDIA/Deep-Learning-Accelerator-SW for the DLA.
+PUBLISHED = [
+    ("hailo8", "regnet_x_800mf", 1, 3498), ("hailo8", "googlenet", 8, 2454), ("hailo8", "r3d_18", 8, 78),
+    ("hailo8l", "squeezenet1_1", 1, 1730), ("hailo8l", "googlenet", 1, 313), ("hailo8l", "resnext50_32x4d", 8, 348),
+    ("hailo10h", "mobilenet_v2", 1, 2944), ("hailo10h", "resnet18", 8, 2709), ("hailo10h", "resnext50_32x4d", 8, 578),
+    ("hailo15l", "resnext50_32x4d", 1, 133), ("hailo15l", "resnet18", 8, 780),
+]  # fmt: skip
+
+
+def test_rates_are_those_that_makers_publish() -> None:
+    """Half within a fifth, all within a half."""
+    errors = [abs(run(model, on, batch).throughput_per_s / rate - 1) for on, model, batch, rate in PUBLISHED]
+    assert np.median(errors) < 0.2
+    assert max(errors) < 0.5
+
+
+@pytest.mark.parametrize(("on", "typical_w"), [("hailo8", 2.5), ("hailo8l", 1.5), ("hailo10h", 2.5)])
+def test_power_is_about_what_makers_call_typical(on: str, typical_w: float) -> None:
+    power = [run(model, on, 8).average_power_w for model in ("resnet50", "mobilenet_v2", "regnet_x_1_6gf")]
+    assert typical_w / 1.4 < min(power)
+    assert max(power) < typical_w * 1.4
+
+
+def test_what_fits_is_loaded_once() -> None:
+    """ResNet-50 fits on a Hailo-8, so a batch does not speed it up; on a Hailo-8L, of half the memory, it does not."""
+    fits, too_large = ([run("resnet50", on, batch) for batch in (1, 8)] for on in ("hailo8", "hailo8l"))
+    assert fits[1].throughput_per_s < 1.05 * fits[0].throughput_per_s
+    assert too_large[1].throughput_per_s > 2 * too_large[0].throughput_per_s
+    for result in (*fits, *too_large):
+        resident = result.run.mapping.is_resident
+        assert resident is not None
+        assert resident.all() == (result.device.id == "hailo8")
+        loaded = float(result.run.mapping.traffic.weight_read.sum())
+        assert (loaded == 0.0) == bool(resident.all())
+
+
+def test_a_larger_chip_loads_no_more() -> None:
+    loaded = [float(run("vgg16", on).run.mapping.traffic.dram_read.sum()) for on in ("hailo15l", "hailo8l", "hailo8")]
+    assert loaded == sorted(loaded, reverse=True)
+
+
+def test_the_next_frame_enters_before_this_one_has_left() -> None:
+    """A chip that a network fits on delivers more frames than one over the latency of a frame."""
+    result = run("mobilenet_v2", "hailo8")
+    assert result.throughput_per_s > 2 / result.latency_s
+    apart = run("mobilenet_v2", "jetson_orin_dla")  # one layer at a time: nothing to overlap
+    assert apart.throughput_per_s == pytest.approx(1 / apart.latency_s)
+
+
+seconds = st.floats(0.0, 10.0).map(lambda x: round(x, 3))
+
+
+@st.composite
+def chips(draw: st.DrawFn) -> tuple[Steps, list[list[tuple[int, float]]], Room]:
+    n = draw(st.integers(1, 7))
+    row = st.lists(seconds, min_size=n, max_size=n).map(np.array)
+    steps = Steps(weight_bytes=draw(row), need_s=draw(row), stream_s=draw(row), lag=draw(row))
+    handed: list[list[tuple[int, float]]] = [[] for _ in range(n)]
+    for end in range(1, n):
+        handed[end] = draw(st.lists(st.tuples(st.integers(0, end - 1), seconds), max_size=2))
+    room = Room(weight_bytes=draw(st.floats(1, 20)), layers=draw(st.integers(2, 7)), switch_s=draw(seconds), byte_s=1.0)
+    return steps, handed, room
+
+
+def cost(steps: Steps, handed: list[list[tuple[int, float]]], room: Room, begins: tuple[int, ...]) -> float:
+    """Seconds of one way to cut, straight from what a part is."""
+    n = len(steps.need_s)
+    part = np.searchsorted(begins, np.arange(n), side="right")
+    total = 0.0
+    for one in np.unique(part):
+        mine = part == one
+        if mine.sum() > 1 and (mine.sum() > room.layers or steps.weight_bytes[mine].sum() > room.weight_bytes):
+            return np.inf
+        pace = max(steps.need_s[mine].sum(), steps.stream_s[mine].max())
+        total += pace * (1.0 + steps.lag[mine].sum()) + room.switch_s
+    crossing = sum(each for end in range(n) for begin, each in handed[end] if part[begin] != part[end])
+    return float(total + crossing)
+
+
+@given(chips())
+@settings(max_examples=150, deadline=None)
+def test_no_way_to_cut_is_quicker(chip: tuple[Steps, list[list[tuple[int, float]]], Room]) -> None:
+    steps, handed, room = chip
+    n = len(steps.need_s)
+    chosen = cost(steps, handed, room, tuple(sorted(quickest(steps, handed, room))))
+    every = [(0, *rest) for count in range(n) for rest in combinations(range(1, n), count)]
+    assert chosen == pytest.approx(min(cost(steps, handed, room, begins) for begins in every), rel=1e-9, abs=1e-9)
