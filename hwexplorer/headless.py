@@ -21,9 +21,15 @@ def report(name: str, report: Report, arguments: argparse.Namespace) -> None:
     options = {option.name: option.given(arguments) for option in own}
     if report.subject.options:
         request.prepare(report.states(state, **options), arguments.strict)
+    progress = output.Progress()
     if report.ticks:
-        options["tick"] = output.ticking(report.ticks)
+        options["tick"] = progress.ticking(report.ticks)
     answer = Answer(name, state, **options)
-    output.emit(arguments, lambda form: answer.told(form, output.width()))
+
+    def make(form: str) -> str:
+        with progress:
+            return answer.told(form, output.width())
+
+    output.emit(arguments, make)
     if report.fails is not None and (broken := report.fails(answer.document)):
         raise Failed(broken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -71,13 +72,31 @@ def say(line: str) -> None:
             print(safe(line), file=sys.stderr, flush=True)
 
 
-def ticking(what: str) -> Callable[[int, int], None] | None:
-    """Progress on standard error where that is a terminal; the line is cleared at the end."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return None
+class Progress:
+    """One line on standard error that is written over, where that is a terminal; gone when the block ends, however it
+    ends, so that what follows starts on a line of its own."""
 
-    def tick(done: int, total: int) -> None:
-        line = f"{what}: {done:,} of {total:,}" if done < total else ""
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+    def __init__(self) -> None:
+        self.is_shown = sys.stderr is not None and sys.stderr.isatty()
+        self._line = ""
 
-    return tick
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._line:
+            self.show("")
+
+    def show(self, line: str) -> None:
+        """At most as wide as the terminal: what wraps could not be written over."""
+        if self.is_shown:
+            self._line = safe(line)[: shutil.get_terminal_size().columns - 1]
+            print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
+
+    def ticking(self, what: str) -> Callable[[int, int], None] | None:
+        """Shows how many of all are done; None where nobody would see."""
+
+        def tick(done: int, total: int) -> None:
+            self.show(f"{what}: {done:,} of {total:,}" if done < total else "")
+
+        return tick if self.is_shown else None

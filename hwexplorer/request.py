@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,7 @@ from hardware.architectures import registry as architectures
 from hardware.errors import RequestError
 from hwexplorer import configurations, engine, own_model
 from hwexplorer.declare import Subject
-from hwexplorer.output import OutputError
+from hwexplorer.output import OutputError, Progress
 from hwexplorer.state import State, parse, preferred, replace
 
 
@@ -94,15 +93,9 @@ def capture(wanted: State) -> None:
     """Capture the model if it must be, with progress on a terminal."""
     if engine.is_ready(wanted):
         return
-    if sys.stderr is None or not sys.stderr.isatty():
-        engine.capture(wanted)
-        return
-    try:
-        engine.capture(wanted, _progress)
-    finally:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # what follows starts on a line of its own
+    with Progress() as progress:
 
+        def show(phase: str, fraction: float) -> None:
+            progress.show(f"capturing: {phase} " + (f"{fraction:4.0%}" if fraction >= 0 else ""))
 
-def _progress(phase: str, fraction: float) -> None:
-    done = f"{fraction:4.0%}" if fraction >= 0 else ""
-    print(f"\r\x1b[Kcapturing: {phase} {done}", end="", file=sys.stderr, flush=True)
+        engine.capture(wanted, show if progress.is_shown else None)

@@ -6,8 +6,6 @@ Several are captured at once, said what each covers, and kept.
 from __future__ import annotations
 
 import argparse
-import shutil
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +24,6 @@ from hwexplorer.declare import CATALOGUE, Verb
 from hwexplorer.export import files
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain
-from hwexplorer.format import safe
 from hwexplorer.options import IMAGE_SIZE, option, whole
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Row, Table
@@ -78,46 +75,35 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
                 jobs[name] = (state, engine.capture_job(state))
         except RequestError as error:
             failures[name] = str(error)
-    progress = _Progress([job for _, job in jobs.values()])
-    try:
-        together.run([job for _, job in jobs.values()], arguments.jobs or together.cores(), progress)
-    finally:
-        progress.end()
+    running = [job for _, job in jobs.values()]
+    with output.Progress() as progress:
+        clock = _Clock(running, progress)
+        together.run(running, arguments.jobs or together.cores(), clock)
     for name, (state, job) in jobs.items():
         try:
             engine.keep(state, job.result())
-            done[name] = _Done(engine.captured(state), progress.seconds[id(job)])
+            done[name] = _Done(engine.captured(state), clock.seconds[id(job)])
         except ModelError as error:
             failures[name] = str(error)
     return [done[name] for name in names if name in done], [failures[name] for name in names if name in failures]
 
 
-class _Progress:
-    """What runs, on standard error where that is a terminal; and how long each took."""
+class _Clock:
+    """How long each job took; shows what runs."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
+    def __init__(self, jobs: Sequence[Job], progress: output.Progress) -> None:
         self.seconds: dict[int, float] = {}
-        self._jobs = jobs
+        self._jobs, self._progress = jobs, progress
         self._started: dict[int, float] = {}
-        self._is_shown = sys.stderr is not None and sys.stderr.isatty()
 
     def __call__(self, running: Sequence[Job]) -> None:
         now = time.perf_counter()
         for job in running:
             self.seconds[id(job)] = now - self._started.setdefault(id(job), now)
-        if self._is_shown:
-            ended = sum(job.done for job in self._jobs)
-            count = f" {ended} of {len(self._jobs)} done;" if len(self._jobs) > 1 else ""
-            parts = ", ".join(f"{job.name} {job.progress[0]} {job.progress[1]:.0%}" for job in running)
-            self._write(f"capturing:{count} {safe(parts)}")
-
-    def end(self) -> None:
-        if self._is_shown:
-            self._write("")
-
-    def _write(self, line: str) -> None:
-        columns = shutil.get_terminal_size().columns
-        print(f"\r\x1b[K{line[: columns - 1]}", end="", file=sys.stderr, flush=True)
+        ended = sum(job.done for job in self._jobs)
+        count = f" {ended} of {len(self._jobs)} done;" if len(self._jobs) > 1 else ""
+        parts = ", ".join(f"{job.name} {job.progress[0]} {job.progress[1]:.0%}" for job in running)
+        self._progress.show(f"capturing:{count} {parts}")
 
 
 def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -90,16 +89,10 @@ def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int],
 
 def _watched(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:
     """The parts, with progress and rate on a terminal."""
-    watch = sys.stderr is not None and sys.stderr.isatty()
     start, done, total = time.monotonic(), 0, sum(chunk.n_rows for chunk in work)
-    try:
+    with output.Progress() as progress:
         for chunk, part in zip(work, parts, strict=True):
             done += chunk.n_rows
-            if watch:
-                rate = done / max(time.monotonic() - start, 1e-9)
-                line = f"{done:,} of {total:,} rows, {rate:,.0f} rows/s"
-                print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            rate = done / max(time.monotonic() - start, 1e-9)
+            progress.show(f"{done:,} of {total:,} rows, {rate:,.0f} rows/s")
             yield part
-    finally:
-        if watch:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.options import option
+from hwexplorer.output import Progress
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Table
 from hwexplorer.views.tables import rows
@@ -83,18 +83,13 @@ def _document(
 
     validated = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
     fitted_on = measured if data else shipped(FITTED_ON)
-    held = _held_out(fitted_on, tick is not None) if cross_validate else (() if data else calibrate.recorded())
+    held = _held_out(fitted_on) if cross_validate else (() if data else calibrate.recorded())
     return Models(**msgspec.structs.asdict(validated), cross_validation=held)
 
 
-def _held_out(measured: list[dict[str, str]], watched: bool) -> tuple[HeldOut, ...]:
-    def progress(phase: str) -> None:
-        if watched:
-            print(f"\r\x1b[K{phase}", end="", file=sys.stderr, flush=True)
-
-    held = calibrate.cross_validate(measured, engine.folders(), progress)
-    progress("")
-    return held
+def _held_out(measured: list[dict[str, str]]) -> tuple[HeldOut, ...]:
+    with Progress() as progress:
+        return calibrate.cross_validate(measured, engine.folders(), progress.show)
 
 
 def _view(state: State, **options: Any) -> Table:
