@@ -11,4 +11,14 @@ SCHEMA = "hwexplorer/1"
 
 def stamped(document: Any) -> dict[str, Any]:
     """A document as plain data, the name of the contract first."""
-    return {"schema": SCHEMA, **msgspec.to_builtins(document)}
+    return {"schema": SCHEMA, **msgspec.to_builtins(document, enc_hook=_written)}
+
+
+def _written(value: Any) -> str:
+    """What to look at next is a command in JSON."""
+    from analysis.decide.step import Step
+    from hwexplorer.shell import command
+
+    if isinstance(value, Step):
+        return command(value)
+    raise NotImplementedError(type(value).__name__)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.decide.step import Step, again
 from analysis.reports.recompute import recompute_one
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures, with_cost
 from analysis.run.scenario import Scenario
-from analysis.workload import limits, zoo
+from analysis.workload import limits
 from hardware.device import Device, in_mode
 from hardware.errors import unknown
 from hardware.plan import plan
@@ -26,7 +27,7 @@ NOTICEABLE = 0.01  # a change of a figure by less is no improvement
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     """One change and what it does: `saved_*` are now less then, so negative where the change costs; fractions are
-    of now. `command` shows the run. `why` says what happens in words and numbers."""
+    of now. `step` shows the run. `why` says what happens in words and numbers."""
 
     kind: str
     change: str
@@ -40,7 +41,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     saved_memory_fraction: float
     throughput_ratio: float
     why: str
-    command: str
+    step: Step = msgspec.field(name="command")
 
 
 class Advice(Head, frozen=True, kw_only=True):
@@ -103,7 +104,7 @@ def _helps(s: Suggestion) -> bool:
     )  # fmt: skip
 
 
-def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, command: str) -> Suggestion:
+def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: Step) -> Suggestion:
     def part(saved: float, whole: float) -> float:
         return saved / whole if whole else 0.0
 
@@ -124,28 +125,13 @@ def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, 
         saved_memory_fraction=part(memory, now.peak_memory_bytes),
         throughput_ratio=part(after.throughput_per_s, now.throughput_per_s),
         why=why,
-        command=command,
+        step=step,
     )
 
 
 def _run(before: Estimate, kind: str, change: str, device: Device, asked: Scenario) -> tuple[Suggestion, Estimate]:
     after = estimate(before.workload, device, asked)
-    return _suggestion(kind, change, figures(before), figures(after), _why(before, after), _command(after)), after
-
-
-def _command(result: Estimate) -> str:
-    asked, size = result.scenario, result.workload.image_size
-    words = [f"hwexplorer compare {result.workload.name} --on {result.device.key}"]
-    default = Scenario()
-    for flag, name in (
-        ("batch", "batch"), ("precision", "precision"), ("execution", "execution"), ("layout", "layout")
-    ):  # fmt: skip
-        if getattr(asked, name) != getattr(default, name):
-            words.append(f"--{flag} {getattr(asked, name)}")
-    info = zoo.table().get(result.workload.name)
-    if size is not None and info is not None and size != info.image_size:
-        words.append(f"--image-size {size}")
-    return " ".join(words)
+    return _suggestion(kind, change, figures(before), figures(after), _why(before, after), again(after)), after
 
 
 def _why(before: Estimate, after: Estimate) -> str:
@@ -258,8 +244,8 @@ def _recomputed(result: Estimate) -> Iterator[Suggestion]:
         activation_bytes=now.activation_bytes - found.saved_bytes,
     )  # fmt: skip
     why = f"{found.kernels} kernels run again; {found.value} is not held across the peak"
-    command = f"hwexplorer memory {result.workload.name} --on {result.device.key}"
-    yield _suggestion("checkpointing", f"recompute {found.value}", now, after, why, command)
+    step = Step("memory", result.workload.name, (result.device.key,), Scenario())
+    yield _suggestion("checkpointing", f"recompute {found.value}", now, after, why, step)
 
 
 def _together(result: Estimate, useful: Sequence[Suggestion], aim: str) -> Suggestion | None:

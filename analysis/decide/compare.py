@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.decide.software import split
+from analysis.decide.step import Step
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures
 from analysis.run.scenario import Scenario
@@ -42,7 +43,7 @@ class Comparison(Head, frozen=True, kw_only=True):
     recommendations: dict[str, str]
     recommendations_design_targets: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     insights: tuple[str, ...]
-    next: tuple[str, ...]
+    next: tuple[Step, ...]
     rows: tuple[Compared, ...]
 
 
@@ -210,26 +211,17 @@ def cure(result: Estimate) -> Estimate | None:
     return next(tried for tried in larger if tried.utilization >= enough)
 
 
-def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[str, ...]:
-    """Commands that follow up on what was found."""
+def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[Step, ...]:
+    """What follows up on what was found."""
     model = results[0].workload.name
-    flags = "" if scenario.batch == 1 else f" --batch {scenario.batch}"
-    flags += flags_without_batch(scenario)
     best = recommendations(results)["balance"] or results[0].device.key
-    steps = [f"hwexplorer tree {model} --on {best}{flags}", f"hwexplorer events {model} --on {best}{flags}"]
-    on = ",".join(result.device.key for result in results)
-    cures = [found.scenario.batch for found in map(cure, results) if found is not None]
-    if cures:
-        steps.append(f"hwexplorer compare {model} --on {on} --batch {max(cures)}" + flags_without_batch(scenario))
+    steps = [Step("tree", model, (best,), scenario), Step("events", model, (best,), scenario)]
+    batches = [cured.scenario.batch for cured in map(cure, results) if cured is not None]
+    if batches:
+        larger = msgspec.structs.replace(scenario, batch=max(batches))
+        steps.append(Step("compare", model, tuple(result.device.key for result in results), larger))
     if len(results) > 1:
         worst, least = max(results, key=lambda r: r.edp_js), min(results, key=lambda r: r.edp_js)
-        steps.append(f"hwexplorer explain {model} {worst.device.key} {least.device.key}{flags}")
-    steps.append(f"hwexplorer advise {model} --on {best}{flags}")
+        steps.append(Step("explain", model, (worst.device.key, least.device.key), scenario))
+    steps.append(Step("advise", model, (best,), scenario))
     return tuple(steps)
-
-
-def flags_without_batch(scenario: Scenario) -> str:
-    """The scenario as options of the command line, its batch left out."""
-    default = Scenario()
-    pairs = [(name, getattr(scenario, name)) for name in ("precision", "execution", "layout")]
-    return "".join(f" --{name} {value}" for name, value in pairs if value != getattr(default, name))

@@ -12,6 +12,7 @@ from hardware.quantity import quantity
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
+from hwexplorer.shell import command
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Text
 from hwexplorer.views.words import MARKED
@@ -87,7 +88,7 @@ def _savings(advice: Advice, state: State) -> Text:
 def _saving(s: Suggestion) -> str:
     return (
         f"{s.change}: saves {quantity(s.saved_energy_j, 'J')} per inference, {quantity(s.saved_latency_s, 's')} of "
-        f"latency, {quantity(s.saved_memory_bytes, 'byte')}; {s.command}"
+        f"latency, {quantity(s.saved_memory_bytes, 'byte')}; {command(s.step)}"
     )
 
 

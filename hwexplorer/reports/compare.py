@@ -16,6 +16,7 @@ from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.options import BASELINE, choice
+from hwexplorer.shell import command
 from hwexplorer.state import State, pinned
 from hwexplorer.views import levels
 from hwexplorer.views.plain import Column, Page, Row, Table
@@ -125,7 +126,7 @@ def _view(state: State, level: str, on_paper: bool) -> Table | Page:
         return levels.by_architecture(state, progression(_results(state)))
     table = ranked(by_device(state, DETAILED if level == "detailed" else SUMMARY, on_paper), state)
     if level == "detailed":
-        steps = tuple(f"next: {command}" for command in comparison(state).next)
+        steps = tuple(f"next: {command(step)}" for step in comparison(state).next)
         return msgspec.structs.replace(table, footer=(*table.footer, *steps))
     return table
 

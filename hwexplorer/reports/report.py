@@ -17,6 +17,7 @@ from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.registry import Answer
+from hwexplorer.shell import command
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Column, Page, Table, Text, View
 from hwexplorer.views.tables import rows
@@ -45,7 +46,7 @@ def _summary(state: State) -> Text:
     sections = [("In short", figures), ("Worth noticing", insights([result], result))]
     if result.marks:
         sections.append(("Deviations from what was asked", result.marks))
-    sections.append(("Next", next_steps([result], engine.scenario(state))))
+    sections.append(("Next", tuple(map(command, next_steps([result], engine.scenario(state))))))
     return Text("summary", "Summary", tuple(sections))
 
 

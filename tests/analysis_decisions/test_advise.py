@@ -12,6 +12,7 @@ from analysis.decide.advise import AIMS, NOTICEABLE, advise, gain
 from analysis.run.estimate import estimate
 from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
+from hwexplorer.shell import command
 
 OTHERS = [device(name) for name in DEFAULTS]
 
@@ -38,7 +39,7 @@ def test_figures_are_those_of_the_run_the_command_names(on: str) -> None:
     for s in found.suggestions:
         if s.kind == "checkpointing":
             continue
-        words = shlex.split(s.command)[1:]
+        words = shlex.split(command(s.step))[1:]
         (row,) = hwexplorer(*words, "--format", "json").json()["rows"]
         assert row["energy_j_per_inference"] == s.after.energy_j_per_inference
         assert row["latency_s"] == s.after.latency_s

@@ -20,6 +20,7 @@ from analysis.run.metrics import ADDITIVE, METRICS
 from analysis.run.nodes import Node, node
 from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
+from hwexplorer.shell import command
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -132,7 +133,7 @@ def test_next_steps_are_commands_that_run() -> None:
     steps = next_steps(results, results[0].scenario)
     assert len(steps) >= 4
     for step in steps:
-        words = shlex.split(step)
+        words = shlex.split(command(step))
         assert words[0] == "hwexplorer"
         assert "fp16" in words
         found = hwexplorer(*words[1:])

@@ -1,0 +1,28 @@
+"""What is worth looking at next, as data: whoever shows it writes it as its user would ask for it."""
+
+from __future__ import annotations
+
+from analysis.run.estimate import Estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import zoo
+
+
+class Step:
+    """A report of a model on devices (their keys), run in a way. No struct: as text it is what a front end makes of
+    it. `image_size` is None where the model has its own."""
+
+    __slots__ = ("devices", "image_size", "model", "report", "scenario")
+
+    def __init__(
+        self, report: str, model: str, devices: tuple[str, ...], scenario: Scenario, image_size: int | None = None
+    ) -> None:
+        self.report, self.model, self.devices = report, model, devices
+        self.scenario, self.image_size = scenario, image_size
+
+
+def again(result: Estimate) -> Step:
+    """What shows the figures of this estimate."""
+    workload = result.workload
+    size, info = workload.image_size, zoo.table().get(workload.name)
+    own = info is None or size == info.image_size
+    return Step("compare", workload.name, (result.device.key,), result.scenario, None if own else size)

@@ -1,0 +1,23 @@
+"""What the analysis says to look at next, as a command of the shell."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from analysis.decide.step import Step
+from analysis.run.scenario import Scenario
+
+_DEFAULT = Scenario()
+
+
+def command(step: Step) -> str:
+    """One line that runs as it stands. Options that are the default are left out."""
+    words = ["hwexplorer", step.report, step.model]
+    words += step.devices if step.report == "explain" else ("--on", ",".join(step.devices))
+    for name in ("batch", "precision", "execution", "layout"):
+        value = getattr(step.scenario, name)
+        if value != getattr(_DEFAULT, name):
+            words += [f"--{name}", str(value)]
+    if step.image_size is not None:
+        words += ["--image-size", str(step.image_size)]
+    return " ".join(map(quote, words))
