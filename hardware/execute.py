@@ -66,6 +66,7 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
         mapping = _streamed(mapping, demand, device, streaming.all)
+    mapping = _attended(mapping, demand, device, runtime)
     # Data from another device arrives no faster than its link delivers.
     if demand.link_bytes is not None:
         mapping = _later(mapping, demand, demand.link_bytes / device.link_bandwidth)
@@ -78,6 +79,18 @@ def _later(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:
     """The mapping with so many seconds more of off-chip data for each operator, (n,)."""
     busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
+
+
+def _attended(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime) -> Mapping:
+    """The mapping with what attention on a matrix unit takes beside its products: between the two of them all scores
+    pass the special function units, and kernels of an older kind do not reach the unit's peak."""
+    is_attention = (demand.op_class == OpClass.ATTENTION) & mapping.on_matrix
+    if "special_per_clock" not in device.facts or not is_attention.any():
+        return mapping
+    rate = 1.0 if runtime.asynchronous else device.synchronous_matrix_rate
+    softmax_s = demand.special / (device.units * device.special_per_clock * device.vector_clock_hz)
+    matrix_s = np.where(is_attention, mapping.matrix_s / rate + softmax_s, mapping.matrix_s)
+    return msgspec.structs.replace(mapping, matrix_s=matrix_s)
 
 
 def _without_resident_weights(demand: Demand) -> Demand:

@@ -45,7 +45,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     the device's facts of these names; `call_s` seconds per call of the model; `streaming` by class of software, the
     share of the memory's bandwidth at which weights of products and cached keys and values are read (elsewhere the
     rate of other traffic); `resident`, whether weights stay in memory that software manages from one call to the next,
-    where they leave room."""
+    where they leave room; `asynchronous`, whether its attention uses matrix instructions that no warp waits for
+    (FlashAttention-3, cuDNN), else those of FlashAttention-2."""
 
     id: str = ""
     name: str
@@ -59,6 +60,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     call_s: Ends = _plain(0.0)
     streaming: dict[str, Ends] = {}
     resident: bool = False
+    asynchronous: bool = False
 
     def fits(self, device: Device, work: str) -> bool:
         """Whether it runs this kind of work on the device."""
@@ -87,7 +89,8 @@ def _plain_mode(mode: str, resident: bool) -> Runtime:
     costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
     dispatch = costs.dispatch if costs else _plain(float(mode != "fused"))
     name = "ahead of time" if mode == "fused" else mode
-    return Runtime(id=mode, name=name, mode=mode, runs_on=(), dispatch=dispatch, resident=resident)
+    newest = mode == "fused"
+    return Runtime(id=mode, name=name, mode=mode, runs_on=(), dispatch=dispatch, resident=resident, asynchronous=newest)
 
 
 def of_mode(device: Device, mode: str) -> Runtime:

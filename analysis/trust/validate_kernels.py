@@ -29,6 +29,8 @@ from hardware.runtime import of_mode
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
 NARROW = SHIPPED / "kernels.csv.gz"
 SAME = {"H800 SXM5 (compute of an H100 SXM)": "h100_sxm"}  # devices that compute as one of the catalogue
+OLDER = ("FlashAttention-2",)  # attention by matrix instructions that a warp waits for
+SEVERAL = ("PyTorch standard",)  # attention as several kernels
 Shape = dict[str, float]
 
 
@@ -156,28 +158,30 @@ def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> l
     """Each kernel of a table, or of all that ship; those on devices that are not in the catalogue, and of operators
     that are no kernel here (rotary embeddings, collectives, grouped products), are left out."""
     rows = [row for each in ((path,) if path else (TABLE, NARROW)) for row in read([each], ("device", "op", "shape"))]
-    found: dict[tuple[str, str, str], list[dict[str, str]]] = {}
+    found: dict[tuple[str, str, str, bool], list[dict[str, str]]] = {}
     for row in rows:
-        if row["op"] in (NARROW_KINDS if "seconds" in row else KINDS):
+        library = row.get("library", "")
+        if row["op"] in (NARROW_KINDS if "seconds" in row else KINDS) and library not in SEVERAL:
             form = row["format"].split()[0] if "seconds" in row else "fp32"
-            found.setdefault((SAME.get(row["device"], row["device"]), form, row["op"]), []).append(row)
+            key = (SAME.get(row["device"], row["device"]), form, row["op"], library not in OLDER)
+            found.setdefault(key, []).append(row)
     points: list[Point] = []
-    for (name, form, op), mine in sorted(found.items()):
+    for (name, form, op, newest), mine in sorted(found.items()):
         try:
-            points.extend(_points(load(name, folders), form, op, mine))
+            points.extend(_points(load(name, folders), form, op, mine, newest))
         except RequestError:
             continue
     return points
 
 
-def _points(device: Device, form: str, op: str, rows: Sequence[dict[str, str]]) -> list[Point]:
-    """Kernels of one operator in one format on a device."""
+def _points(device: Device, form: str, op: str, rows: Sequence[dict[str, str]], newest: bool = True) -> list[Point]:
+    """Kernels of one operator in one format on a device, of the newest kind or an older one."""
     kinds = KINDS if form == "fp32" else NARROW_KINDS
     kernels = [kinds[op](_shape(row["shape"])) for row in rows]
     runs = plan(device, form)
     if form == "fp32":  # throughout: matrix products and, with TF32 off, convolutions
         runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
-    runtime = of_mode(device, "fused")
+    runtime = msgspec.structs.replace(of_mode(device, "fused"), asynchronous=newest)
     run = execute(demand(kernels, runs.element_bytes), device, runs, runtime, "channels_last")
     work = work_class(device, "kernel", runtime.mode, 1, form, False)
     measured = [float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
+from analysis.trust.validate_kernels import NARROW_KINDS, demand
 from analysis.workload import store
 from hardware.device import load
+from hardware.execute import execute
+from hardware.plan import plan
+from hardware.runtime import of_mode
 
 
 def run(model: str, on: str, precision: str = "int8", runtime: str = "fused", batch: int = 1) -> Estimate:
@@ -73,3 +78,27 @@ def test_large_products_within_the_power_limit(on: str, tflops: float) -> None:
     result = estimate(store.load("gemm:M=8192,N=8192,K=8192"), load(on), Scenario(1, "bf16", "fused"))
     assert 2 * 8192**3 / result.latency_s / 1e12 == pytest.approx(tflops, rel=0.1)
     assert result.average_power_w <= result.device.power_limit_w * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("newest", "width", "tflops"), [(False, 64, 324), (False, 128, 370), (True, 64, 497), (True, 128, 646)]
+)
+def test_attention_by_the_generation_of_its_kernel(newest: bool, width: int, tflops: float) -> None:
+    """16,384 tokens on an H100 as printed for FlashAttention-2 and -3: products by instructions of their time, and all
+    scores through the special functions between them."""
+    device = load("h100_sxm")
+    heads, tokens = 2048 // width, 16384.0
+    kernel = NARROW_KINDS["attention_fwd"](
+        {"batch": 1.0, "q": tokens, "kv": tokens, "heads": heads, "kv_heads": heads}
+        | {"dim_qk": width, "dim_v": width, "causal": 0.0}
+    )
+    runtime = msgspec.structs.replace(of_mode(device, "fused"), asynchronous=newest)
+    run = execute(demand([kernel], 2.0), device, plan(device, "fp16"), runtime, "channels_last")
+    assert 4 * heads * tokens**2 * width / run.kernel_s.sum() / 1e12 == pytest.approx(tflops, rel=0.12)
+
+
+def test_runtimes_say_which_attention_they_use() -> None:
+    older, newest = (run("llama3_8b:sequence=8192", "h100_sxm", "bf16", name) for name in ("pytorch_eager", "vllm"))
+    attention = [kind == "attention" for kind in older.workload.operators.kind]
+    assert older.run.mapping.matrix_s[0][attention].sum() > 1.3 * newest.run.mapping.matrix_s[0][attention].sum()
+    assert load("a100_sxm4_80gb").synchronous_matrix_rate == 1.0
