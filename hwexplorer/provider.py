@@ -39,7 +39,7 @@ class Watched:
         self._job.cancel()
 
 
-class Engine:
+class EngineProvider:
     """The provider of the screen (hwexplorer/tui/provider.py)."""
 
     def models(self, state: State) -> Table:

@@ -13,7 +13,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
-from analysis.workload.graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, base_name, references
+from analysis.workload.graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
 from analysis.workload.operators import rules, rules_more  # noqa: F401 - the second registers its rules
 from analysis.workload.poly import Poly, dim, poly, product
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT
@@ -101,7 +101,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
     walk = _Walk()
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs if hasattr(spec.arg, "name")}
     sources: list[Source] = []
-    nodes: list[Node] = []
+    nodes: list[GraphNode] = []
     inputs: list[InputShape] = []
     outputs: tuple[str, ...] = ()
     for fx_node in walk.inline.calls(program.graph):
@@ -198,25 +198,25 @@ class _Walk:
         """`prefix` is that of the graph the tensor lies in."""
         return Meta(tuple(self.size(size) for size in value.shape), _dtype(value), self.inline.storage(value, prefix))
 
-    def added(self, call: Added) -> Node:
+    def added(self, call: Added) -> GraphNode:
         """A slice is a window; a pile is a tensor of its own."""
         parts = [Ref(part.name) for part in call.parts]
         if call.length is None:
             piled = self.meta(call.parts[0].value, call.parts[0].prefix)
             inside = Meta(self.meta(call.value).shape, piled.dtype, piled.storage)
-            return Node(call.name, "aten.select.int", {"self": parts[0]}, (inside,))
+            return GraphNode(call.name, "aten.select.int", {"self": parts[0]}, (inside,))
         one = self.meta(call.value, f"{call.name}.")
         pile = Meta((poly(call.length), *one.shape), one.dtype, one.storage)
-        return Node(call.name, "aten.stack.default", {"tensors": parts}, (pile,))
+        return GraphNode(call.name, "aten.stack.default", {"tensors": parts}, (pile,))
 
-    def node(self, fx_node: Any) -> Node | None:
+    def node(self, fx_node: Any) -> GraphNode | None:
         """The node, or None for bookkeeping (size arithmetic, assertions)."""
         value = fx_node.meta.get("val")
         values = value if isinstance(value, (list, tuple)) else [value]
         tensors = [item for item in values if isinstance(item, torch.Tensor)]
         if not tensors:
             return None
-        return Node(
+        return GraphNode(
             name=self.inline.name(fx_node),
             target=_target(fx_node.target),
             args=self._arguments(fx_node),

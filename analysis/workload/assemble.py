@@ -20,7 +20,7 @@ _FIXED_BYTES = {
 
 
 @dataclass(slots=True)
-class Row:
+class OperatorRow:
     """One operator before it has a name. `hint` is the weight it reads, `bias_of` the contraction's row."""
 
     kind: str
@@ -48,7 +48,7 @@ class TensorRow:
 
 def assemble(
     graph: Graph,
-    rows: list[Row],
+    rows: list[OperatorRow],
     tensors: list[TensorRow],
     live_until: list[int],
     outputs: set[int],
@@ -94,12 +94,12 @@ def assemble(
     )
 
 
-def _times(row: Row, graph: Graph) -> Poly:
+def _times(row: OperatorRow, graph: Graph) -> Poly:
     """How often the module of a row runs in one inference."""
     return next((graph.repeats[scope.path] for scope in row.scopes if scope.path in graph.repeats), poly(1))
 
 
-def _operators(rows: list[Row], paths: list[str], matrix: _Matrix, index_of: dict[int, int]) -> Operators:
+def _operators(rows: list[OperatorRow], paths: list[str], matrix: _Matrix, index_of: dict[int, int]) -> Operators:
     in_ptr, in_tensor = csr([[index_of[tensor] for tensor, _ in row.reads] for row in rows])
     out_ptr, out_tensor = csr([[index_of[tensor] for tensor in row.writes] for row in rows])
     nothing = Poly()
@@ -122,7 +122,7 @@ def _operators(rows: list[Row], paths: list[str], matrix: _Matrix, index_of: dic
     )
 
 
-def _needed(rows: list[Row], tensors: list[TensorRow], outputs: set[int]) -> list[int]:
+def _needed(rows: list[OperatorRow], tensors: list[TensorRow], outputs: set[int]) -> list[int]:
     """All tensors but the buffers that nothing reads (a batch norm's step counter)."""
     read = {index for row in rows for index, _ in row.reads} | outputs
     read |= {_root(tensors, index) for index in range(len(tensors)) if tensors[index].shares is not None}
@@ -136,7 +136,7 @@ def _root(tensors: list[TensorRow], index: int) -> int:
     return index
 
 
-def _paths(rows: list[Row]) -> list[str]:
+def _paths(rows: list[OperatorRow]) -> list[str]:
     """A unique name per row: the module that ran it, or module and kind where the module did more.
 
     A leaf module with one operator gives its own path; a second call of it gets `~2`. A functional call
@@ -175,7 +175,7 @@ def _below(module: str, weight: str) -> str:
 
 
 def _monomials(
-    dims: tuple[str, ...], rows: list[Row], tensors: list[TensorRow], repeats: Iterable[Poly]
+    dims: tuple[str, ...], rows: list[OperatorRow], tensors: list[TensorRow], repeats: Iterable[Poly]
 ) -> list[Monomial]:
     """Every monomial in use, the constant and the single dimensions always."""
     monomials: set[Monomial] = {(), *((dim,) for dim in dims)}

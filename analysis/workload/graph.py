@@ -52,7 +52,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     """One ATen call. `args` by schema name: numbers, strings, None, Poly, Ref and lists of these.
 
     `outputs` has one entry per result; `multiple` says the call returns a list or tuple, whose parts
@@ -77,7 +77,7 @@ class InputShape:
 @dataclass(frozen=True, slots=True)
 class Graph:
     sources: tuple[Source, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     outputs: tuple[str, ...]
     parameters: int
     inputs: tuple[InputShape, ...]

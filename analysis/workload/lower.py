@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from .assemble import Row, TensorRow, assemble
+from .assemble import OperatorRow, TensorRow, assemble
 from .errors import EmptyModelError
-from .graph import Graph, Meta, Node, Ref, Source, base_name, references
+from .graph import Graph, GraphNode, Meta, Ref, Source, base_name, references
 from .operators import costs, rules_more  # noqa: F401 - it registers its rules
 from .operators.rules import Call, Cost, bias_of, cost_of
 from .poly import Poly, poly, smaller
@@ -30,7 +30,7 @@ class Lowering:
     operator writes a new tensor into the old one's memory, and whoever reads later depends on it."""
 
     graph: Graph
-    rows: list[Row] = field(default_factory=list)
+    rows: list[OperatorRow] = field(default_factory=list)
     tensors: list[TensorRow] = field(default_factory=list)
     values: dict[str, list[Value]] = field(default_factory=dict)
     version: dict[int, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Lowering:
             self.tensors.append(TensorRow(source.label, source.role, source.meta.numel, source.meta.dtype))
         self.version[storage] = len(self.tensors) - 1
 
-    def node(self, node: Node) -> None:
+    def node(self, node: GraphNode) -> None:
         if node.target == "getitem":
             parts = self.values[node.args["self"].name]
             self.values[node.name] = [parts[node.args["index"]]]
@@ -71,13 +71,13 @@ class Lowering:
         else:
             self._operator(name, node, refs, in_place, scopes)
 
-    def _is_view(self, name: str, node: Node, read: list[Value], in_place: bool) -> bool:
+    def _is_view(self, name: str, node: GraphNode, read: list[Value], in_place: bool) -> bool:
         if name in costs.IDENTITIES and read and not node.args.get("train"):
             return True
         behind = {value.meta.storage for value in read}
         return not in_place and bool(behind) and all(meta.storage in behind for meta in node.outputs)
 
-    def _view(self, name: str, node: Node, read: list[Value], scopes: frozenset[str]) -> None:
+    def _view(self, name: str, node: GraphNode, read: list[Value], scopes: frozenset[str]) -> None:
         views = []
         for meta in node.outputs:
             base = next((value for value in read if value.meta.storage == meta.storage), read[0])
@@ -96,14 +96,14 @@ class Lowering:
         if tensor is not None:
             self.uses.append((tensor, scopes, len(self.rows) - 1))
 
-    def _is_constant(self, name: str, node: Node, read: list[Value], in_place: bool) -> bool:
+    def _is_constant(self, name: str, node: GraphNode, read: list[Value], in_place: bool) -> bool:
         if name in costs.RANDOM or not all(meta.numel.is_constant for meta in node.outputs):
             return False
         if name in costs.FACTORIES and not in_place:
             return True
         return all(value.storage in self.constant for value in read)
 
-    def _fold(self, node: Node, read: list[Value], in_place: bool) -> None:
+    def _fold(self, node: GraphNode, read: list[Value], in_place: bool) -> None:
         """A call whose result is the same at every inference: its result is a constant of the model."""
         self.folded += 1
         if in_place:
@@ -121,7 +121,7 @@ class Lowering:
             self.version[value.storage] = len(self.tensors) - 1
         return self.version[value.storage]
 
-    def _operator(self, name: str, node: Node, refs: list[Ref], in_place: bool, scopes: frozenset[str]) -> None:
+    def _operator(self, name: str, node: GraphNode, refs: list[Ref], in_place: bool, scopes: frozenset[str]) -> None:
         metas = {ref.name: self.values[ref.name][0].meta for ref in refs}
         call = Call(name, node.args, metas, node.outputs)
         cost = cost_of(call)
@@ -134,7 +134,7 @@ class Lowering:
             reads = self._reads(refs[1:] + (refs[:1] if cost.flops != ZERO else []), cost)
         else:
             reads = self._reads([ref for ref in refs if ref != bias], cost)
-        row = Row(
+        row = OperatorRow(
             kind=cost.kind,
             target=node.target,
             cost=cost,
@@ -158,7 +158,7 @@ class Lowering:
         if bias is not None:
             self._bias(node, bias, row, scopes)
 
-    def _append(self, row: Row, scopes: frozenset[str]) -> int:
+    def _append(self, row: OperatorRow, scopes: frozenset[str]) -> int:
         self.rows.append(row)
         position = len(self.rows) - 1
         for key in scopes:
@@ -188,17 +188,17 @@ class Lowering:
             tensor = self.tensors[tensor].shares or 0
         return self.tensors[tensor].numel
 
-    def _write(self, row: Row, storage: int, meta: Meta, position: int, shares: int | None = None) -> None:
+    def _write(self, row: OperatorRow, storage: int, meta: Meta, position: int, shares: int | None = None) -> None:
         scopes = frozenset(scope.key for scope in row.scopes)
         self.tensors.append(TensorRow("", ACTIVATION, meta.numel, meta.dtype, shares, position, scopes))
         self.version[storage] = len(self.tensors) - 1
         row.writes.append(len(self.tensors) - 1)
 
-    def _bias(self, node: Node, bias: Ref, contraction: Row, scopes: frozenset[str]) -> None:
+    def _bias(self, node: GraphNode, bias: Ref, contraction: OperatorRow, scopes: frozenset[str]) -> None:
         out = node.outputs[0]
         result = contraction.writes[0]
         vector = self.values[bias.name][0]
-        row = Row(
+        row = OperatorRow(
             kind="bias",
             target=node.target,
             cost=Cost("bias", flops=out.numel),

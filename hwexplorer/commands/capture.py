@@ -118,7 +118,7 @@ def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str])
     output.emit(arguments, make)
 
 
-class Captured(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureSheet(msgspec.Struct, frozen=True, kw_only=True):
     """What a capture holds. What an operator without a rule computes is not known, so neither is the share of the
     FLOPs beside it: `coverage_flops` is None then."""
 
@@ -138,14 +138,14 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captures(msgspec.Struct, frozen=True):
-    captures: tuple[Captured, ...]
+    captures: tuple[CaptureSheet, ...]
     failures: tuple[str, ...]
 
 
-def _captured(workload: Workload, seconds: float) -> Captured:
+def _captured(workload: Workload, seconds: float) -> CaptureSheet:
     known = workload.operators.has_rule
     at = workload.at(**dict.fromkeys(workload.dims, 1))
-    return Captured(
+    return CaptureSheet(
         model=workload.name,
         origin=workload.origin,
         parameters=workload.parameters,
@@ -162,7 +162,7 @@ def _captured(workload: Workload, seconds: float) -> Captured:
     )
 
 
-def _took(capture: Captured) -> str:
+def _took(capture: CaptureSheet) -> str:
     return f"{capture.seconds:.1f} s" if capture.seconds else "stored already"
 
 
@@ -179,11 +179,11 @@ COLUMNS = tuple(
 )
 
 
-def _gaps(capture: Captured) -> list[str]:
+def _gaps(capture: CaptureSheet) -> list[str]:
     return [f"no cost rule: {target} ({count}x)" for target, count in capture.uncovered.items()]
 
 
-def _table(captures: tuple[Captured, ...]) -> Table:
+def _table(captures: tuple[CaptureSheet, ...]) -> Table:
     """A row for each capture."""
     notes = tuple(f"{each.model}: {note}" for each in captures for note in (*_gaps(each), *each.notes))
     places = iter(range(len(captures)))
@@ -191,7 +191,7 @@ def _table(captures: tuple[Captured, ...]) -> Table:
     return Table("capture", f"{len(captures)} models captured", COLUMNS, shown, footer=(), notes=notes)
 
 
-def _sheet(capture: Captured) -> Table:
+def _sheet(capture: CaptureSheet) -> Table:
     """A row for each figure of one capture."""
     unknown = "" if capture.coverage_flops else " of the operators; FLOPs of the rest unknown"
     cells = {

@@ -38,13 +38,12 @@ def _run(arguments: argparse.Namespace) -> None:
         engine.device(name)
     if not engine.is_ready(state):  # an unknown model is better said here than on a screen
         engine.capture_job(state)  # and so is one that may not be captured; nothing starts here
-    from hwexplorer.provider import Engine
+    from hwexplorer.provider import EngineProvider
     from hwexplorer.tui.program import run as run_screen
 
-    kept = arguments.last or arguments.session is not None
-    run_screen(
-        state, Engine(), ascii=arguments.ascii, mouse=not arguments.no_mouse, theme=arguments.theme, fresh=not kept
-    )
+    fresh = not (arguments.last or arguments.session is not None)
+    mouse = not arguments.no_mouse
+    run_screen(state, EngineProvider(), ascii=arguments.ascii, mouse=mouse, theme=arguments.theme, fresh=fresh)
 
 
 def _state(arguments: argparse.Namespace) -> State:

@@ -51,13 +51,13 @@ COLUMNS = (
 )
 
 
-class Models(Validation, frozen=True, kw_only=True):
+class ModelGroups(Validation, frozen=True, kw_only=True):
     """Whole models, and the errors of fits that left something out."""
 
     cross_validation: tuple[HeldOut, ...]
 
 
-class Kernels(msgspec.Struct, frozen=True):
+class KernelGroups(msgspec.Struct, frozen=True):
     """Single GPU kernels, by device and kind."""
 
     kernels: tuple[KernelGroup, ...]
@@ -70,11 +70,11 @@ def _document(
     cross_validate: bool,
     groups: bool,
     tick: Callable[[int, int], None] | None = None,
-) -> Models | Kernels:
+) -> ModelGroups | KernelGroups:
     if kernels and data:
         raise RequestError("--kernels validates the shipped table of kernels: leave --data out")
     if kernels:
-        return Kernels(validate_kernels())
+        return KernelGroups(validate_kernels())
     measured = read(data) if data else shipped()
 
     def progress(done: int) -> None:
@@ -84,7 +84,7 @@ def _document(
     validated = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
     fitted_on = measured if data else shipped(FITTED_ON)
     held = _held_out(fitted_on) if cross_validate else (() if data else calibrate.recorded())
-    return Models(**msgspec.structs.asdict(validated), cross_validation=held)
+    return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=held)
 
 
 def _held_out(measured: list[dict[str, str]]) -> tuple[HeldOut, ...]:
@@ -94,12 +94,12 @@ def _held_out(measured: list[dict[str, str]]) -> tuple[HeldOut, ...]:
 
 def _view(state: State, **options: Any) -> Table:
     document = _document(state, **options)
-    if isinstance(document, Kernels):
+    if isinstance(document, KernelGroups):
         return _kernels(document)
     return _groups(document) if options["groups"] else _classes(document)
 
 
-def _classes(models: Models) -> Table:
+def _classes(models: ModelGroups) -> Table:
     """One row per class of work; below them what could not be predicted, and why."""
     notes = (
         *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in models.replaced),
@@ -113,7 +113,7 @@ def _classes(models: Models) -> Table:
     return Table("validate", "Predicted against measured, by class of work", CLASSES, shown, footer=footer, notes=notes)
 
 
-def _groups(models: Models) -> Table:
+def _groups(models: ModelGroups) -> Table:
     """One row per group; below them the summary of vision models, the errors of fits that left something out, the
     reasons of large groups that are far off, and what could not be predicted."""
     reasons = dict.fromkeys(
@@ -129,7 +129,7 @@ def _groups(models: Models) -> Table:
     return Table("validate", "Predicted against measured", COLUMNS, shown, footer=footer, notes=notes)
 
 
-def _kernels(document: Kernels) -> Table:
+def _kernels(document: KernelGroups) -> Table:
     """One row per device and kind of kernel."""
     shown = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
     return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, shown)

@@ -21,7 +21,7 @@ from textual.timer import Timer
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import PANES, History, State, node, replace
-from hwexplorer.tui import actions, effects, moves, overlays, prompts, showing, work
+from hwexplorer.tui import actions, effects, moves, overlays, panes, prompts, work
 from hwexplorer.tui.actions import Keymap
 from hwexplorer.tui.capture import Capture
 from hwexplorer.tui.folding import more_key
@@ -272,7 +272,7 @@ class HwExplorer(App[None]):
         """Hand the views to the panes and repaint."""
         if not self.is_running or not self.screen_stack:
             return
-        showing.fill(self)
+        panes.fill(self)
         state = self.state
         active = _covering(self.overlay) if self.overlay else state.pane
         arrangement = (active, state.zoom, self.overlay, len(state.devices))
@@ -284,10 +284,10 @@ class HwExplorer(App[None]):
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
         for pane in self.panes.values():
-            pane.redraw_if(showing.stamp(self, pane))
+            pane.redraw_if(panes.stamp(self, pane))
 
     def show_lines(self, width: int) -> None:
-        showing.lines_around(self, width)
+        panes.lines_around(self, width)
 
     def say(self, text: str, role: str = "text") -> None:
         """A line in the foot, until the next key or a few seconds have passed."""

@@ -13,7 +13,7 @@ from hardware.runtime import LAYOUTS
 from hwexplorer import registry
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
-from hwexplorer.tui import effects, moves, overlays, takeaway
+from hwexplorer.tui import effects, exports, moves, overlays
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.views.plain import Text
 
@@ -191,11 +191,11 @@ def _state(app: HwExplorer, words: list[str]) -> None:
 
 
 def _export(app: HwExplorer, words: list[str]) -> None:
-    takeaway.export(app, _one(words, "export resnet50.json"), overwrite=False)
+    exports.export(app, _one(words, "export resnet50.json"), overwrite=False)
 
 
 def _export_all(app: HwExplorer, words: list[str]) -> None:
-    takeaway.export(app, _one(words, "export_all folder").rstrip("/") + "/", overwrite=False)
+    exports.export(app, _one(words, "export_all folder").rstrip("/") + "/", overwrite=False)
 
 
 def _theme(app: HwExplorer, words: list[str]) -> None:

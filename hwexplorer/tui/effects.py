@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
-from hwexplorer.tui import actions, moves, overlays, takeaway
+from hwexplorer.tui import actions, copied, moves, overlays
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.prompt import Prompt
 
@@ -132,7 +132,7 @@ EFFECTS: dict[str, Callable[[HwExplorer, Any], None]] = {
     "swap": swap,
     "plot": plot,
     "back": back,
-    "copy": takeaway.copy,
+    "copy": copied.copy,
     "help": overlays.help,
     "sheet": overlays.sheet,
     "devices": overlays.devices,

@@ -8,9 +8,9 @@ from rich.style import Style
 from hwexplorer.format import safe, to_ascii
 from hwexplorer.state import PANES, State, pinned
 from hwexplorer.tui import actions
+from hwexplorer.tui.cell_text import shorten, width_of
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt
-from hwexplorer.tui.text import shorten, width_of
 from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.cells import bar
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hardware.errors import RequestError
 from hwexplorer.state import replace
-from hwexplorer.tui import navigate, overlays, query, takeaway
+from hwexplorer.tui import exports, navigate, overlays, query
 from hwexplorer.tui.prompt import Prompt, edit
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
     if typing.kind == "overwrite":
         app.prompt = None
         if character in ("y", "Y"):
-            takeaway.export(app, typing.text, overwrite=True)
+            exports.export(app, typing.text, overwrite=True)
         else:
             app.say("left as it was", "dim")
     elif key in ("escape", "ctrl+c"):
@@ -122,7 +122,7 @@ def _live(app: HwExplorer, kind: str, text: str) -> None:
 
 def _submit(app: HwExplorer, typing: Prompt) -> None:
     if typing.kind == "export":
-        takeaway.export(app, typing.text.strip(), overwrite=False)
+        exports.export(app, typing.text.strip(), overwrite=False)
     elif typing.kind == "filter":
         app.perform("choose")
     elif typing.kind == "command":

@@ -11,8 +11,8 @@ import msgspec
 from hardware import files
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.exports import picture
 from hwexplorer.tui.provider import Provider
-from hwexplorer.tui.takeaway import picture
 
 GRID, SMALL = (120, 40), (80, 24)
 DEEP = "resnet50@b8,fp16?at=layer3.0.conv2&open=layer3.0.conv2"
@@ -76,6 +76,6 @@ def main(folder: Path, provider: Provider) -> None:
 
 
 if __name__ == "__main__":
-    from hwexplorer.provider import Engine
+    from hwexplorer.provider import EngineProvider
 
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"), Engine())
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"), EngineProvider())

@@ -16,7 +16,7 @@ from hardware.device import load, load_all
 from hardware.precision import NAMES
 from hwexplorer import engine, registry
 from hwexplorer.cli import main
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, PLOTS, State
 from hwexplorer.tui import clipboard
 from hwexplorer.tui.app import HwExplorer
@@ -120,11 +120,11 @@ def test_it_comes_after_the_others_and_goes(abacus: Path) -> None:
 @pytest.mark.parametrize("pane", PANES)
 async def test_every_pane_and_its_export(pane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    app = HwExplorer(State(model="conv2d", devices=("abacus", "h100_sxm"), on="abacus", pane=pane), Engine())
+    app = HwExplorer(State(model="conv2d", devices=("abacus", "h100_sxm"), on="abacus", pane=pane), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert "conv2d" in screen_text(app)
         await pilot.press("j", "]", "}", "w", "tab", "v")
         for form in ("text", "json", "csv", "md", "html"):
-            assert Engine().exported(app.state, pane, form)
+            assert EngineProvider().exported(app.state, pane, form)
     assert app.failures == []

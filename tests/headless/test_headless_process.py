@@ -16,7 +16,7 @@ import pytest
 from analysis.workload import job, store
 from analysis.workload.model_ref import refer
 from hwexplorer import engine
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 from tests.headless.conftest import Call
 
@@ -162,16 +162,16 @@ def test_the_screen_sees_a_capture_end(cached: Path) -> None:
     """Also where it cannot be kept on disk."""
     cached.parent.write_text("a file where the folder should be")
     state = State(model=MODEL)
-    watched = Engine().capture(state)
+    watched = EngineProvider().capture(state)
     watched.start()
     _wait(watched)
     assert (watched.error, engine.is_ready(state)) == ("", True)
-    assert Engine().tree(state).rows
+    assert EngineProvider().tree(state).rows
 
 
 def test_the_screen_sees_a_capture_fail(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job.CaptureJob, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"])
-    watched = Engine().capture(State(model=MODEL))
+    watched = EngineProvider().capture(State(model=MODEL))
     watched.start()
     _wait(watched)
     assert "code 3" in watched.error

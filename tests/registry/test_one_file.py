@@ -16,7 +16,7 @@ import pytest
 from hwexplorer import registry, reports
 from hwexplorer.cli import main
 from hwexplorer.declare import Report
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.reference import markdown
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
@@ -87,8 +87,8 @@ def test_the_complete_report_has_a_section(printed: Print) -> None:
 
 def test_the_screen_lists_and_shows_it() -> None:
     assert "words" in commands.names()
-    assert "the longest has" in (Engine().text(State("conv2d"), "words", 100) or "")
-    assert "the longest has" in Engine().exported(State("conv2d"), "words", "text")
+    assert "the longest has" in (EngineProvider().text(State("conv2d"), "words", 100) or "")
+    assert "the longest has" in EngineProvider().exported(State("conv2d"), "words", "text")
 
 
 def test_the_reference_explains_its_options_and_columns() -> None:

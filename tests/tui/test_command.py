@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from hwexplorer import state as states
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.command import candidates, submit
@@ -132,7 +132,7 @@ async def test_a_theme_is_tried_on_while_it_is_typed() -> None:
 
 
 async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
-    async with HwExplorer(parse("resnet18@b8,fp16"), Engine()).run_test(size=GRID) as pilot:
+    async with HwExplorer(parse("resnet18@b8,fp16"), EngineProvider()).run_test(size=GRID) as pilot:
         app = await typed(pilot, "energy")
         assert app.overlay == "report"
         assert "Top consumers" in screen_text(app) or "resnet18" in screen_text(app)
@@ -183,7 +183,7 @@ async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
 
 
 async def test_export_of_everything_and_of_the_screen(tmp_path: Path) -> None:
-    async with HwExplorer(parse("resnet18@b8"), Engine()).run_test(size=GRID) as pilot:
+    async with HwExplorer(parse("resnet18@b8"), EngineProvider()).run_test(size=GRID) as pilot:
         app = await typed(pilot, f"export_all {shlex.quote(str(tmp_path / 'all'))}")
         names_ = {path.name for path in (tmp_path / "all").iterdir()}
         assert {"tree.json", "events.csv", "why.html", "plot.txt", "screen.svg", "state.txt"} <= names_

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.reports.energy_roof import EnergyRoof, energy_roof
 from hwexplorer import engine
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.views.plain import Plot
@@ -22,7 +22,7 @@ STATES = [
 
 
 def shown(state: State) -> Plot:
-    return Engine().plot(state)
+    return EngineProvider().plot(state)
 
 
 @pytest.mark.parametrize("text", STATES)
@@ -71,7 +71,7 @@ def test_every_device_has_a_roof_and_the_figures_are_those_of_the_events() -> No
 
 
 async def test_the_cursor_of_the_tree_is_on_its_point() -> None:
-    app = HwExplorer(parse("resnet18@b8,fp16?pane=plot&zoom=1&plot=energy_roofs&at=layer3.0.conv2"), Engine())
+    app = HwExplorer(parse("resnet18@b8,fp16?pane=plot&zoom=1&plot=energy_roofs&at=layer3.0.conv2"), EngineProvider())
     async with app.run_test(size=(120, 40)):
         text = screen_text(app)
         assert "FLOP per joule" in text

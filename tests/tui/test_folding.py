@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import MORE, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.folding import folded, more_key
@@ -14,7 +14,7 @@ from hwexplorer.tui.navigate import Index
 from hwexplorer.views.plain import Table
 from tests.tui.fake import Fake
 
-TABLES = [Fake().tree(parse("resnet50@b8")), Engine().tree(parse("mobilenet_v2@b8?sort=share"))]
+TABLES = [Fake().tree(parse("resnet50@b8")), EngineProvider().tree(parse("mobilenet_v2@b8?sort=share"))]
 
 
 def bar(table: Table) -> int:

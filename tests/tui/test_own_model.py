@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from hwexplorer import engine
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, format, replace
 from hwexplorer.tui import command
 from hwexplorer.tui.app import HwExplorer
@@ -40,7 +40,7 @@ async def captured(app: HwExplorer, pilot: Pilot[None], line: str, seconds: floa
 
 
 async def test_it_opens_with_its_inputs() -> None:
-    app = HwExplorer(START, Engine())
+    app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await captured(app, pilot, f"model {OWN}:Net {INPUT}")
         assert app.state.model == f"{OWN}:Net({INPUT})"
@@ -66,7 +66,7 @@ async def test_it_opens_with_its_inputs() -> None:
     ],
 )
 async def test_what_goes_wrong_is_one_line_and_the_screen_lives_on(factory: str, words: str) -> None:
-    app = HwExplorer(START, Engine())
+    app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         said = await captured(app, pilot, f"model {OWN}:{factory}")
         assert words in said
@@ -84,7 +84,7 @@ def running(name: str) -> bool:
 
 async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> None:
     name = "forever(1x3x17x17)"  # this size is used nowhere else: tests run side by side
-    app = HwExplorer(START, Engine())
+    app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         command.submit(app, f"model '{OWN}:{name}'")
         await pilot.pause(2)
@@ -98,7 +98,7 @@ async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> N
 
 
 async def test_a_state_string_still_runs_nothing() -> None:
-    app = HwExplorer(START, Engine())
+    app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         said = await captured(app, pilot, f"state '{format(replace(START, model=f'{OWN}:Net({INPUT})'))}'")
         assert "runs no code by itself" in said
@@ -106,7 +106,7 @@ async def test_a_state_string_still_runs_nothing() -> None:
 
 
 async def test_inputs_are_for_models_of_ones_own() -> None:
-    app = HwExplorer(START, Engine())
+    app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         assert "takes no inputs" in await captured(app, pilot, f"model vit_b_16 {INPUT}")
 
@@ -122,7 +122,7 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
     file = tmp_path / "net.py"
     file.write_text(NET.format(width=16))
     line = f"model {file}:make 1x8"
-    app = HwExplorer(START, Engine())
+    app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await captured(app, pilot, line)
         assert engine.workload(app.state).parameters == 8 * 16 + 16
@@ -149,7 +149,7 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
 
 async def test_a_file_that_is_read_as_it_is_is_read_again(tmp_path: Path) -> None:
     path = save(tmp_path, [node("MatMul", "x w", "y")], {"x": ["b", 8]}, ["y"], [weight("w", 8, 16)])
-    app = HwExplorer(START, Engine())
+    app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await captured(app, pilot, f"model {path}")
         assert engine.workload(app.state).parameters == 8 * 16

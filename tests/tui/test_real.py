@@ -11,7 +11,7 @@ import pytest
 
 from hardware import precision
 from hwexplorer.cli import main
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui import clipboard
 from hwexplorer.tui.app import HwExplorer
@@ -29,7 +29,7 @@ def nothing_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 async def test_the_main_job() -> None:
     """A model by typing, a device by moving, the heaviest operator, a batch, a pin, a file read back."""
-    app = HwExplorer(State(), Engine())
+    app = HwExplorer(State(), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("1", "/", *"resnet18", "enter")
         assert app.state.model == "resnet18"
@@ -52,13 +52,13 @@ def test_the_copied_command_prints_what_the_export_writes(pane: str, capsys: pyt
     state = parse(f"resnet18@b8,fp16,fused/tpu_v4,h100_sxm?at=layer1.0.conv1&baseline=tpu_v4&pane={pane}")
     assert main(shlex.split(command(state))[1:]) == 0
     printed = capsys.readouterr().out
-    assert Engine().exported(state, pane, "text") == printed
+    assert EngineProvider().exported(state, pane, "text") == printed
 
 
 @pytest.mark.parametrize("seed", [11, 12])
 async def test_random_keys_on_real_numbers(seed: int) -> None:
     random_ = random.Random(seed)
-    app = HwExplorer(parse("mobilenet_v2@b8"), Engine())
+    app = HwExplorer(parse("mobilenet_v2@b8"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         for step in range(250):
             key = random_.choice(KEYS)
@@ -72,6 +72,6 @@ async def test_random_keys_on_real_numbers(seed: int) -> None:
 
 @pytest.mark.parametrize("shot", SHOTS, ids=lambda shot: shot.name)
 async def test_every_picture_can_be_taken(shot: object) -> None:
-    svg = await take(shot, Engine())  # type: ignore[arg-type]
+    svg = await take(shot, EngineProvider())  # type: ignore[arg-type]
     assert svg.startswith("<svg")
     assert "internal error" not in svg

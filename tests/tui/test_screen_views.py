@@ -11,7 +11,7 @@ from analysis.decide import difference
 from analysis.run.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.reports import events
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
 from hwexplorer.tui.copied import command
@@ -95,9 +95,9 @@ def test_heat_columns_are_what_each_device_has() -> None:
 @pytest.mark.parametrize("rank", RANKS)
 def test_devices_in_order(rank: str) -> None:
     state = parse(f"resnet18@b8?rank={rank}")
-    rows = [row.key for row in Engine().compare(state).rows]
+    rows = [row.key for row in EngineProvider().compare(state).rows]
     assert sorted(rows) == sorted(state.devices)
-    assert [row.key for row in Engine().compare(replace(state, rank_reverse=True)).rows] == rows[::-1]
+    assert [row.key for row in EngineProvider().compare(replace(state, rank_reverse=True)).rows] == rows[::-1]
     if rank == "edp":
         assert rows == sorted(rows, key=lambda name: engine.result(state, name).edp_js)
 
@@ -106,7 +106,7 @@ def test_devices_in_order(rank: str) -> None:
 @pytest.mark.parametrize("name", PLOTS)
 def test_plots(model: str, name: str) -> None:
     state = parse(f"{model}?plot={name}")
-    plot = Engine().plot(state)
+    plot = EngineProvider().plot(state)
     assert isinstance(plot, Plot)
     assert plot.notes
     ids = {"", *engine.result(state).partition.operator_id}
@@ -120,19 +120,19 @@ def test_plots(model: str, name: str) -> None:
 
 def test_the_plots_say_what_the_figures_say() -> None:
     state = parse("resnet18@b8,fp16?plot=cumulative")
-    curve = Engine().plot(state).series[0]
+    curve = EngineProvider().plot(state).series[0]
     assert curve.y[-1] == pytest.approx(1)
     assert list(curve.y) == sorted(curve.y)
-    memory = Engine().plot(replace(state, plot="memory")).series[0]
+    memory = EngineProvider().plot(replace(state, plot="memory")).series[0]
     assert max(memory.y) == pytest.approx(engine.result(state).memory.peak_bytes)
-    batch = Engine().plot(replace(state, plot="batch"))
+    batch = EngineProvider().plot(replace(state, plot="batch"))
     best = next(series for series in batch.series if series.mark)
     for key, least in zip(best.keys, best.y, strict=True):
         line = next(s for s in batch.series if s.keys and s.name == MARKED[key.rpartition("@b")[0]])
         assert least == min(line.y)
     at_8 = next(s for s in batch.series if s.keys and s.name == "h100_sxm")
     assert at_8.y[at_8.keys.index("h100_sxm@b8")] == pytest.approx(engine.result(state).edp_js)
-    pareto = Engine().plot(replace(state, plot="pareto"))
+    pareto = EngineProvider().plot(replace(state, plot="pareto"))
     front = next(s for s in pareto.series if s.name == "front")
     assert list(front.x) == sorted(front.x)
     assert list(front.y) == sorted(front.y, reverse=True)
@@ -155,7 +155,7 @@ def test_the_copied_command_knows_what_no_option_names(text: str, capsys: pytest
     state = parse(text)
     assert main(shlex.split(command(state))[1:]) == 0
     printed = capsys.readouterr().out
-    assert Engine().exported(state, state.pane, "text") == printed
+    assert EngineProvider().exported(state, state.pane, "text") == printed
 
 
 def test_plain_prints_the_focused_view(capsys: pytest.CaptureFixture[str]) -> None:

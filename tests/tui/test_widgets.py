@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwexplorer.state import PANES, State
+from hwexplorer.tui.cell_text import shorten, width_of, wrap
 from hwexplorer.tui.layout import arrange, neighbour
 from hwexplorer.tui.navigate import Index, find
 from hwexplorer.tui.palette import COLOURS, THEMES, Palette
 from hwexplorer.tui.prompt import Prompt, edit, typed
-from hwexplorer.tui.text import shorten, width_of, wrap
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cells import bar
 from hwexplorer.tui.widgets.plot import PlotArea, render

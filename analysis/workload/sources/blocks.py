@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..graph import Graph, InputShape, Node, Ref, Scope, Source, meta
+from ..graph import Graph, GraphNode, InputShape, Ref, Scope, Source, meta
 from ..lower import lower
 from ..poly import dim
 from ..workload import INPUT, WEIGHT, Workload
@@ -18,7 +18,7 @@ def gemm(spec: Spec) -> Workload:
     graph = Graph(
         sources=(Source("b", "weight", WEIGHT, right), Source("a", "a", INPUT, left)),
         nodes=(
-            Node(
+            GraphNode(
                 name="matmul",
                 target="aten.matmul.default",
                 args={"self": Ref("a"), "other": Ref("b")},

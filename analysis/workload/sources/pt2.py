@@ -16,7 +16,7 @@ from typing import Any
 from hardware import files
 
 from ..errors import ModelError
-from ..graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, base_name, references
+from ..graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
 from ..lower import lower
 from ..poly import Poly, SizeError, dim, poly
 from ..targets import fixed_note
@@ -137,7 +137,7 @@ class _Reader:
     def graph(self) -> Graph:
         sources, inputs = self._sources()
         calls = self.body["nodes"]
-        nodes: list[Node] = []
+        nodes: list[GraphNode] = []
         for index, raw in enumerate(calls):
             if index % _REPORT_EVERY == 0:
                 self.budget.reached("shapes", index / len(calls))
@@ -238,7 +238,7 @@ class _Reader:
 
     # --- calls
 
-    def _nodes(self, index: int, raw: Any) -> list[Node]:
+    def _nodes(self, index: int, raw: Any) -> list[GraphNode]:
         """One call; the parts of a call with several results follow as `getitem`, as in an exporter's graph."""
         self.budget.spend(_NODE_STEPS)
         names = [ref.name for output in raw["outputs"] for ref in references(self._value(output))]
@@ -253,13 +253,13 @@ class _Reader:
         scopes = _scopes(str(raw.get("metadata", {}).get("nn_module_stack", "")))
         multiple = len(names) > 1 or any("as_tensors" in output for output in raw["outputs"])
         if not multiple:
-            return [Node(names[0], target, args, outputs, scopes)]
+            return [GraphNode(names[0], target, args, outputs, scopes)]
         whole_name = f"{raw.get('name') or 'call'}#{index}"
         parts = [
-            Node(name, "getitem", {"self": Ref(whole_name), "index": position}, (outputs[position],), scopes)
+            GraphNode(name, "getitem", {"self": Ref(whole_name), "index": position}, (outputs[position],), scopes)
             for position, name in enumerate(names)
         ]
-        return [Node(whole_name, target, args, outputs, scopes, multiple=True), *parts]
+        return [GraphNode(whole_name, target, args, outputs, scopes, multiple=True), *parts]
 
     def _shared(self, target: str, args: dict[str, Any], behind: str | None, name: str) -> int | None:
         """The storage a result lies in where that is its argument's."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hwexplorer.format import Scale, delta, quantity, scale_for
-from hwexplorer.tui.text import width_of
+from hwexplorer.tui.cell_text import width_of
 from hwexplorer.views.plain import Column, Table
 
 GAP = 1

@@ -12,8 +12,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from hwexplorer.format import safe, to_ascii
+from hwexplorer.tui.cell_text import shorten, width_of
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.text import shorten, width_of
 
 
 class Content(Protocol):

@@ -9,8 +9,8 @@ import msgspec
 from rich.segment import Segment
 
 from hwexplorer.format import safe, to_ascii
+from hwexplorer.tui.cell_text import shorten, width_of
 from hwexplorer.tui.palette import SERIES, Palette
-from hwexplorer.tui.text import shorten, width_of
 from hwexplorer.tui.widgets.axis import Axis, axis
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.views.plain import Plot, Series

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from hwexplorer.format import safe, to_ascii
+from hwexplorer.tui.cell_text import pad, width_of, wrap
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.text import pad, width_of, wrap
 from hwexplorer.views.plain import Text
 
 EMPTY = Text(name="", title="", sections=())

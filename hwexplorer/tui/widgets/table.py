@@ -11,8 +11,8 @@ from collections.abc import Collection
 from rich.segment import Segment
 
 from hwexplorer.format import delta, quantity, safe, to_ascii
+from hwexplorer.tui.cell_text import pad, shorten, width_of, wrap
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
-from hwexplorer.tui.text import pad, shorten, width_of, wrap
 from hwexplorer.tui.widgets.cells import bar, highlighted, plain, without
 from hwexplorer.tui.widgets.columns import GAP, NUMBERS, PERCENT, Measure, fit, measure
 from hwexplorer.views.plain import Cell, Row, Table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...poly import Poly, poly
 from .file import OnnxError, OnnxGraph
-from .op import Op, Value
+from .op import OnnxOp, OnnxValue
 
 _MAX_TURNS = 4096
 _NO_LIMIT = 1 << 30  # what exporters write for "until the condition fails"
@@ -21,21 +21,21 @@ class Turns:
 
     graph: OnnxGraph
     count: int = 1
-    carried: tuple[Value, ...] = ()
-    taken: tuple[Value, ...] = ()
+    carried: tuple[OnnxValue, ...] = ()
+    taken: tuple[OnnxValue, ...] = ()
     skip: int = 0
     length: Poly | None = None
     note: str = ""
 
 
-def _inner(op: Op, name: str) -> OnnxGraph:
+def _inner(op: OnnxOp, name: str) -> OnnxGraph:
     graph = op.attr(name)
     if not isinstance(graph, OnnxGraph):
         raise OnnxError(f"{op.node.op} {op.node.name[:40]!r} has no graph")
     return graph
 
 
-def _branch(op: Op) -> Turns:
+def _branch(op: OnnxOp) -> Turns:
     """The branch that the sizes settle, else the longer one."""
     then, other = _inner(op, "then_branch"), _inner(op, "else_branch")
     condition = op.number(0)
@@ -45,7 +45,7 @@ def _branch(op: Op) -> Turns:
     return Turns(longer, note="of each If the longer branch is counted")
 
 
-def _loop(op: Op) -> Turns:
+def _loop(op: OnnxOp) -> Turns:
     """Inputs: trip count, condition, carried values. The graph gives a condition, carried values, scan results."""
     count, note = op.number(0), ""
     if not isinstance(count, int) or count >= _NO_LIMIT:
@@ -56,7 +56,7 @@ def _loop(op: Op) -> Turns:
     return Turns(_inner(op, "body"), count, carried, skip=1, length=poly(count), note=note)
 
 
-def _scan(op: Op) -> Turns:
+def _scan(op: OnnxOp) -> Turns:
     """Carried values, then tensors that are taken apart along their first dimension, one slice a turn."""
     split = len(op.inputs) - op.int_attr("num_scan_inputs", 1)
     values = tuple(op.value(place) for place in range(len(op.inputs)))
@@ -67,4 +67,4 @@ def _scan(op: Op) -> Turns:
     return Turns(_inner(op, "body"), count, values[:split], values[split:], length=length, note=note)
 
 
-CONTROL: dict[str, Callable[[Op], Turns]] = {"If": _branch, "Loop": _loop, "Scan": _scan}
+CONTROL: dict[str, Callable[[OnnxOp], Turns]] = {"If": _branch, "Loop": _loop, "Scan": _scan}

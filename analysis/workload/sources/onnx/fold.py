@@ -12,15 +12,15 @@ import numpy as np
 
 from ...poly import Poly, poly, product
 from .file import MAX_VALUES, TensorInfo
-from .op import Known, Op, ShapeError, as_known, positive, whole_array
+from .op import Known, OnnxOp, ShapeError, as_known, positive, whole_array
 
-Fold = Callable[[Op], Any]
+Fold = Callable[[OnnxOp], Any]
 _REFUSED = (ValueError, TypeError, AttributeError, IndexError, ZeroDivisionError, OverflowError, KeyError)
 # Settled by shapes and attributes alone, whatever the tensors hold.
 _OF_SHAPES = frozenset(("Shape", "Size", "Constant"))
 
 
-def folded(op: Op, fold: Fold | None) -> Known | None:
+def folded(op: OnnxOp, fold: Fold | None) -> Known | None:
     """The values of a node's result where the file settles them, else None."""
     if fold is None or op.node.domain or len(op.node.outputs) != 1:
         return None
@@ -44,7 +44,7 @@ def _few(*sizes: int) -> None:
 def _each(function: Callable[..., Any]) -> Fold:
     """Element by element, broadcast."""
 
-    def fold(op: Op) -> Any:
+    def fold(op: OnnxOp) -> Any:
         arrays = [op.known(index) for index in range(len(op.inputs))]
         _few(*np.broadcast_shapes(*(array.shape for array in arrays)))
         return np.frompyfunc(function, len(arrays), 1)(*arrays)
@@ -100,7 +100,7 @@ def _picked(condition: Any, left: Any, right: Any) -> Any:
 
 
 def _reduced(function: Callable[[Any, Any], Any], *start: int) -> Fold:
-    def fold(op: Op) -> Any:
+    def fold(op: OnnxOp) -> Any:
         data = op.known()
         if data.ndim != 1 or (not op.axes() and op.int_attr("noop_with_empty_axes", 0)):
             raise ShapeError("a reduction of more than a list")
@@ -122,25 +122,25 @@ total, volume = _reduced(operator.add, 0), _reduced(operator.mul, 1)
 lowest, highest = _reduced(_best(operator.le)), _reduced(_best(operator.ge))
 
 
-def cast(op: Op) -> Any:
+def cast(op: OnnxOp) -> Any:
     to = op.int_attr("to", 1)
     kind: Callable[[Any], Any] = float if to in (1, 10, 11, 16) else bool if to == 9 else int
-    return _of_numbers(kind)(Op(op.node, op.inputs[:1], op.opset))
+    return _of_numbers(kind)(OnnxOp(op.node, op.inputs[:1], op.opset))
 
 
 # --- made ---------------------------------------------------------------------------------------------------
 
 
-def sizes(op: Op) -> Any:
+def sizes(op: OnnxOp) -> Any:
     start, end = op.int_attr("start", 0), op.int_attr("end", op.rank)
     return whole_array(op.shape()[slice(*(max(0, at + op.rank) if at < 0 else at for at in (start, end)))])
 
 
-def elements(op: Op) -> Any:
+def elements(op: OnnxOp) -> Any:
     return whole_array([product(op.shape())], ())
 
 
-def constant(op: Op) -> Any:
+def constant(op: OnnxOp) -> Any:
     for name, given in op.node.attributes.items():
         if isinstance(given, TensorInfo) and given.values is not None:
             return as_known(given)
@@ -151,14 +151,14 @@ def constant(op: Op) -> Any:
     raise ShapeError("a constant that is no size")
 
 
-def filled(op: Op) -> Any:
+def filled(op: OnnxOp) -> Any:
     shape, value = op.ints(0), op.attr("value")
     _few(*shape)
     known = as_known(value) if isinstance(value, TensorInfo) else None
     return whole_array([0.0 if known is None else known.reshape(-1)[0]] * math.prod(shape), shape)
 
 
-def ranged(op: Op) -> Any:
+def ranged(op: OnnxOp) -> Any:
     start, limit, step = (op.number(index) for index in range(3))
     if any(isinstance(x, Poly) for x in (start, limit, step)) or not step:
         raise ShapeError("a range of live length")
@@ -169,18 +169,18 @@ def ranged(op: Op) -> Any:
 # --- moved --------------------------------------------------------------------------------------------------
 
 
-def unchanged(op: Op) -> Any:
+def unchanged(op: OnnxOp) -> Any:
     return op.known()
 
 
-def gathered(op: Op) -> Any:
+def gathered(op: OnnxOp) -> Any:
     data, indices = op.known(), op.known(1)
     axis = positive(op.int_attr("axis", 0), data.ndim)
     _few(indices.size, *data.shape[:axis], *data.shape[axis + 1 :])
     return np.take(data, np.asarray(indices, dtype=np.int64), axis=axis)
 
 
-def sliced(op: Op) -> Any:
+def sliced(op: OnnxOp) -> Any:
     data = op.known()
     window: list[slice] = [slice(None)] * data.ndim
     for start, end, axis, step in slices_of(op):
@@ -188,7 +188,7 @@ def sliced(op: Op) -> Any:
     return data[tuple(window)]
 
 
-def slices_of(op: Op) -> list[tuple[Any, Any, int, int]]:
+def slices_of(op: OnnxOp) -> list[tuple[Any, Any, int, int]]:
     """Start, end, axis and step of every slice, from inputs (newer files) or attributes; starts and ends may be
     live."""
     starts, ends = op.items(1, "starts"), op.items(2, "ends")
@@ -196,31 +196,31 @@ def slices_of(op: Op) -> list[tuple[Any, Any, int, int]]:
     return list(zip(starts, ends, axes, op.ints(4) or [1] * len(starts), strict=True))
 
 
-def reshaped(op: Op) -> Any:
+def reshaped(op: OnnxOp) -> Any:
     data = op.known()
     return data.reshape([data.shape[place] if size == 0 else size for place, size in enumerate(op.ints(1))])
 
 
-def squeezed(op: Op) -> Any:
+def squeezed(op: OnnxOp) -> Any:
     return op.known().squeeze(tuple(op.axes()) or None)
 
 
-def unsqueezed(op: Op) -> Any:
+def unsqueezed(op: OnnxOp) -> Any:
     return np.expand_dims(op.known(), tuple(op.ints(1, "axes")))
 
 
-def transposed(op: Op) -> Any:
+def transposed(op: OnnxOp) -> Any:
     return op.known().transpose(op.int_list("perm") or None)
 
 
-def expanded(op: Op) -> Any:
+def expanded(op: OnnxOp) -> Any:
     return np.broadcast_to(op.known(), np.broadcast_shapes(op.known().shape, tuple(op.ints(1))))
 
 
-def joined(op: Op) -> Any:
+def joined(op: OnnxOp) -> Any:
     return np.concatenate([op.known(place) for place in range(len(op.inputs))], op.int_attr("axis", 0))
 
 
-def tiled(op: Op) -> Any:
+def tiled(op: OnnxOp) -> Any:
     _few(*op.ints(1), op.known().size)
     return np.tile(op.known(), op.ints(1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .file import MAX_VALUES, OnnxNode
-from .op import Op, ShapeError, Value, constant
+from .op import OnnxOp, OnnxValue, ShapeError, constant
 
 LISTS = frozenset((
     "SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt", "SplitToSequence",
@@ -13,7 +13,7 @@ LISTS = frozenset((
 ))  # fmt: skip
 
 
-def listed(op: Op) -> Value | tuple[Value, ...] | OnnxNode:
+def listed(op: OnnxOp) -> OnnxValue | tuple[OnnxValue, ...] | OnnxNode:
     """What a node gives: one part, the parts of a list, or the Split or Concat that makes it. Parts go by the name of
     the node's result and their number in brackets."""
     name = op.node.outputs[0]
@@ -41,7 +41,7 @@ def listed(op: Op) -> Value | tuple[Value, ...] | OnnxNode:
     return tuple(parts)
 
 
-def _split(op: Op, name: str) -> OnnxNode:
+def _split(op: OnnxOp, name: str) -> OnnxNode:
     size = constant(op.shape()[op.axis()])
     if size > MAX_VALUES:
         raise ShapeError("its parts are too many")

@@ -25,7 +25,7 @@ class ShapeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class OnnxValue:
     """A tensor. `strides` lie at the reference point of live dimensions; `known` are its values, where the file
     settles them; `is_weight` holds for weights and windows on them; a list of tensors has `parts`."""
 
@@ -34,7 +34,7 @@ class Value:
     strides: tuple[int, ...]
     known: Known | None = None
     is_weight: bool = False
-    parts: tuple[Value, ...] = ()
+    parts: tuple[OnnxValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Op:
+class OnnxOp:
     """A node with its inputs; None where an optional one is left out."""
 
     node: OnnxNode
-    inputs: tuple[Value | None, ...]
+    inputs: tuple[OnnxValue | None, ...]
     opset: int
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
 
-    def value(self, index: int = 0) -> Value:
+    def value(self, index: int = 0) -> OnnxValue:
         tensor = self.inputs[index] if index < len(self.inputs) else None
         if tensor is None:
             raise ShapeError(f"input {index} is missing")

@@ -11,26 +11,26 @@ from hardware import files
 
 from . import fold, shapes, special
 from . import rules as rules  # it registers its rules
-from .op import Op
-from .table import Row, Work, first_of
+from .op import OnnxOp
+from .table import TableRow, Work, first_of
 
 
-def row_of(op: Op) -> Row | None:
+def row_of(op: OnnxOp) -> TableRow | None:
     """None for an operator without one."""
     entry = _entry(op)
     rows = entry[0] if entry else []
     return rows(op) if callable(rows) else first_of(rows, op)
 
 
-def fold_of(op: Op) -> Callable[[Op], Any] | None:
+def fold_of(op: OnnxOp) -> Callable[[OnnxOp], Any] | None:
     entry = _entry(op)
     return entry[1] if entry else None
 
 
-Entry = tuple[list[Row] | Callable[[Op], Row], Callable[[Op], Any] | None]
+Entry = tuple[list[TableRow] | Callable[[OnnxOp], TableRow], Callable[[OnnxOp], Any] | None]
 
 
-def _entry(op: Op) -> Entry | None:
+def _entry(op: OnnxOp) -> Entry | None:
     """Of the standard, of onnxruntime's additions or of ONNX's older experiments."""
     if op.node.domain not in ("", "com.microsoft", "ai.onnx.contrib"):
         return None
@@ -57,4 +57,4 @@ def _read(section: str, entries: list[Any], works: dict[str, Work]) -> Entry:
         row.setdefault("results", getattr(shapes, section, None))
         if "work" in row:
             row["work"] = works[row["work"]] if isinstance(row["work"], str) else Work(**row["work"])
-    return [Row(**row) for row in rows], folding
+    return [TableRow(**row) for row in rows], folding

@@ -13,33 +13,33 @@ from typing import Any
 from ...poly import Poly, Size, poly, product
 from ..pt2_sizes import is_viewable, layout
 from .fold import slices_of
-from .op import ONE, Made, Op, Shape, ShapeError, broadcast, constant, contiguous, positive, shape_of
+from .op import ONE, Made, OnnxOp, Shape, ShapeError, broadcast, constant, contiguous, positive, shape_of
 
 Axes = list[tuple[Poly, int]]  # size and stride of each dimension
 
 
-def like(op: Op) -> Shape:
+def like(op: OnnxOp) -> Shape:
     return op.shape()
 
 
-def spread(op: Op) -> Shape:
+def spread(op: OnnxOp) -> Shape:
     return broadcast(*op.shapes())
 
 
-def _window(op: Op, axes: Iterable[tuple[Poly, int]]) -> list[Made]:
+def _window(op: OnnxOp, axes: Iterable[tuple[Poly, int]]) -> list[Made]:
     sizes, strides = tuple(zip(*axes, strict=True)) or ((), ())
     return [Made(tuple(sizes), op.dtype(), tuple(strides))]
 
 
-def _axes(op: Op) -> Axes:
+def _axes(op: OnnxOp) -> Axes:
     return list(zip(op.shape(), op.value().strides, strict=True))
 
 
-def same(op: Op) -> list[Made]:
+def same(op: OnnxOp) -> list[Made]:
     return _window(op, _axes(op))
 
 
-def widened(op: Op) -> list[Made]:
+def widened(op: OnnxOp) -> list[Made]:
     """The same in the type of the second input."""
     return [Made(op.shape(), op.dtype(1), op.value().strides)]
 
@@ -51,7 +51,7 @@ def _numbers(shape: Shape) -> tuple[int, ...]:
     return layout(shape, ())[0]
 
 
-def _reshaped(op: Op, shape: Shape) -> list[Made]:
+def _reshaped(op: OnnxOp, shape: Shape) -> list[Made]:
     """A window where the data lies as it must, else a copy."""
     if product(shape) != product(op.shape()):
         raise ShapeError(f"{product(op.shape())} elements do not fill {product(shape)}")
@@ -83,7 +83,7 @@ def _split_strides(held: tuple[tuple[int, ...], tuple[int, ...]], new: Sequence[
     return tuple(reversed(strides))
 
 
-def reshape(op: Op) -> list[Made]:
+def reshape(op: OnnxOp) -> list[Made]:
     wanted, old = op.items(1, "shape"), op.shape()
     if not op.int_attr("allowzero", 0):
         wanted = [old[place] if size == 0 else size for place, size in enumerate(wanted)]
@@ -93,38 +93,38 @@ def reshape(op: Op) -> list[Made]:
     return _reshaped(op, shape_of(wanted))
 
 
-def flatten(op: Op) -> list[Made]:
+def flatten(op: OnnxOp) -> list[Made]:
     axis = op.int_attr("axis", 1)
     axis = axis if axis == op.rank else positive(axis, op.rank)
     return _reshaped(op, (product(op.shape()[:axis]), product(op.shape()[axis:])))
 
 
-def squeeze(op: Op) -> list[Made]:
+def squeeze(op: OnnxOp) -> list[Made]:
     gone = op.axes() or [place for place, size in enumerate(op.shape()) if size == ONE]
     return _window(op, [axis for place, axis in enumerate(_axes(op)) if place not in gone])
 
 
-def unsqueeze(op: Op) -> list[Made]:
+def unsqueeze(op: OnnxOp) -> list[Made]:
     axes, added = _axes(op), op.ints(1, "axes")
     for place in sorted(positive(axis, op.rank + len(added)) for axis in added):
         axes.insert(place, (ONE, 1))
     return _window(op, axes)
 
 
-def transpose(op: Op) -> list[Made]:
+def transpose(op: OnnxOp) -> list[Made]:
     order = op.int_list("perm") or list(reversed(range(op.rank)))
     if sorted(order) != list(range(op.rank)):
         raise ShapeError("perm is no order of the dimensions")
     return _window(op, [_axes(op)[place] for place in order])
 
 
-def expand(op: Op) -> list[Made]:
+def expand(op: OnnxOp) -> list[Made]:
     shape = broadcast(op.shape(), shape_of(op.items(1)))
     old = [(ONE, 0)] * (len(shape) - op.rank) + _axes(op)
     return _window(op, [(new, stride if size == new else 0) for new, (size, stride) in zip(shape, old, strict=True)])
 
 
-def cut(op: Op) -> list[Made]:
+def cut(op: OnnxOp) -> list[Made]:
     axes = _axes(op)
     for start, end, place, step in slices_of(op):
         size, stride = axes[place]
@@ -154,12 +154,12 @@ def _part(size: Poly, start: Any, end: Any, step: int) -> Poly:
 # --- split and joined -------------------------------------------------------------------------------------
 
 
-def _replaced(op: Op, axis: int, *sizes: Size) -> Shape:
+def _replaced(op: OnnxOp, axis: int, *sizes: Size) -> Shape:
     """The first input's shape with other sizes in place of one."""
     return (*op.shape()[:axis], *shape_of(sizes), *op.shape()[axis + 1 :])
 
 
-def split(op: Op) -> list[Made]:
+def split(op: OnnxOp) -> list[Made]:
     axis, count = op.axis(), len(op.node.outputs)
     size, parts = op.shape()[axis], op.items(1, "split")
     if not parts and size.is_constant and constant(size) % count:
@@ -169,31 +169,31 @@ def split(op: Op) -> list[Made]:
     return [Made(_replaced(op, axis, part), op.dtype(), op.value().strides) for part in parts]
 
 
-def concat(op: Op) -> Shape:
+def concat(op: OnnxOp) -> Shape:
     axis = op.axis()
     return _replaced(op, axis, sum((shape[axis] for shape in op.shapes()), poly(0)))
 
 
-def stack(op: Op) -> Shape:
+def stack(op: OnnxOp) -> Shape:
     place = positive(op.int_attr("axis", 0), op.rank + 1)
     return (*op.shape()[:place], poly(len(op.inputs)), *op.shape()[place:])
 
 
-def picked(op: Op) -> list[Made]:
+def picked(op: OnnxOp) -> list[Made]:
     """One row: a window."""
     return _window(op, [axis for place, axis in enumerate(_axes(op)) if place != op.axis()])
 
 
-def gather(op: Op) -> Shape:
+def gather(op: OnnxOp) -> Shape:
     return _replaced(op, op.axis(), *op.shape(1))
 
 
-def gather_nd(op: Op) -> Shape:
+def gather_nd(op: OnnxOp) -> Shape:
     depth = constant(op.shape(1)[-1])
     return (*op.shape(1)[:-1], *op.shape()[op.int_attr("batch_dims", 0) + depth :])
 
 
-def pad(op: Op) -> Shape | list[Made]:
+def pad(op: OnnxOp) -> Shape | list[Made]:
     amounts = op.items(1, "pads")
     axes = op.ints(3) if op.has(3) else list(range(op.rank))
     shape = op.shape()
@@ -207,12 +207,12 @@ def pad(op: Op) -> Shape | list[Made]:
     return same(op) if shape == op.shape() else shape
 
 
-def tile(op: Op) -> Shape | list[Made]:
+def tile(op: OnnxOp) -> Shape | list[Made]:
     shape = shape_of([size * times for size, times in zip(op.shape(), op.items(1), strict=True)])
     return same(op) if shape == op.shape() else shape
 
 
-def resize(op: Op) -> Shape:
+def resize(op: OnnxOp) -> Shape:
     scales_at, sizes_at = (2, 3) if op.node.op == "Resize" and op.opset >= 11 else (1, 9)
     axes = op.int_list("axes") or list(range(op.rank))
     shape: list[Any] = list(op.shape())
@@ -225,19 +225,19 @@ def resize(op: Op) -> Shape:
     return shape_of(shape)
 
 
-def cropped(op: Op) -> Shape:
+def cropped(op: OnnxOp) -> Shape:
     shape: list[Any] = list(op.shape())
     for axis, size in zip(op.int_list("axes") or range(op.rank), op.items(1), strict=True):
         shape[axis] = size
     return shape_of(shape)
 
 
-def one_hot(op: Op) -> Shape:
+def one_hot(op: OnnxOp) -> Shape:
     place = positive(op.int_attr("axis", -1), op.rank + 1)
     return (*op.shape()[:place], poly(constant(op.number(1))), *op.shape()[place:])
 
 
-def ranged(op: Op) -> Shape:
+def ranged(op: OnnxOp) -> Shape:
     start, limit, step = (op.number(index) for index in range(3))
     if start is None or limit is None or step is None:
         raise ShapeError("its length depends on the data")
@@ -246,32 +246,32 @@ def ranged(op: Op) -> Shape:
     return (poly(len(range(constant(start), constant(limit), constant(step)))),)
 
 
-def asked(op: Op) -> Shape:
+def asked(op: OnnxOp) -> Shape:
     """What the first input says, or an attribute."""
     return shape_of(op.items(0) if op.inputs else op.int_list("shape"))
 
 
-def grid(op: Op) -> Shape:
+def grid(op: OnnxOp) -> Shape:
     batch, _, *space = shape_of(op.items(1))
     return (batch, *space, poly(len(space)))
 
 
-def region(op: Op) -> Shape:
+def region(op: OnnxOp) -> Shape:
     return (op.shape(1)[0], op.shape()[1], *shape_of(op.int_list("pooled_shape")))
 
 
-def compressed(op: Op) -> Shape:
+def compressed(op: OnnxOp) -> Shape:
     return (product(op.shape()),) if op.attr("axis") is None else op.shape()
 
 
-def suppressed(op: Op) -> Shape:
+def suppressed(op: OnnxOp) -> Shape:
     """At most so many boxes of every class."""
     batch, classes, boxes = op.shape(1)
     kept = min(constant(op.number(2) or 0), constant(boxes)) or constant(boxes)
     return (batch * classes * kept, poly(3))
 
 
-def kept(axis: int, count: int) -> Callable[[Op], list[Shape]]:
+def kept(axis: int, count: int) -> Callable[[OnnxOp], list[Shape]]:
     """So many along one dimension, and where they were."""
     return lambda op: [_replaced(op, axis, count)] * 2
 
@@ -279,12 +279,12 @@ def kept(axis: int, count: int) -> Callable[[Op], list[Shape]]:
 # --- spectra ----------------------------------------------------------------------------------------------
 
 
-def transformed_axis(op: Op) -> int:
+def transformed_axis(op: OnnxOp) -> int:
     axis = op.number(2) if op.has(2) else op.int_attr("axis", -2 if op.opset >= 20 else 1)
     return positive(constant(axis), op.rank)
 
 
-def transformed(op: Op) -> Shape:
+def transformed(op: OnnxOp) -> Shape:
     """Its last dimension holds real and imaginary part."""
     shape, place = list(op.shape()), transformed_axis(op)
     if op.has(1):
@@ -294,8 +294,8 @@ def transformed(op: Op) -> Shape:
     return (*shape[:-1], poly(2))
 
 
-def framed(points: int, is_half: bool) -> Callable[[Op], Shape]:
-    def shape(op: Op) -> Shape:
+def framed(points: int, is_half: bool) -> Callable[[OnnxOp], Shape]:
+    def shape(op: OnnxOp) -> Shape:
         frames = (constant(op.shape()[1]) - points) // constant(op.number(1)) + 1
         return (op.shape()[0], poly(frames), poly(points // 2 + 1 if is_half else points), poly(2))
 
@@ -305,24 +305,24 @@ def framed(points: int, is_half: bool) -> Callable[[Op], Shape]:
 # --- gathered into less -----------------------------------------------------------------------------------
 
 
-def _without(op: Op, axes: Sequence[int]) -> Shape:
+def _without(op: OnnxOp, axes: Sequence[int]) -> Shape:
     if op.int_attr("keepdims", 1):
         return tuple(ONE if place in axes else size for place, size in enumerate(op.shape()))
     return tuple(size for place, size in enumerate(op.shape()) if place not in axes)
 
 
-def reduced(op: Op) -> Shape | list[Made]:
+def reduced(op: OnnxOp) -> Shape | list[Made]:
     axes = op.axes()
     if not axes and op.int_attr("noop_with_empty_axes", 0):
         return same(op)
     return _without(op, axes or range(op.rank))
 
 
-def reduced_along(op: Op) -> Shape:
+def reduced_along(op: OnnxOp) -> Shape:
     return _without(op, [op.axis()])
 
 
-def normalised(op: Op) -> list[Made]:
+def normalised(op: OnnxOp) -> list[Made]:
     """The result, and statistics of what was normalised."""
     axis = op.axis(default=-1)
     row = (*op.shape()[:axis], *(ONE for _ in op.shape()[axis:]))
@@ -332,7 +332,7 @@ def normalised(op: Op) -> list[Made]:
 # --- windows that slide -----------------------------------------------------------------------------------
 
 
-def _slid(op: Op, kernel: Sequence[int], ceil: bool = False) -> Shape:
+def _slid(op: OnnxOp, kernel: Sequence[int], ceil: bool = False) -> Shape:
     space = [constant(size) for size in op.shape()[2:]]
     rank = len(space)
     if len(kernel) != rank:
@@ -352,17 +352,17 @@ def _slid(op: Op, kernel: Sequence[int], ceil: bool = False) -> Shape:
     return shape_of(sizes)
 
 
-def convolved(op: Op) -> Shape:
+def convolved(op: OnnxOp) -> Shape:
     outer, _, *kernel = op.shape(3 if op.node.op == "QLinearConv" else 1)
     return (op.shape()[0], outer, *_slid(op, [constant(size) for size in kernel]))
 
 
-def pooled(op: Op) -> list[Made]:
+def pooled(op: OnnxOp) -> list[Made]:
     shape = (*op.shape()[:2], *_slid(op, op.int_list("kernel_shape"), bool(op.int_attr("ceil_mode", 0))))
     return [Made(shape, op.dtype()), Made(shape, "int64")]
 
 
-def convolved_back(op: Op) -> Shape:
+def convolved_back(op: OnnxOp) -> Shape:
     _, outer, *kernel = op.shape(1)
     space = [constant(size) for size in op.shape()[2:]]
     rank = len(space)
@@ -384,5 +384,5 @@ def convolved_back(op: Op) -> Shape:
     return (op.shape()[0], outer * op.int_attr("group", 1), *shape_of(sizes))
 
 
-def folded_back(op: Op) -> Shape:
+def folded_back(op: OnnxOp) -> Shape:
     return (op.shape()[0], op.shape()[1] // prod(op.ints(2)), *shape_of(op.items(1)))

@@ -6,125 +6,125 @@ from collections.abc import Callable
 
 from . import shapes
 from .file import DTYPES
-from .op import Op, constant
+from .op import OnnxOp, constant
 from .shapes import like, spread
-from .table import Row, Work, first_of
+from .table import TableRow, Work, first_of
 
-_SAME = Row(results=shapes.same)
+_SAME = TableRow(results=shapes.same)
 
 
-def clip(op: Op) -> Row:
+def clip(op: OnnxOp) -> TableRow:
     low = op.attr("min") if op.opset < 11 else op.number(1)
     high = op.attr("max") if op.opset < 11 else op.number(2)
     is_one = low is None or high is None
-    return Row("aten.relu6" if (low, high) == (0.0, 6.0) else "aten.clamp_min" if is_one else "aten.clamp", like)
+    return TableRow("aten.relu6" if (low, high) == (0.0, 6.0) else "aten.clamp_min" if is_one else "aten.clamp", like)
 
 
-def gelu(op: Op) -> Row:
+def gelu(op: OnnxOp) -> TableRow:
     way = "tanh" if op.node.op == "FastGelu" else "none"
-    return Row("aten.gelu", like, given={"approximate": ("approximate", way)})
+    return TableRow("aten.gelu", like, given={"approximate": ("approximate", way)})
 
 
-def cast(op: Op) -> Row:
+def cast(op: OnnxOp) -> TableRow:
     dtype = op.dtype(1) if op.node.op == "CastLike" else DTYPES.get(op.int_attr("to", 1), "float32")
-    return _SAME if dtype == op.dtype() else Row("aten.to", like, dtype=dtype)
+    return _SAME if dtype == op.dtype() else TableRow("aten.to", like, dtype=dtype)
 
 
-def quantized(op: Op) -> Row:
+def quantized(op: OnnxOp) -> TableRow:
     name = "quantized_decomposed.quantize_per_tensor"
-    return Row(name, like, "input", dtype="2" if op.has(2) else "uint8")
+    return TableRow(name, like, "input", dtype="2" if op.has(2) else "uint8")
 
 
-def widened(op: Op) -> Row:
+def widened(op: OnnxOp) -> TableRow:
     """Stored weights are widened as they are read: a window on them."""
     if op.value().is_weight:
-        return Row(results=shapes.widened)
-    return Row("quantized_decomposed.dequantize_per_tensor", like, "input", "1")
+        return TableRow(results=shapes.widened)
+    return TableRow("quantized_decomposed.dequantize_per_tensor", like, "input", "1")
 
 
-def several(op: Op) -> Row:
+def several(op: OnnxOp) -> TableRow:
     """Sum, Max, Mean of several tensors: one operation less than there are, and the division."""
     if len(op.shapes()) == 1:
         return _SAME
     kind = "elementwise" if op.node.op in ("Max", "Min") else "add"
     flops = "out*inputs" if op.node.op == "Mean" else "out*(inputs-1)"
-    return Row("onnx.Variadic", spread, "*", work=Work(kind, flops=flops))
+    return TableRow("onnx.Variadic", spread, "*", work=Work(kind, flops=flops))
 
 
-def normalised(op: Op) -> Row:
+def normalised(op: OnnxOp) -> TableRow:
     name = "aten.layer_norm" if op.node.op == "LayerNormalization" else "aten.rms_norm"
     rows = {"normalized_shape": ("", list(op.shape()[op.axis(default=-1) :]))}
-    return Row(name, shapes.normalised, "input weight bias", given=rows)
+    return TableRow(name, shapes.normalised, "input weight bias", given=rows)
 
 
-def _product(right: int = 1, dtype: str = "0") -> Callable[[Op], Row | None]:
+def _product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], TableRow | None]:
     """A matrix product; the operands are the first input and this one."""
     gap, names = "*_, " * (right - 1), "self" + " -" * (right - 1) + " other"
-    linear = Row("onnx.Linear", f"*b k, {gap}k n -> *b n", names, dtype, work=Work("linear", "1 b n k"))
+    linear = TableRow("onnx.Linear", f"*b k, {gap}k n -> *b n", names, dtype, work=Work("linear", "1 b n k"))
     patterns = (f"*b k, {gap}k -> *b", f"k, {gap}*b k n -> *b n", f"*b m k, {gap}*b k n -> *b m n")
-    plain = [Row("aten.matmul", pattern, names, dtype) for pattern in patterns]
+    plain = [TableRow("aten.matmul", pattern, names, dtype) for pattern in patterns]
     return lambda op: linear if op.value(right).is_weight and len(op.shape(right)) == 2 else first_of(plain, op)
 
 
-def turned(op: Op) -> Row:
+def turned(op: OnnxOp) -> TableRow:
     """Products whose operands may be transposed."""
     left, right = ("k m" if op.attr("transA") else "m k"), ("n k" if op.attr("transB") else "k n")
     if op.node.op == "FusedMatMul":
         pattern = f"*b {left}, *b {right} -> *b m n"
-        return Row("onnx.Product", pattern, "self other", work=Work("matmul", "b m n k"))
-    return Row("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=Work("linear", "1 m n k"))
+        return TableRow("onnx.Product", pattern, "self other", work=Work("matmul", "b m n k"))
+    return TableRow("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=Work("linear", "1 m n k"))
 
 
-def einsum(op: Op) -> Row:
+def einsum(op: OnnxOp) -> TableRow:
     equation = str(op.attr("equation", "")).replace(" ", "")
     terms, arrow, result = equation.partition("->")
     if not arrow:
         once = sorted(letter for letter in set(terms) - set(",.") if terms.count(letter) == 1)
         result = ("..." if "..." in terms else "") + "".join(once)
     sides = [", ".join(" ".join(term.replace("...", "*")) for term in side.split(",")) for side in (terms, result)]
-    return Row("aten.einsum", " -> ".join(sides), "*", given={"equation": ("", f"{terms}->{result}")})
+    return TableRow("aten.einsum", " -> ".join(sides), "*", given={"equation": ("", f"{terms}->{result}")})
 
 
-def resized(op: Op) -> Row:
+def resized(op: OnnxOp) -> TableRow:
     mode = str(op.attr("mode", "nearest"))
     changed = sum(new != old for new, old in zip(shapes.resize(op), op.shape(), strict=True))
     rank = max(1, min(3, changed or op.rank - 2))
     linear = ("linear1d", "bilinear2d", "trilinear3d")[rank - 1]
     kind = {"cubic": "bicubic2d", "linear": linear, "bilinear": linear}.get(mode, f"nearest{rank}d")
-    return Row(f"aten.upsample_{kind}", shapes.resize)
+    return TableRow(f"aten.upsample_{kind}", shapes.resize)
 
 
-def gathered(op: Op) -> Row:
+def gathered(op: OnnxOp) -> TableRow:
     if isinstance(op.number(1), int) and not op.shape(1):
-        return Row("", shapes.picked)
+        return TableRow("", shapes.picked)
     is_table = op.value().is_weight and op.axis() == 0 and op.rank == 2
-    return Row("aten.embedding" if is_table else "aten.index_select", shapes.gather, "0 1")
+    return TableRow("aten.embedding" if is_table else "aten.index_select", shapes.gather, "0 1")
 
 
-def scattered(op: Op) -> Row:
+def scattered(op: OnnxOp) -> TableRow:
     is_plain = op.attr("reduction", "none") == "none"
-    return Row("aten.scatter" if is_plain else "aten.scatter_reduce", like, "0 1 2")
+    return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", like, "0 1 2")
 
 
-def filled(op: Op) -> Row:
-    return Row("aten.full", shapes.asked, "", dtype=getattr(op.attr("value"), "dtype", "float32"))
+def filled(op: OnnxOp) -> TableRow:
+    return TableRow("aten.full", shapes.asked, "", dtype=getattr(op.attr("value"), "dtype", "float32"))
 
 
-def top_k(op: Op) -> Row:
+def top_k(op: OnnxOp) -> TableRow:
     kept = constant(op.number(1)) if op.has(1) else op.int_attr("k", 1)
     axis = op.axis(default=-1)
-    return Row("aten.topk", shapes.kept(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)})
+    return TableRow("aten.topk", shapes.kept(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)})
 
 
-def dft(op: Op) -> Row:
-    return Row("onnx.DFT", shapes.transformed, given={"dim": ("", shapes.transformed_axis(op))})
+def dft(op: OnnxOp) -> TableRow:
+    return TableRow("onnx.DFT", shapes.transformed, given={"dim": ("", shapes.transformed_axis(op))})
 
 
-def stft(op: Op) -> Row:
+def stft(op: OnnxOp) -> TableRow:
     points = constant(op.number(3) if op.has(3) else op.shape(2)[0])
     is_half = bool(op.int_attr("onesided", 1))
     given = {"n_fft": ("", points), "onesided": ("", is_half)}
-    return Row("aten.stft", shapes.framed(points, is_half), given=given)
+    return TableRow("aten.stft", shapes.framed(points, is_half), given=given)
 
 
 product = _product()

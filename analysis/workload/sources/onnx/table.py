@@ -16,10 +16,10 @@ from typing import Any
 from ...operators import contractions, costs
 from ...poly import Poly, poly, product
 from ..pt2_sizes import expression
-from .op import ONE, Made, Op, Shape, ShapeError, broadcast
+from .op import ONE, Made, OnnxOp, Shape, ShapeError, broadcast
 
 Symbols = dict[str, Poly]
-Results = Callable[[Op], Shape | list[Shape] | list[Made]]
+Results = Callable[[OnnxOp], Shape | list[Shape] | list[Made]]
 
 _CONSTANTS = {
     "NORM_FLOPS": poly(costs.NORM_FLOPS),
@@ -49,7 +49,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of operators.toml, where its fields are explained. `results` is a pattern or the section's function."""
 
     call: str = ""
@@ -63,12 +63,12 @@ class Row:
     when: str = ""
     causal: str = ""
 
-    def fits(self, op: Op) -> bool:
+    def fits(self, op: OnnxOp) -> bool:
         """Whether the inputs have the ranks that its pattern says."""
         is_asked = not self.when or bool(op.attr(self.when))
         return is_asked and (not isinstance(self.results, str) or _fit(self.results, op))
 
-    def made(self, op: Op, symbols: Symbols) -> list[Made]:
+    def made(self, op: OnnxOp, symbols: Symbols) -> list[Made]:
         """The results; `symbols` receives what the names stand for."""
         several: dict[str, Shape] = {}
         if isinstance(self.results, str):
@@ -91,20 +91,20 @@ class Row:
             symbols["out"] = product(results[0].shape)
         return results
 
-    def arguments(self, op: Op, symbols: Symbols) -> dict[str, Any]:
+    def arguments(self, op: OnnxOp, symbols: Symbols) -> dict[str, Any]:
         """Of its call."""
         given = {name: op.attr(key, default) for name, (key, default) in self.given.items()}
         return {**op.arguments(self.names), **given, **(self.work.reckoned(_CONSTANTS | symbols) if self.work else {})}
 
-    def target(self, op: Op) -> str:
+    def target(self, op: OnnxOp) -> str:
         return self.call.format(n=max(1, min(3, op.rank - 2))) if "{" in self.call else self.call
 
 
-def _dtype(kind: str, op: Op) -> str:
+def _dtype(kind: str, op: OnnxOp) -> str:
     return op.dtype(int(kind)) if kind.isdigit() else kind
 
 
-def first_of(rows: Sequence[Row], op: Op) -> Row | None:
+def first_of(rows: Sequence[TableRow], op: OnnxOp) -> TableRow | None:
     """The first that fits; else the last, which says why not."""
     return next((row for row in rows if row.fits(op)), rows[-1] if rows else None)
 
@@ -122,7 +122,7 @@ def _terms(pattern: str) -> tuple[list[list[str]], list[list[str]]]:
     return [term.split() for term in given.split(",")], [term.split() for term in results.split(",")]
 
 
-def _fit(pattern: str, op: Op) -> bool:
+def _fit(pattern: str, op: OnnxOp) -> bool:
     for place, term in enumerate(_terms(pattern)[0]):
         if op.has(place):
             rank, has_star = len(op.shape(place)), any(word[0] == "*" for word in term)
@@ -131,7 +131,7 @@ def _fit(pattern: str, op: Op) -> bool:
     return True
 
 
-def _bind_all(pattern: str, op: Op, symbols: Symbols, several: dict[str, Shape]) -> None:
+def _bind_all(pattern: str, op: OnnxOp, symbols: Symbols, several: dict[str, Shape]) -> None:
     """What the names stand for; of the starred ones the product as well."""
     if not _fit(pattern, op):
         raise ShapeError(f"its inputs are not {pattern.partition('->')[0].strip()}")

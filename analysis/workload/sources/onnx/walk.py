@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from ...graph import Graph, InputShape, Meta, Node, Ref, Source
+from ...graph import Graph, GraphNode, InputShape, Meta, Ref, Source
 from ...poly import Poly, dim, poly
 from ...targets import Input, fixed_note
 from ...workload import BUFFER, INPUT, WEIGHT
@@ -19,7 +19,7 @@ from .fold import folded
 from .inputs import shapes_of
 from .lists import LISTS, listed
 from .names import label, scopes_of, where
-from .op import Known, Made, Op, Shape, Value, as_known, contiguous, shape_of, whole_array
+from .op import Known, Made, OnnxOp, OnnxValue, Shape, as_known, contiguous, shape_of, whole_array
 from .operators import fold_of, row_of
 from .table import Symbols
 
@@ -44,12 +44,12 @@ class Frame:
 
     graph: OnnxGraph
     prefix: str = ""
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, OnnxValue] = field(default_factory=dict)
     outer: Frame | None = None
     attributes: dict[str, Any] = field(default_factory=dict)
     depth: int = 0
 
-    def find(self, name: str) -> Value | None:
+    def find(self, name: str) -> OnnxValue | None:
         frame: Frame | None = self
         while frame is not None and name not in frame.values:
             frame = frame.outer
@@ -65,9 +65,9 @@ class Walk:
         self.functions = {(function.domain, function.name): function for function in model.functions}
         self.symbols: dict[str, Poly] = {}
         self.sources: list[Source] = []
-        self.nodes: list[Node] = []
+        self.nodes: list[GraphNode] = []
         self.notes: dict[str, None] = {}
-        self.constants: dict[int, dict[str, Value]] = {}
+        self.constants: dict[int, dict[str, OnnxValue]] = {}
         self.names = 0
         self.parameters = 0
 
@@ -101,11 +101,11 @@ class Walk:
         written = [tuple(label(size) for size in shape) for shape in shapes]
         return [InputShape(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
 
-    def _source(self, name: str, role: int, value: Value) -> Value:
+    def _source(self, name: str, role: int, value: OnnxValue) -> OnnxValue:
         self.sources.append(Source(value.name, name, role, value.meta))
         return value
 
-    def _stored(self, frame: Frame) -> dict[str, Value]:
+    def _stored(self, frame: Frame) -> dict[str, OnnxValue]:
         """The constants of a graph: the same ones in every turn of a loop."""
         graph = frame.graph
         if id(graph) not in self.constants:
@@ -121,7 +121,7 @@ class Walk:
             }
         return self.constants[id(graph)]
 
-    def _constant(self, tensor: TensorInfo, name: str, is_trained: bool = True) -> Value:
+    def _constant(self, tensor: TensorInfo, name: str, is_trained: bool = True) -> OnnxValue:
         is_number = tensor.dtype in FLOATS or tensor.dtype in _QUANTISED
         is_weight = is_number and bool(tensor.shape) and is_trained
         value = self._new(name, shape_of(tensor.shape), tensor.dtype, as_known(tensor), is_weight)
@@ -142,7 +142,7 @@ class Walk:
 
     def _node(self, node: OnnxNode, frame: Frame) -> None:
         self.budget.spend(_NODE_STEPS + _NAME_STEPS * (len(node.inputs) + len(node.outputs)))
-        op = Op(node, tuple(self._input(name, frame, node) for name in node.inputs), self.model.opset)
+        op = OnnxOp(node, tuple(self._input(name, frame, node) for name in node.inputs), self.model.opset)
         function = self.functions.get((node.domain, node.op))
         try:
             if function is not None:
@@ -158,13 +158,13 @@ class Walk:
         except WRONG as error:
             raise OnnxError(f"{where(node)}: {error or type(error).__name__}") from None
 
-    def _input(self, name: str, frame: Frame, node: OnnxNode) -> Value | None:
+    def _input(self, name: str, frame: Frame, node: OnnxNode) -> OnnxValue | None:
         value = frame.find(name) if name else None
         if name and value is None:
             raise OnnxError(f"{where(node)} reads {name[:40]!r}, which nothing makes")
         return value
 
-    def _plain(self, op: Op, frame: Frame) -> None:
+    def _plain(self, op: OnnxOp, frame: Frame) -> None:
         """A node that computes: its result where the file settles that, else a call."""
         names = op.node.outputs
         tensor = op.attr("value") if op.node.op == "Constant" else None
@@ -185,7 +185,7 @@ class Walk:
         frame.values.update(results)
         self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
 
-    def _result(self, op: Op, frame: Frame) -> tuple[list[Made], str, dict[str, Any]]:
+    def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[Made], str, dict[str, Any]]:
         """What a node makes, and the call that costs the same. Where its row cannot tell the shapes, those that the
         file declares; where nothing tells the cost, a call without any."""
         reason, row = "it has no rule here", None
@@ -226,47 +226,49 @@ class Walk:
 
     # --- values
 
-    def _made(self, name: str, result: Made, op: Op) -> Value:
+    def _made(self, name: str, result: Made, op: OnnxOp) -> OnnxValue:
         if result.strides is None:
             return self._new(name, result.shape, result.dtype)
         base = op.value()
         known = base.known if base.meta.shape == result.shape else None
         meta = Meta(result.shape, result.dtype, base.meta.storage)
-        return Value(self._unique(name), meta, result.strides, known, base.is_weight)
+        return OnnxValue(self._unique(name), meta, result.strides, known, base.is_weight)
 
-    def _settled(self, name: str, known: Known, dtype: str = "int64") -> Value:
+    def _settled(self, name: str, known: Known, dtype: str = "int64") -> OnnxValue:
         """A value that the file and the shapes settle: a constant of the model, whoever reads it."""
         return self._source(name, BUFFER, self._new(name, shape_of(known.shape), dtype, known))
 
-    def _new(self, name: str, shape: Shape, dtype: str, known: Known | None = None, is_weight: bool = False) -> Value:
+    def _new(
+        self, name: str, shape: Shape, dtype: str, known: Known | None = None, is_weight: bool = False
+    ) -> OnnxValue:
         self.budget.spend(_VALUE_STEPS)
         dtype = {"uint4": "uint8", "int4": "int8"}.get(dtype, dtype)
         meta = Meta(shape, dtype, self.names)
         numbers = layout(shape, ())[0]
         if prod(numbers) > _MAX_ELEMENTS:
             raise OnnxError(f"{name[:40]!r} is larger than any memory")
-        return Value(self._unique(name), meta, contiguous(numbers), known, is_weight)
+        return OnnxValue(self._unique(name), meta, contiguous(numbers), known, is_weight)
 
     def _unique(self, name: str) -> str:
         """A name of its own in the neutral graph: files need not keep theirs apart."""
         self.names += 1
         return f"{name}@{self.names}"
 
-    def _emit(self, node: OnnxNode, target: str, args: dict[str, Any], values: list[Value]) -> None:
+    def _emit(self, node: OnnxNode, target: str, args: dict[str, Any], values: list[OnnxValue]) -> None:
         scopes = scopes_of(node)
         metas = tuple(value.meta for value in values)
         if len(values) == 1:
-            self.nodes.append(Node(values[0].name, target, args, metas, scopes))
+            self.nodes.append(GraphNode(values[0].name, target, args, metas, scopes))
             return
         name = self._unique(f"{node.name or node.op}#")
-        self.nodes.append(Node(name, target, args, metas, scopes, multiple=True))
+        self.nodes.append(GraphNode(name, target, args, metas, scopes, multiple=True))
         for place, value in enumerate(values):
             part = {"self": Ref(name), "index": place}
-            self.nodes.append(Node(value.name, "getitem", part, (value.meta,), scopes))
+            self.nodes.append(GraphNode(value.name, "getitem", part, (value.meta,), scopes))
 
     # --- graphs inside nodes
 
-    def _function(self, function: Function, op: Op, frame: Frame) -> None:
+    def _function(self, function: Function, op: OnnxOp, frame: Frame) -> None:
         given = {info.name: value for info, value in zip(function.inputs, op.inputs, strict=False) if value is not None}
         attributes = dict(function.defaults) | op.node.attributes
         prefix = f"{frame.prefix}{op.node.name or op.node.op}/"
@@ -276,7 +278,7 @@ class Walk:
         named = zip(op.node.outputs, results, strict=False)
         frame.values.update({name: value for name, value in named if name and value is not None})
 
-    def _list(self, op: Op, frame: Frame) -> None:
+    def _list(self, op: OnnxOp, frame: Frame) -> None:
         """A list is its parts; what makes and joins them are nodes like any other."""
         name = op.node.outputs[0]
         result = listed(op)
@@ -286,15 +288,15 @@ class Walk:
             if op.node.op == "ConcatFromSequence":
                 return
             result = tuple(frame.values[part] for part in result.outputs)
-        if not isinstance(result, Value):
+        if not isinstance(result, OnnxValue):
             result = replace(self._new(name, (), "float32"), parts=result)
         frame.values[name] = result
 
-    def _control(self, op: Op, frame: Frame) -> None:
+    def _control(self, op: OnnxOp, frame: Frame) -> None:
         """A branch or the turns of a loop in place of the node."""
         turns = CONTROL[op.node.op](op)
         self.notes.update({turns.note: None} if turns.note else {})
-        state, results = list(turns.carried), list[Value]()
+        state, results = list(turns.carried), list[OnnxValue]()
         for turn in range(turns.count):
             prefix = f"{frame.prefix}{op.node.name or op.node.op}.{turn}/"
             inner = Frame(turns.graph, prefix, {}, frame, frame.attributes, frame.depth)
@@ -316,20 +318,20 @@ class Walk:
         named = zip(op.node.outputs, results, strict=False)
         frame.values.update({name: value for name, value in named if name})
 
-    def _slice(self, prefix: str, op: Op, tensor: Value) -> Value:
+    def _slice(self, prefix: str, op: OnnxOp, tensor: OnnxValue) -> OnnxValue:
         """What one turn sees of a tensor that is taken apart along its first dimension: a window."""
         meta = Meta(tensor.meta.shape[1:], tensor.meta.dtype, tensor.meta.storage)
-        value = Value(self._unique(prefix + tensor.name), meta, tensor.strides[1:])
+        value = OnnxValue(self._unique(prefix + tensor.name), meta, tensor.strides[1:])
         self._emit(op.node, f"onnx.{op.node.op}", {"self": Ref(tensor.name)}, [value])
         return value
 
-    def _piled(self, op: Op, value: Value, length: Poly) -> Value:
+    def _piled(self, op: OnnxOp, value: OnnxValue, length: Poly) -> OnnxValue:
         pile = self._new(value.name, (length, *value.meta.shape), value.meta.dtype)
         self._emit(op.node, "aten.stack", {"tensors": [Ref(value.name)]}, [pile])
         return pile
 
 
-def _dtype_of(op: Op) -> str:
+def _dtype_of(op: OnnxOp) -> str:
     """Of a result that is settled."""
     if op.node.op == "Constant":
         return next((x.dtype for x in op.node.attributes.values() if isinstance(x, TensorInfo)), "float32")

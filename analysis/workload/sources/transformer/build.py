@@ -20,7 +20,7 @@ from ...poly import Poly, dim, poly
 from ...workload import Parallel, Workload
 from . import rules as _rules  # noqa: F401  # registers what its calls cost
 from .config import Config, Run, degrees
-from .graph import Value, Writer
+from .writer import Tensor, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _graph(config: Config, run: Run) -> Graph:
     ids = InputShape("input_ids", "int64", ("batch", "sequence"))
     if config.encoder:
         return w.graph(_pooled(prompt, _layers(prompt, [])[0]), (ids,), ("batch", "sequence"), _notes(config, run))
-    dims, caches = ["batch", "sequence", "output" if run.phase == "request" else "kv"], list[Value]()
+    dims, caches = ["batch", "sequence", "output" if run.phase == "request" else "kv"], list[Tensor]()
     if run.phase == "request":
         results, repeats = _request(prompt), {"decode": dim("output") - 1}
     else:
@@ -108,7 +108,7 @@ def _graph(config: Config, run: Run) -> Graph:
     return w.graph([*results, *caches], (ids, cache), tuple(dims), _notes(config, run), repeats)
 
 
-def _request(prompt: _Build) -> list[Value]:
+def _request(prompt: _Build) -> list[Tensor]:
     """The prompt, then one token at a time: each step is the same graph after more tokens, so it is written once, at
     the mean length, and counted as often as it runs. The cache has room for all tokens from the start."""
     w, output = prompt.w, dim("output")
@@ -124,7 +124,7 @@ def _request(prompt: _Build) -> list[Value]:
         return [start, _head(step, *_layers(step, []))]
 
 
-def _layers(b: _Build, caches: list[Value]) -> tuple[Value, Value]:
+def _layers(b: _Build, caches: list[Tensor]) -> tuple[Tensor, Tensor]:
     """The result of the last layer, and the embedding table."""
     x, table = _embed(b)
     for layer in range(b.config.layers):
@@ -149,7 +149,7 @@ def _notes(config: Config, run: Run) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _embed(b: _Build) -> tuple[Value, Value]:
+def _embed(b: _Build) -> tuple[Tensor, Tensor]:
     c, w = b.config, b.w
     ids = w.input("input_ids", b.rows, "int64")
     x, table = w.embedding("embed_tokens", ids, b.part(c.vocab), c.hidden)
@@ -168,7 +168,7 @@ def _embed(b: _Build) -> tuple[Value, Value]:
     return (w.norm("embed_norm", x, c.norm) if c.post_norm or c.embed_norm else x), table
 
 
-def _layer(b: _Build, x: Value, layer: int, caches: list[Value]) -> Value:
+def _layer(b: _Build, x: Tensor, layer: int, caches: list[Tensor]) -> Tensor:
     c, w = b.config, b.w
     if c.post_norm:
         x = w.norm("attention_norm", w.add("attention_residual", x, _attention(b, x, caches, layer)), c.norm)
@@ -182,12 +182,12 @@ def _layer(b: _Build, x: Value, layer: int, caches: list[Value]) -> Value:
     return w.add("mlp_residual", x, _after(b, "mlp_after_norm", _mlp(b, w.norm("mlp_norm", x, c.norm), layer)))
 
 
-def _after(b: _Build, name: str, part: Value) -> Value:
+def _after(b: _Build, name: str, part: Tensor) -> Tensor:
     """A part's result, normalised once more where the model does."""
     return b.w.norm(name, part, b.config.norm) if b.config.sandwich_norm else part
 
 
-def _attention(b: _Build, x: Value, caches: list[Value], layer: int, reduce: bool = True) -> Value:
+def _attention(b: _Build, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
     c, w = b.config, b.w
     with w.module("attention", "Attention"):
         if c.kv_lora:
@@ -201,14 +201,14 @@ def _attention(b: _Build, x: Value, caches: list[Value], layer: int, reduce: boo
         return _reduced(b, "all_reduce", out) if reduce else out
 
 
-def _full(b: _Build, shape: tuple[Poly | int, ...], heads: list[Value]) -> Value:
+def _full(b: _Build, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
     """Every token sees every other."""
     with b.w.module("sdpa", "ScaledDotProduct"):
         target = "aten.scaled_dot_product_attention.default"
         return b.w.call(target, shape, query=heads[0], key=heads[1], value=heads[2])
 
 
-def _projected(b: _Build, x: Value) -> list[Value]:
+def _projected(b: _Build, x: Tensor) -> list[Tensor]:
     """Query, key and value, each (batch, sequence, heads, width)."""
     c, w = b.config, b.w
     counts, widths = (b.heads, b.kv_heads, b.kv_heads), (c.head_dim, c.head_dim, c.value_dim)
@@ -223,7 +223,7 @@ def _projected(b: _Build, x: Value) -> list[Value]:
     return [w.view(part, (*b.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=True)]
 
 
-def _latent(b: _Build, x: Value, caches: list[Value], layer: int) -> Value:
+def _latent(b: _Build, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
     """Multi-head latent attention: the cache keeps one vector per token. Prefill expands it to keys and values of
     all heads; decoding moves the expansion to the queries and results, and attends to the vectors themselves."""
     c, w = b.config, b.w
@@ -250,7 +250,7 @@ def _latent(b: _Build, x: Value, caches: list[Value], layer: int) -> Value:
     return _attend(b, (b.batch, b.heads, b.sequence, c.value_dim), _by_head(b, query), [key, value], None, layer)
 
 
-def _latent_query(b: _Build, x: Value) -> Value:
+def _latent_query(b: _Build, x: Tensor) -> Tensor:
     c, w = b.config, b.w
     if c.q_lora:
         x = w.norm("q_a_norm", w.linear("q_a_proj", x, c.q_lora), c.norm)
@@ -258,7 +258,7 @@ def _latent_query(b: _Build, x: Value) -> Value:
     return _rotated(b, "q", w.view(wide, (*b.rows, b.heads, c.head_dim)))
 
 
-def _per_head(b: _Build, name: str, x: Value, widths: tuple[int, int], width: int) -> Value:
+def _per_head(b: _Build, name: str, x: Tensor, widths: tuple[int, int], width: int) -> Tensor:
     """A matrix of its own for every head, from one of the widths to the other; the rest of a head passes by."""
     w, (inner, outer) = b.w, widths
     with w.module(name, "HeadLinear"):
@@ -266,7 +266,7 @@ def _per_head(b: _Build, name: str, x: Value, widths: tuple[int, int], width: in
         return w.call("hwexplorer.head_linear.default", (b.batch, b.heads, b.sequence, width), input=x, weight=weight)
 
 
-def _positioned(b: _Build, name: str, x: Value) -> Value:
+def _positioned(b: _Build, name: str, x: Tensor) -> Tensor:
     """Normalised per head and rotated, where the model does."""
     c, w = b.config, b.w
     if c.qk_norm == "head":
@@ -274,17 +274,17 @@ def _positioned(b: _Build, name: str, x: Value) -> Value:
     return _rotated(b, name, x) if c.position == "rotary" else x
 
 
-def _rotated(b: _Build, name: str, x: Value) -> Value:
+def _rotated(b: _Build, name: str, x: Tensor) -> Tensor:
     table = b.w.buffer("rotary.cos_sin", (b.sequence, b.config.rotary))
     with b.w.module(f"rotary_{name}", "Rotary"):
         return b.w.call("hwexplorer.rotary.default", x.shape, input=x, table=table, rotated=b.config.rotary)
 
 
-def _by_head(b: _Build, x: Value) -> Value:
+def _by_head(b: _Build, x: Tensor) -> Tensor:
     return b.w.view(x, (b.batch, x.shape[2], b.sequence, x.shape[3]))
 
 
-def _past(b: _Build, layer: int, heads: int, width: int) -> Value | None:
+def _past(b: _Build, layer: int, heads: int, width: int) -> Tensor | None:
     """What the cache holds of earlier tokens (within the window, where there is one), or room for a whole request."""
     if not b.kv.terms:
         return None
@@ -292,13 +292,13 @@ def _past(b: _Build, layer: int, heads: int, width: int) -> Value | None:
     return b.w.input(f"layers.{layer}.attention.kv_cache", (b.batch, heads, kept, width))
 
 
-def _appended(b: _Build, parts: list[Value], shape: tuple[Poly | int, ...]) -> Value:
+def _appended(b: _Build, parts: list[Tensor], shape: tuple[Poly | int, ...]) -> Tensor:
     with b.w.module("cache_append", "Cache"):
         named = {f"part{i}": part for i, part in enumerate(parts)}
         return b.w.call("hwexplorer.cache_append.default", shape, **named)
 
 
-def _cached(b: _Build, shape: tuple[Poly | int, ...], heads: list[Value], caches: list[Value], layer: int) -> Value:
+def _cached(b: _Build, shape: tuple[Poly | int, ...], heads: list[Tensor], caches: list[Tensor], layer: int) -> Tensor:
     """New keys and values join the cache; attention reads what was there and what is new."""
     c, w = b.config, b.w
     query, key, value = heads
@@ -309,8 +309,13 @@ def _cached(b: _Build, shape: tuple[Poly | int, ...], heads: list[Value], caches
 
 
 def _attend(
-    b: _Build, shape: tuple[Poly | int, ...], query: Value, new: list[Value], past: Value | None, layer: int
-) -> Value:
+    b: _Build,
+    shape: tuple[Poly | int, ...],
+    query: Tensor,
+    new: list[Tensor],
+    past: Tensor | None,
+    layer: int,
+) -> Tensor:
     """Attention of new tokens to themselves and to what the cache holds: keys, and values unless keys serve as such."""
     window = b.config.window_of(layer)
     seen = dim(attended_dim(window, b.phase)) if window else b.kv + (b.sequence + 1).half
@@ -323,14 +328,14 @@ def _attend(
         return b.w.call("hwexplorer.cached_attention.default", shape, **args)
 
 
-def _mlp(b: _Build, x: Value, layer: int, reduce: bool = True) -> Value:
+def _mlp(b: _Build, x: Tensor, layer: int, reduce: bool = True) -> Tensor:
     c, w = b.config, b.w
     with w.module("mlp", "MLP"):
         y = _experts(b, x) if c.is_sparse(layer) else _dense(b, x, c.ffn)
         return _reduced(b, "all_reduce", y) if reduce else y
 
 
-def _dense(b: _Build, x: Value, width: int) -> Value:
+def _dense(b: _Build, x: Tensor, width: int) -> Tensor:
     c, w = b.config, b.w
     part = b.part(width)
     if c.gated:
@@ -341,12 +346,12 @@ def _dense(b: _Build, x: Value, width: int) -> Value:
     return w.linear("down_proj", wide, c.hidden, c.mlp_bias)
 
 
-def _gated(b: _Build, gate: Value, up: Value) -> Value:
+def _gated(b: _Build, gate: Tensor, up: Tensor) -> Tensor:
     with b.w.module("gate_mul", "Mul"):
         return b.w.call("aten.mul.Tensor", gate.shape, self=gate, other=up)
 
 
-def _experts(b: _Build, x: Value) -> Value:
+def _experts(b: _Build, x: Tensor) -> Tensor:
     c, w = b.config, b.w
     logits = w.linear("router", x, c.experts, c.router_bias)
     with w.module("router_softmax", "Softmax"):
@@ -373,7 +378,7 @@ def _experts(b: _Build, x: Value) -> Value:
     return w.add("shared_add", y, shared)
 
 
-def _expert(b: _Build, name: str, x: Value, width: int) -> Value:
+def _expert(b: _Build, name: str, x: Tensor, width: int) -> Tensor:
     """One matrix of every expert, applied to the tokens that chose it."""
     w = b.w
     with w.module(name, "ExpertLinear"):
@@ -384,7 +389,7 @@ def _expert(b: _Build, name: str, x: Value, width: int) -> Value:
         )
 
 
-def _reduced(b: _Build, name: str, x: Value) -> Value:
+def _reduced(b: _Build, name: str, x: Tensor) -> Tensor:
     """The sum over devices of what each has computed of x; x itself on one device."""
     if b.run.tp == 1:
         return x
@@ -392,7 +397,7 @@ def _reduced(b: _Build, name: str, x: Value) -> Value:
         return b.w.call("hwexplorer.all_reduce.default", x.shape, input=x)
 
 
-def _head(b: _Build, x: Value, table: Value) -> Value:
+def _head(b: _Build, x: Tensor, table: Tensor) -> Tensor:
     """Logits: after prefill those of the last token."""
     c, w = b.config, b.w
     x = w.norm("norm", x, c.norm)
@@ -406,7 +411,7 @@ def _head(b: _Build, x: Value, table: Value) -> Value:
         return w.call("hwexplorer.all_gather.default", (*logits.shape[:-1], part * b.run.tp), input=logits)
 
 
-def _pooled(b: _Build, x: Value) -> list[Value]:
+def _pooled(b: _Build, x: Tensor) -> list[Tensor]:
     """An encoder's results: every token, and the first one through the pooler."""
     c, w = b.config, b.w
     x = x if c.post_norm else w.norm("norm", x, c.norm)

@@ -1,4 +1,4 @@
-"""What leaves the screen: text to the clipboard, views and pictures to files."""
+"""Views and pictures of the screen to files, and what a browser downloads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from hardware import policy
 from hardware.errors import RequestError
 from hwexplorer.state import PANES
 from hwexplorer.state import format as format_state
-from hwexplorer.tui import clipboard
-from hwexplorer.tui.copied import copied
 from hwexplorer.tui.prompt import Prompt
-from hwexplorer.tui.widgets.table import TreeTable
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
@@ -143,25 +140,3 @@ def _download(app: HwExplorer, name: str) -> str:
         raise RequestError(f"{file[:60]} would be {len(data) >> 20} MiB: a download is at most {FILE_MAX >> 20} MiB")
     app.deliver_binary(io.BytesIO(data), save_filename=file)
     return f"{file} goes to the downloads of the browser"
-
-
-def copy(app: HwExplorer, what: str) -> None:
-    """Off the event loop: a clipboard program may take its time."""
-    content = app.contents[app.state.pane]
-    text = copied(what, app.state, content if isinstance(content, TreeTable) else app.outline)
-    if not text:
-        app.say("nothing here to copy", "warn")
-        return
-
-    def work() -> None:
-        route = clipboard.copy(text)
-        app.call_from_thread(told, route)
-
-    def told(route: str | None) -> None:
-        if route is None:
-            app.copy_to_clipboard(text)
-            route = "the terminal (OSC 52)"
-        short = text if len(text) <= 60 else text[:57] + "..."
-        app.say(f"copied through {route}: {short}", "good")
-
-    app.run_worker(work, thread=True, exit_on_error=False)

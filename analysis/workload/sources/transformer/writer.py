@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...graph import Graph, InputShape, Meta, Node, Ref, Scope, Source, meta
+from ...graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, meta
 from ...poly import Poly
 from ...workload import BUFFER, INPUT, WEIGHT
 
 Shape = Sequence[Poly | int]
 
 
-class Value:
+class Tensor:
     """A tensor of the graph: its name and description."""
 
     def __init__(self, name: str, description: Meta) -> None:
@@ -33,11 +33,11 @@ class Writer:
 
     def __init__(self, root: str) -> None:
         self.sources: list[Source] = []
-        self.nodes: list[Node] = []
+        self.nodes: list[GraphNode] = []
         self.parameters = 0
         self._scopes: tuple[Scope, ...] = (Scope("", "", root),)
         self._phase = ""
-        self._weights: dict[str, Value] = {}
+        self._weights: dict[str, Tensor] = {}
         self._storages = 0
 
     @contextmanager
@@ -66,62 +66,62 @@ class Writer:
         self._storages += 1
         return self._storages
 
-    def weight(self, leaf: str, shape: Shape) -> Value:
+    def weight(self, leaf: str, shape: Shape) -> Tensor:
         """A parameter of the current module; that of all phases."""
         label = self._path(leaf).removeprefix(self._phase)
         return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), WEIGHT)
 
-    def buffer(self, label: str, shape: Shape) -> Value:
+    def buffer(self, label: str, shape: Shape) -> Tensor:
         """A table of the model that is not trained, one for all modules that name it."""
         return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), BUFFER)
 
-    def input(self, name: str, shape: Shape, dtype: str = "float32") -> Value:
+    def input(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
         return self._source(name, meta(tuple(shape), self._storage(), dtype), INPUT)
 
-    def _source(self, label: str, description: Meta, role: int) -> Value:
-        value = Value(label, description)
+    def _source(self, label: str, description: Meta, role: int) -> Tensor:
+        value = Tensor(label, description)
         self._weights[label] = value
         self.sources.append(Source(label, label, role, description))
         if role == WEIGHT:
             self.parameters += description.numel.constant()
         return value
 
-    def call(self, target: str, shape: Shape, /, **args: Any) -> Value:
+    def call(self, target: str, shape: Shape, /, **args: Any) -> Tensor:
         """A call with one new result."""
         return self.calls(target, [shape], **args)[0]
 
-    def calls(self, target: str, shapes: Sequence[Shape], dtypes: Sequence[str] = (), /, **args: Any) -> list[Value]:
+    def calls(self, target: str, shapes: Sequence[Shape], dtypes: Sequence[str] = (), /, **args: Any) -> list[Tensor]:
         """A call with several new results."""
         kinds = dtypes or ("float32",) * len(shapes)
         results = [meta(tuple(shape), self._storage(), kind) for shape, kind in zip(shapes, kinds, strict=True)]
         return self._add(target, results, args)
 
-    def view(self, value: Value, shape: Shape) -> Value:
+    def view(self, value: Tensor, shape: Shape) -> Tensor:
         """The same memory under another shape, or a part of it."""
         return self.views(value, [shape])[0]
 
-    def views(self, value: Value, shapes: Sequence[Shape]) -> list[Value]:
+    def views(self, value: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
         """Parts of one tensor, without a copy."""
         parts = [meta(tuple(shape), value.meta.storage, value.meta.dtype) for shape in shapes]
         return self._add("aten.view.default", parts, {"self": value})
 
-    def _add(self, target: str, outputs: list[Meta], args: dict[str, Any]) -> list[Value]:
+    def _add(self, target: str, outputs: list[Meta], args: dict[str, Any]) -> list[Tensor]:
         name = f"v{len(self.nodes)}"
-        plain = {key: value.ref if isinstance(value, Value) else value for key, value in args.items()}
+        plain = {key: value.ref if isinstance(value, Tensor) else value for key, value in args.items()}
         multiple = len(outputs) > 1
-        self.nodes.append(Node(name, target, plain, tuple(outputs), self._scopes, multiple))
+        self.nodes.append(GraphNode(name, target, plain, tuple(outputs), self._scopes, multiple))
         if not multiple:
-            return [Value(name, outputs[0])]
+            return [Tensor(name, outputs[0])]
         values = []
         for index, output in enumerate(outputs):
             part = f"{name}_{index}"
-            self.nodes.append(Node(part, "getitem", {"self": Ref(name), "index": index}, (output,), self._scopes))
-            values.append(Value(part, output))
+            self.nodes.append(GraphNode(part, "getitem", {"self": Ref(name), "index": index}, (output,), self._scopes))
+            values.append(Tensor(part, output))
         return values
 
     def graph(
         self,
-        outputs: Sequence[Value],
+        outputs: Sequence[Tensor],
         inputs: tuple[InputShape, ...],
         dims: tuple[str, ...],
         notes: tuple[str, ...],
@@ -133,7 +133,7 @@ class Writer:
 
     # --- the modules that every transformer has -----------------------------------------------------------
 
-    def linear(self, name: str, x: Value, width: int, bias: bool = False) -> Value:
+    def linear(self, name: str, x: Tensor, width: int, bias: bool = False) -> Tensor:
         with self.module(name, "Linear"):
             weight = self.weight("weight", (width, x.shape[-1]))
             args: dict[str, Any] = {"input": x, "weight": weight}
@@ -141,11 +141,11 @@ class Writer:
                 args["bias"] = self.weight("bias", (width,))
             return self.call("aten.linear.default", (*x.shape[:-1], width), **args)
 
-    def tied_linear(self, name: str, x: Value, weight: Value) -> Value:
+    def tied_linear(self, name: str, x: Tensor, weight: Tensor) -> Tensor:
         with self.module(name, "Linear"):
             return self.call("aten.linear.default", (*x.shape[:-1], weight.shape[0]), input=x, weight=weight)
 
-    def norm(self, name: str, x: Value, kind: str) -> Value:
+    def norm(self, name: str, x: Tensor, kind: str) -> Tensor:
         width = x.shape[-1]
         with self.module(name, "RMSNorm" if kind == "rms" else "LayerNorm"):
             args: dict[str, Any] = {"input": x, "normalized_shape": [width], "weight": self.weight("weight", (width,))}
@@ -153,18 +153,18 @@ class Writer:
                 args["bias"] = self.weight("bias", (width,))
             return self.call(f"aten.{kind}_norm.default", x.shape, **args)
 
-    def embedding(self, name: str, indices: Value, rows: int, width: int) -> tuple[Value, Value]:
+    def embedding(self, name: str, indices: Tensor, rows: int, width: int) -> tuple[Tensor, Tensor]:
         """The rows looked up, and the table."""
         with self.module(name, "Embedding"):
             table = self.weight("weight", (rows, width))
             embedded = self.call("aten.embedding.default", (*indices.shape, width), weight=table, indices=indices)
         return embedded, table
 
-    def add(self, name: str, left: Value, right: Value) -> Value:
+    def add(self, name: str, left: Tensor, right: Tensor) -> Tensor:
         with self.module(name, "Add"):
             return self.call("aten.add.Tensor", left.shape, self=left, other=right)
 
-    def activation(self, name: str, x: Value) -> Value:
+    def activation(self, name: str, x: Tensor) -> Tensor:
         kind, approximate = ("gelu", "tanh") if name == "gelu_tanh" else (name, "none")
         with self.module("activation", kind.capitalize()):
             extra = {"approximate": approximate} if kind == "gelu" else {}
