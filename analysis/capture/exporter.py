@@ -18,7 +18,7 @@ from analysis.workload.operators import rules, rules_more  # noqa: F401 - the se
 from analysis.workload.poly import Poly, dim, poly, product
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 
-from .inline import Added, Bound, ExportError, Inline
+from .inline import Added, BoundValue, ExportError, Inline
 from .runtime import export_settings, versions
 
 _MAX_BATCH = 65536
@@ -258,7 +258,7 @@ class _Walk:
 
     def _example(self, node: Any) -> Any:
         value = self.inline.resolve(node)
-        return value.value if isinstance(value, Bound) else value.meta.get("val")
+        return value.value if isinstance(value, BoundValue) else value.meta.get("val")
 
     def value(self, value: Any) -> Any:
         value = self.inline.resolve(value)
@@ -266,7 +266,7 @@ class _Walk:
             if value.op == "get_attr":  # a graph that a call holds
                 return str(value.target)
             return self._result(self.inline.name(value), value.meta.get("val"))
-        if isinstance(value, Bound):
+        if isinstance(value, BoundValue):
             return self._result(value.name, value.value)
         if isinstance(value, (list, tuple)):
             return [self.value(item) for item in value]

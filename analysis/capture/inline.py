@@ -28,7 +28,7 @@ class ExportError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundValue:
     """A result by its final name: the graph it lies in may be walked again under another prefix."""
 
     name: str
@@ -42,7 +42,7 @@ class Added:
     `value` is one slice or one result."""
 
     name: str
-    parts: tuple[Bound, ...]
+    parts: tuple[BoundValue, ...]
     value: Any
     length: int | None = None
 
@@ -144,7 +144,7 @@ class Inline:
             return [self._bound(item) for item in value]
         if isinstance(value, torch.fx.Node) and value.op != "get_attr":
             prefix = self.prefix.get(value.graph, "")
-            return Bound(prefix + str(value.name), value.meta.get("val"), prefix)
+            return BoundValue(prefix + str(value.name), value.meta.get("val"), prefix)
         return value
 
     def _enter(self, module: Any, prefix: str, arguments: Sequence[Any]) -> Iterator[Any]:
@@ -167,7 +167,7 @@ class Inline:
         """What a graph calls its argument is a window on the argument."""
         if (
             isinstance(inside, torch.Tensor)
-            and isinstance(argument, Bound)
+            and isinstance(argument, BoundValue)
             and isinstance(argument.value, torch.Tensor)
         ):
             number = self.storage(argument.value, argument.prefix)
@@ -183,12 +183,12 @@ class Inline:
             raise _at(node, f"its {kind} of {turns} turns is too long to lay out (at most {_MAX_TURNS}): shorten it")
         places = [place for place in body.graph.nodes if place.op == "placeholder"]
         count = len(carried)
-        piles: list[list[Bound]] = []
+        piles: list[list[BoundValue]] = []
         for turn in range(turns):
             prefix = f"{self.name(node)}.{turn}."
             slices = []
             for position, tensor in enumerate(over):
-                one = Bound(f"{prefix}slice{position}", places[count + position].meta["val"], prefix)
+                one = BoundValue(f"{prefix}slice{position}", places[count + position].meta["val"], prefix)
                 yield Added(one.name, (tensor,), one.value)
                 slices.append(one)
             yield from self._enter(body, prefix, [*carried, *slices, *rest])
@@ -201,7 +201,7 @@ class Inline:
         for position, pile in enumerate(piles):
             name = f"{self.name(node)}.all{position}"
             yield Added(name, tuple(pile), pile[0].value, turns)
-            stacked.append(Bound(name, pile[0].value, f"{name}."))
+            stacked.append(BoundValue(name, pile[0].value, f"{name}."))
         self.alias[node] = [*carried, *stacked]
 
     def _part(self, node: Any) -> bool:

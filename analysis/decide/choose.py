@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.decide.cost import Settings, cost_per_million
+from analysis.decide.cost import CostSettings, cost_per_million
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, figures
 from analysis.run.scenario import Scenario
@@ -102,7 +102,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     nearest_excess: float
 
 
-def candidate(result: Estimate, by: Settings) -> Candidate:
+def candidate(result: Estimate, by: CostSettings) -> Candidate:
     """An estimate as a candidate."""
     info = zoo.table().get(result.workload.name)
     known = info is not None and info.value is not None
@@ -120,7 +120,7 @@ def candidates(
     batches: Sequence[int],
     precisions: Sequence[str],
     asked: Scenario,
-    by: Settings,
+    by: CostSettings,
     tick: Tick | None = None,
 ) -> list[Candidate]:
     """Every combination, evaluated. Raises RequestError where a list is empty."""
@@ -295,7 +295,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 RANKS = ("energy", "latency", "throughput", "accuracy", "edp")
 
 
-def rank(results: Sequence[Estimate], by: Settings, order: str = "energy") -> Rank:
+def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -> Rank:
     """Rank models on one device. The front is taken among models whose accuracy is of the same kind."""
     if not results:
         raise RequestError("nothing to rank: no model is given")

@@ -39,7 +39,7 @@ class Assumption(msgspec.Struct, frozen=True):
     high: float | None = None
 
 
-class Settings(msgspec.Struct, frozen=True):
+class CostSettings(msgspec.Struct, frozen=True):
     """USD per kWh, grams CO2 per kWh, energy overhead (PUE), years, share of the lifetime at work; by device:
     hire in USD per hour and purchase price in USD. `given` names what the user set."""
 
@@ -84,7 +84,7 @@ class BreakEven(msgspec.Struct, frozen=True):
     says: str
 
 
-class Cost(Head, frozen=True, kw_only=True):
+class CostReport(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer cost`."""
 
     assumptions: tuple[Assumption, ...]
@@ -102,7 +102,7 @@ def settings(
     given: Mapping[str, float] | None = None,
     hourly: Mapping[str, float] | None = None,
     purchase: Mapping[str, float] | None = None,
-) -> Settings:
+) -> CostSettings:
     """The defaults with what is given in their place. Raises RequestError for what cannot be."""
     values = {name: float(entry["value"]) for name, entry in defaults().items()}
     stated = dict(given or {})
@@ -120,15 +120,15 @@ def settings(
         for device, price in (table or {}).items():
             if price < 0:
                 raise RequestError(f"{what} of {device} {price:g}: 0 or more is expected")
-    return Settings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(stated))
+    return CostSettings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(stated))
 
 
-def cost_per_million(result: Estimate, by: Settings, energy_j: float | None = None) -> float:
+def cost_per_million(result: Estimate, by: CostSettings, energy_j: float | None = None) -> float:
     """USD per million inferences, everything given included."""
     return sum(part for part in _money(result, by, energy_j) if part is not None)
 
 
-def _kwh(result: Estimate, by: Settings, energy_j: float | None = None) -> float:
+def _kwh(result: Estimate, by: CostSettings, energy_j: float | None = None) -> float:
     energy = result.energy_j if energy_j is None else energy_j
     return energy / result.scenario.batch * MILLION / J_PER_KWH * by.overhead
 
@@ -137,7 +137,9 @@ def _seconds(result: Estimate) -> float:
     return result.latency_s / result.scenario.batch * MILLION
 
 
-def _money(result: Estimate, by: Settings, energy_j: float | None = None) -> tuple[float, float | None, float | None]:
+def _money(
+    result: Estimate, by: CostSettings, energy_j: float | None = None
+) -> tuple[float, float | None, float | None]:
     """Electricity, hire and purchase per million inferences, USD."""
     time, key, devices = _seconds(result), result.device.key, result.workload.devices
     hire, price = (None if usd is None else usd * devices for usd in (by.hourly.get(key), by.purchase.get(key)))
@@ -148,7 +150,7 @@ def _money(result: Estimate, by: Settings, energy_j: float | None = None) -> tup
     )
 
 
-def cost(results: Sequence[Estimate], by: Settings, on_paper: bool = True) -> Cost:
+def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -> CostReport:
     """Cost of one model on several devices; without `on_paper` design targets break even with nothing.
 
     Raises RequestError for a price of a device that is not compared."""
@@ -157,7 +159,7 @@ def cost(results: Sequence[Estimate], by: Settings, on_paper: bool = True) -> Co
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
     against = [result for result in results if on_paper or result.device.silicon]
-    return Cost(
+    return CostReport(
         **about(results[0]),
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
         rows=tuple(_of_device(result, by) for result in results),
@@ -172,7 +174,7 @@ def _assumption(name: str, value: float, given: bool) -> Assumption:
     return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])
 
 
-def _of_device(result: Estimate, by: Settings) -> DeviceCost:
+def _of_device(result: Estimate, by: CostSettings) -> DeviceCost:
     electricity, hire, purchase = _money(result, by)
     kwh = _kwh(result, by)
     low, high = (cost_per_million(result, by, end) for end in result.energy_band_j)
@@ -193,7 +195,7 @@ def _of_device(result: Estimate, by: Settings) -> DeviceCost:
     )
 
 
-def break_even(a: Estimate, b: Estimate, by: Settings) -> BreakEven:
+def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
     """The volume from which the device that costs less to run has repaid its purchase price."""
 
     def running(result: Estimate) -> float:

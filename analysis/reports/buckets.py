@@ -22,7 +22,7 @@ class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     weight: float
 
 
-class Kind(msgspec.Struct, frozen=True):
+class KindCount(msgspec.Struct, frozen=True):
     """Members of one type; fractions of the count and of the FLOPs."""
 
     type: str
@@ -52,7 +52,7 @@ def buckets(values: Floats, edges: Sequence[float], labels: Sequence[str], weigh
     )
 
 
-def kinds(types: Iterable[str], flops: Floats) -> tuple[Kind, ...]:
+def kinds(types: Iterable[str], flops: Floats) -> tuple[KindCount, ...]:
     """Members by type, the most frequent first."""
     found: dict[str, list[float]] = {}
     for name, work in zip(types, flops.tolist(), strict=True):
@@ -60,5 +60,5 @@ def kinds(types: Iterable[str], flops: Floats) -> tuple[Kind, ...]:
         entry[0] += 1
         entry[1] += work
     count, total = len(flops) or 1, float(flops.sum()) or 1.0
-    rows = [Kind(name, int(n), n / count, work, work / total) for name, (n, work) in found.items()]
+    rows = [KindCount(name, int(n), n / count, work, work / total) for name, (n, work) in found.items()]
     return tuple(sorted(rows, key=lambda row: (-row.count, row.type)))

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from analysis.reports.checks import Check
+from analysis.run.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
-from analysis.run.graph import Graph, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.run.kernels import demand
 from analysis.workload.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
@@ -61,7 +61,7 @@ class Parallelism(msgspec.Struct, frozen=True):
     meaning: str
 
 
-class Split(msgspec.Struct, frozen=True):
+class SubgraphSplit(msgspec.Struct, frozen=True):
     """A way to divide a subgraph: into at most `ways`; every part beyond the first reads `repeated_bytes` again
     and exchanges `exchanged_bytes` of partial results."""
 
@@ -83,7 +83,7 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
     units_total: int
     best_s: float
     optimal_s: float
-    splits: tuple[Split, ...]
+    splits: tuple[SubgraphSplit, ...]
 
 
 class ConcurrencyReport(Head, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ def _per_subgraph(result: Estimate, values: Floats) -> Floats:
     return np.bincount(parts.subgraph, values, minlength=len(parts.id)).astype(np.float64)
 
 
-def _stages(result: Estimate, graph: Graph) -> tuple[Stage, ...]:
+def _stages(result: Estimate, graph: Dependencies) -> tuple[Stage, ...]:
     ids, stage = result.partition.id, levels(graph)
     flops, time = _per_subgraph(result, _flops(result)), _per_subgraph(result, result.run.latency_s)
     rows = []
@@ -153,7 +153,7 @@ def _stages(result: Estimate, graph: Graph) -> tuple[Stage, ...]:
     return tuple(rows)
 
 
-def _critical_path(result: Estimate, operators: Graph, subgraphs: Graph) -> CriticalPath:
+def _critical_path(result: Estimate, operators: Dependencies, subgraphs: Dependencies) -> CriticalPath:
     flops = _flops(result)
     count, _ = heaviest_path(operators, np.ones(operators.n))
     heavy, _ = heaviest_path(operators, flops)
@@ -257,19 +257,21 @@ def _times(result: Estimate, units: int) -> Floats:
     return np.bincount(subgraph, run.unthrottled_s, minlength=len(result.partition.id)).astype(np.float64)
 
 
-def _splits(asked: Demand, head: int, batch: int, inputs: float, weights: float, results: float) -> tuple[Split, ...]:
+def _splits(
+    asked: Demand, head: int, batch: int, inputs: float, weights: float, results: float
+) -> tuple[SubgraphSplit, ...]:
     """How a subgraph with this head can be divided, the most ways first."""
     g, m, n, k = (float(side) for side in asked.gemm[:, head])
-    found = [Split("batch", batch, weights, 0.0)]
+    found = [SubgraphSplit("batch", batch, weights, 0.0)]
     if asked.macs[head] <= 0 or not m:
-        found.append(Split("elements", int(max(asked.elements[head], 1.0)), 0.0, 0.0))
+        found.append(SubgraphSplit("elements", int(max(asked.elements[head], 1.0)), 0.0, 0.0))
     else:
         rows = m / batch if m % batch == 0 else m
         found += [
-            Split("rows", int(rows), weights, 0.0),
-            Split("columns", int(n), inputs, 0.0),
-            Split("groups", int(g), 0.0, 0.0),
-            Split("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / asked.element_bytes),
+            SubgraphSplit("rows", int(rows), weights, 0.0),
+            SubgraphSplit("columns", int(n), inputs, 0.0),
+            SubgraphSplit("groups", int(g), 0.0, 0.0),
+            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / asked.element_bytes),
         ]
     return tuple(sorted((split for split in found if split.ways > 1), key=lambda split: -split.ways))
 

@@ -41,7 +41,7 @@ class Concentration(msgspec.Struct, frozen=True):
     operators_fraction: float
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
     """A subgraph or operator; `edp_js` attributed, split into components; `own_edp_js` its own energy
     per inference x time."""
 
@@ -62,7 +62,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     fusion_benefit_js: float
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
     """The model under one execution mode."""
 
     execution: str
@@ -116,9 +116,9 @@ class EdpReport(Head, frozen=True, kw_only=True):
     n_operators: int
     components: tuple[Component, ...]
     concentration: tuple[Concentration, ...]
-    top_subgraphs: tuple[Node, ...]
-    top_operators: tuple[Node, ...]
-    executions: tuple[Execution, ...]
+    top_subgraphs: tuple[EdpNode, ...]
+    top_operators: tuple[EdpNode, ...]
+    executions: tuple[ExecutionEdp, ...]
     saved: Saved
     side_by_side: tuple[SideBySide, ...]
 
@@ -196,7 +196,7 @@ def _concentration(figures: Tree) -> tuple[Concentration, ...]:
     return tuple(rows)
 
 
-def _subgraphs(figures: Tree, shares: Floats, top: int) -> tuple[Node, ...]:
+def _subgraphs(figures: Tree, shares: Floats, top: int) -> tuple[EdpNode, ...]:
     result, parts = figures.estimate, figures.estimate.partition
     count = len(parts.id)
     by_component = np.stack([np.bincount(parts.subgraph, row, minlength=count) for row in shares]).astype(np.float64)
@@ -204,7 +204,7 @@ def _subgraphs(figures: Tree, shares: Floats, top: int) -> tuple[Node, ...]:
     return _top(figures.subgraphs, parts.id, parts.kind, fused, by_component, result.edp_js, top)
 
 
-def _operators(figures: Tree, shares: Floats, top: int) -> tuple[Node, ...]:
+def _operators(figures: Tree, shares: Floats, top: int) -> tuple[EdpNode, ...]:
     result = figures.estimate
     ids, kinds = result.partition.operator_id, result.workload.operators.kind
     return _top(figures.operators, ids, kinds, figures.fused.tolist(), shares, result.edp_js, top)
@@ -218,11 +218,11 @@ def _top(
     by_component: Floats,
     whole: float,
     top: int,
-) -> tuple[Node, ...]:
+) -> tuple[EdpNode, ...]:
     """The `top` nodes of a level by share, the largest first; ties in order."""
     order = np.argsort(-level.share, kind="stable")[:top].tolist()
     return tuple(
-        Node(
+        EdpNode(
             id=ids[i],
             type=kinds[i],
             edp_js=float(level.share[i]) * whole,
@@ -260,10 +260,10 @@ def _dram(result: Estimate) -> Floats:
     return flow.dram_read + flow.dram_write
 
 
-def _execution(result: Estimate) -> Execution:
+def _execution(result: Estimate) -> ExecutionEdp:
     asked = result.demand
     activations = asked.transfer_bytes[asked.transfer_role != READ_WEIGHT]
-    return Execution(
+    return ExecutionEdp(
         execution=result.execution,
         edp_js=result.edp_js,
         energy_j=result.energy_j,
@@ -276,7 +276,7 @@ def _execution(result: Estimate) -> Execution:
     )
 
 
-def _saved(eager: Execution, fused: Execution) -> Saved:
+def _saved(eager: ExecutionEdp, fused: ExecutionEdp) -> Saved:
     return Saved(
         round_trips=eager.values_moved - fused.values_moved,
         activation_bytes=eager.activation_bytes - fused.activation_bytes,

@@ -19,7 +19,7 @@ from analysis.workload.workload import Floats, Ints
 TOP = 10
 
 
-class Part(msgspec.Struct, frozen=True):
+class EnergyPart(msgspec.Struct, frozen=True):
     """A share of the energy of the node."""
 
     name: str
@@ -47,8 +47,8 @@ class EnergyReport(Head, frozen=True, kw_only=True):
     energy_j: float
     energy_j_per_inference: float
     latency_s: float
-    components: tuple[Part, ...]
-    categories: tuple[Part, ...]
+    components: tuple[EnergyPart, ...]
+    categories: tuple[EnergyPart, ...]
     average_power_w: float
     peak_power_w: float
     peak_power_kernel: str
@@ -102,8 +102,8 @@ def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyRep
     )
 
 
-def _parts(named: list[tuple[str, float]], energy: float, batch: int) -> tuple[Part, ...]:
-    return tuple(Part(name, part, part / batch, part / energy if energy else 0.0) for name, part in named)
+def _parts(named: list[tuple[str, float]], energy: float, batch: int) -> tuple[EnergyPart, ...]:
+    return tuple(EnergyPart(name, part, part / batch, part / energy if energy else 0.0) for name, part in named)
 
 
 def _utilization(result: Estimate, members: Ints) -> float:

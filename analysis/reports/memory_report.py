@@ -53,7 +53,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     fraction: float
 
 
-class Level(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):
     """One level of the device's memory. `kernels_that_fit` is the fraction whose operands and results fit."""
 
     level: str
@@ -94,7 +94,7 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     reuse: float
     roles: tuple[Held, ...]
     live: tuple[Live, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[MemoryLevel, ...]
     quantization: tuple[Quantization, ...]
     recomputation: Recomputation
     checkpointing: Checkpointing
@@ -211,10 +211,10 @@ def capacities(device: Device) -> tuple[tuple[str, float], ...]:
     return (*device.arch.levels(device), ("device memory", device.memory_bytes))
 
 
-def _levels(result: Estimate) -> tuple[Level, ...]:
+def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
     held, needs = result.memory, _working_sets(result.demand)
     return tuple(
-        Level(
+        MemoryLevel(
             level=name,
             capacity_bytes=capacity,
             peak_fits=held.peak_bytes <= capacity,

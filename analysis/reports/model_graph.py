@@ -9,9 +9,9 @@ import numpy as np
 
 from analysis.reports.kernel_rows import kernel_id
 from analysis.reports.records import records
+from analysis.run.dependencies import edge_bytes, operator_graph
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
-from analysis.run.graph import edge_bytes, operator_graph
 from analysis.run.tree import tree
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.reports.buckets import Bucket, Kind, buckets, kinds
+from analysis.reports.buckets import Bucket, KindCount, buckets, kinds
 from analysis.reports.records import records
+from analysis.run.dependencies import edge_bytes, heaviest_path, levels, operand_bytes, operator_graph, subgraph_graph
 from analysis.run.figures import Head, about_model
-from analysis.run.graph import edge_bytes, heaviest_path, levels, operand_bytes, operator_graph, subgraph_graph
 from analysis.run.kernels import demand
 from analysis.run.partition import partition
 from analysis.workload.workload import Floats, Workload
@@ -52,7 +52,7 @@ class Edge(msgspec.Struct, frozen=True):
     bytes: float
 
 
-class CriticalPath(msgspec.Struct, frozen=True):
+class FlopsPath(msgspec.Struct, frozen=True):
     """The chain of subgraphs that does the most FLOPs, and its part of the whole; `longest_chain` is the largest
     number of operators that must follow each other."""
 
@@ -73,8 +73,8 @@ class Distribution(msgspec.Struct, frozen=True):
 class PartitionReport(Head, frozen=True, kw_only=True):
     n_operators: int
     n_subgraphs: int
-    operators_by_type: tuple[Kind, ...]
-    subgraphs_by_pattern: tuple[Kind, ...]
+    operators_by_type: tuple[KindCount, ...]
+    subgraphs_by_pattern: tuple[KindCount, ...]
     fused_operators: int
     fused_fraction: float
     macs: float
@@ -85,7 +85,7 @@ class PartitionReport(Head, frozen=True, kw_only=True):
     internal_bytes: float
     parallelism: Distribution
     intensity: Distribution
-    critical_path: CriticalPath
+    critical_path: FlopsPath
     subgraphs: tuple[Subgraph, ...]
     edges: tuple[Edge, ...]
 
@@ -172,12 +172,12 @@ def _distribution(columns: _Columns, name: str, edges: tuple[float, ...], labels
     )
 
 
-def _critical_path(workload: Workload, columns: _Columns) -> CriticalPath:
+def _critical_path(workload: Workload, columns: _Columns) -> FlopsPath:
     parts = partition(workload)
     flops, path = heaviest_path(subgraph_graph(workload), columns.flops)
     chain, _ = heaviest_path(operator_graph(workload), np.ones(workload.n_operators))
     whole = float(columns.flops.sum())
-    return CriticalPath(
+    return FlopsPath(
         tuple(parts.id[s] for s in path),
         sum(len(parts.members[s]) for s in path),
         flops,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.run.graph import row_lags
+from analysis.run.dependencies import row_lags
 from analysis.run.partition import op_classes, partition
 from analysis.run.roles import right_roles, roles, value_bytes
 from analysis.workload.operators.kinds import KINDS

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.run import graph
+from analysis.run import dependencies
 from analysis.run.estimate import Estimate, estimate
 from analysis.workload.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
@@ -189,7 +189,7 @@ def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floa
 
 def operand_bytes(result: Estimate) -> Floats:
     """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
-    return graph.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
+    return dependencies.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
 
 
 def fusion_benefit(result: Estimate) -> Floats:

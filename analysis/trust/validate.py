@@ -372,7 +372,7 @@ def _kind(group: Group) -> str:
     return next((name for name, kind in _kinds().items() if kind.id and kind.id in found.id), found.architecture)
 
 
-class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DeviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A kind of device: how its ids are told, and the errors meant to be reached, None where none is set."""
 
     name: str
@@ -383,8 +383,8 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @lru_cache(maxsize=1)
-def _kinds() -> dict[str, Kind]:
-    rows = msgspec.convert(files.table(SHIPPED / "kinds.toml")["kind"], list[Kind])
+def _kinds() -> dict[str, DeviceKind]:
+    rows = msgspec.convert(files.table(SHIPPED / "kinds.toml")["kind"], list[DeviceKind])
     return {kind.name: kind for kind in rows}
 
 

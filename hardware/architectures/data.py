@@ -32,7 +32,7 @@ class Constant(Price, frozen=True, kw_only=True):
     unit: str
 
 
-class Ends(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Low and high relative to a value."""
 
     low: float
@@ -56,7 +56,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     source: str = ""
     quality: str = ""
     software: dict[str, float] = {}
-    ends: Ends | None = None
+    ends: Spread | None = None
 
     @property
     def is_required(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.decide.rules import Finding, Findings, check, parse_rule
+from analysis.decide.ci_rules import Finding, Findings, check, parse_rule
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows

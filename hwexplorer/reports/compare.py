@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.decide.compare import Compared, Comparison, compared, insights, recommendations
 from analysis.decide.compare import compare as compare_devices
-from analysis.decide.levels import Levels, compare_levels
+from analysis.decide.compare_nodes import Levels, compare_levels
 from analysis.decide.progression import Progression, progression
 from analysis.run.estimate import Estimate
 from analysis.run.metrics import ADDITIVE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.reports.concurrency import ConcurrencyReport, Split, Units, concurrency
+from analysis.reports.concurrency import ConcurrencyReport, SubgraphSplit, Units, concurrency
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts
@@ -36,7 +36,7 @@ def _splits(units: Units) -> str:
     return "; ".join(map(_split, units.splits))
 
 
-def _split(split: Split) -> str:
+def _split(split: SubgraphSplit) -> str:
     cost = ""
     if split.repeated_bytes:
         cost = f", {quantity(split.repeated_bytes, 'byte')} repeated"

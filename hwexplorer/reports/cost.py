@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from analysis.decide.cost import Cost, cost, settings
+from analysis.decide.cost import CostReport, cost, settings
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
@@ -51,14 +51,14 @@ def _price(text: str) -> _Price:
 
 def _document(
     state: State, hourly: list[_Price] | None, price: list[_Price] | None, on_paper: bool, **given: float | None
-) -> Cost:
+) -> CostReport:
     hire, purchase = ({engine.device(name).key: usd for name, usd in prices or ()} for prices in (hourly, price))
     stated = {name: value for name, value in given.items() if value is not None}
     results = [engine.result(state, name) for name in state.devices]
     return cost(results, settings(stated, hire, purchase), asks_for_paper(state, on_paper))
 
 
-def _assumptions(bill: Cost, state: State) -> Text:
+def _assumptions(bill: CostReport, state: State) -> Text:
     lines = tuple(
         f"{a.name} {quantity(a.value)} {a.unit}"
         + (f" ({a.low:g} - {a.high:g})" if a.low is not None else "")

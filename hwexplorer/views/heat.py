@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from analysis.decide.levels import SAME
+from analysis.decide.compare_nodes import SAME
 from analysis.run.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.state import State, replace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.decide.levels import ComparedNode, Levels
+from analysis.decide.compare_nodes import ComparedNode, Levels
 from analysis.decide.progression import Progression
 from analysis.run.families import FAMILIES
 from analysis.run.metrics import METRICS

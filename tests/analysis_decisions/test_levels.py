@@ -10,7 +10,7 @@ import pytest
 from decisions import DEFAULTS, device, hwexplorer, run, workload
 
 from analysis.decide.compare import LOW_UTILIZATION, cure, insights, next_steps
-from analysis.decide.levels import LEVELS, compare_levels
+from analysis.decide.compare_nodes import LEVELS, compare_levels
 from analysis.decide.progression import progression
 from analysis.reports.edp_report import edp_report
 from analysis.run.estimate import estimate

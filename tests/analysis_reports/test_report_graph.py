@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.reports.buckets import buckets, kinds
-from analysis.run.graph import Graph, heaviest_path, levels, operator_graph, subgraph_graph
+from analysis.run.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.workload import store, zoo
 
 
-def graph(n: int, edges: list[tuple[int, int]]) -> Graph:
+def graph(n: int, edges: list[tuple[int, int]]) -> Dependencies:
     ordered = sorted(set(edges))
     source, target = ([edge[side] for edge in ordered] for side in (0, 1))
-    return Graph(n, np.array(source, dtype=np.int32), np.array(target, dtype=np.int32), ((0,),) * len(ordered))
+    return Dependencies(n, np.array(source, dtype=np.int32), np.array(target, dtype=np.int32), ((0,),) * len(ordered))
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[Graph, np.ndarray]:
+def graphs(draw: st.DrawFn) -> tuple[Dependencies, np.ndarray]:
     n = draw(st.integers(1, 7))
     pairs = [(a, b) for a in range(n) for b in range(a + 1, n)]
     edges = draw(st.lists(st.sampled_from(pairs), max_size=12)) if pairs else []
@@ -29,7 +29,7 @@ def graphs(draw: st.DrawFn) -> tuple[Graph, np.ndarray]:
     return graph(n, edges), np.array(weights, dtype=np.float64)
 
 
-def chains(g: Graph) -> list[tuple[int, ...]]:
+def chains(g: Dependencies) -> list[tuple[int, ...]]:
     edges = set(zip(g.source.tolist(), g.target.tolist(), strict=True))
     found: list[tuple[int, ...]] = []
     for size in range(1, g.n + 1):
@@ -39,7 +39,7 @@ def chains(g: Graph) -> list[tuple[int, ...]]:
 
 @settings(max_examples=150, deadline=None)
 @given(graphs())
-def test_heaviest_path_and_levels_by_brute_force(case: tuple[Graph, np.ndarray]) -> None:
+def test_heaviest_path_and_levels_by_brute_force(case: tuple[Dependencies, np.ndarray]) -> None:
     g, weight = case
     every = chains(g)
     total, path = heaviest_path(g, weight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from analysis.run.graph import operator_graph, subgraph_graph
+from analysis.run.dependencies import operator_graph, subgraph_graph
 from analysis.run.kernels import demand, structure
 from analysis.run.memory import lifetimes
 from analysis.run.partition import partition

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from .record import Op, Shape, Trace, TraceError, assembled, clean, covered_s, kind_of, mean_of_runs
+from .record import Shape, Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, mean_of_runs
 
 US = 1e-6
 LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime")
@@ -18,7 +18,7 @@ ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
 OPERATORS = ("cpu_op", "operator")
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A complete event; times in seconds from the trace's own zero."""
 
     name: str
@@ -33,7 +33,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         return self.end_s - self.start_s
 
 
-def complete(raw: Iterable[Any]) -> list[Event]:
+def complete(raw: Iterable[Any]) -> list[ChromeEvent]:
     """The complete events (`ph` X), in order of their start; what has no finite time is left out."""
     found = []
     for item in raw:
@@ -50,7 +50,7 @@ def complete(raw: Iterable[Any]) -> list[Event]:
         lane = (clean(item.get("pid"), 60), clean(item.get("tid"), 60))
         category = str(item.get("cat") or "").lower()
         found.append(
-            Event(
+            ChromeEvent(
                 name=clean(item.get("name", "")),
                 category=category,
                 lane=lane,
@@ -77,17 +77,17 @@ class _Node:
 
     __slots__ = ("device", "event", "parts")
 
-    def __init__(self, event: Event) -> None:
+    def __init__(self, event: ChromeEvent) -> None:
         self.event = event
         self.parts: list[_Node] = []
-        self.device: list[Event] = []
+        self.device: list[ChromeEvent] = []
 
-    def op(self, on_device: bool, module: str = "") -> Op:
+    def op(self, on_device: bool, module: str = "") -> TraceOp:
         parts = [part.op(on_device, module) for part in self.parts]
         of_kernels = sum(event.seconds for event in self.device)
         seconds = of_kernels + sum(part.seconds for part in parts) if on_device else self.event.seconds
         args = self.event.args
-        return Op(
+        return TraceOp(
             name=self.event.name,
             kind=kind_of(self.event.name),
             seconds=seconds,
@@ -98,7 +98,7 @@ class _Node:
         )
 
 
-def _nested(events: Sequence[Event]) -> list[_Node]:
+def _nested(events: Sequence[ChromeEvent]) -> list[_Node]:
     """Operators in each other by time, on each thread for itself; the outermost, by start."""
     open_: dict[tuple[str, str], list[_Node]] = defaultdict(list)
     outermost = []
@@ -144,20 +144,20 @@ class _Index:
         return _innermost(rows[place : place + 1], lane, at_s) if place >= 0 else None
 
 
-def _windows(events: Sequence[Event], operators: Sequence[Event]) -> list[tuple[float, float]]:
+def _windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]) -> list[tuple[float, float]]:
     """When each run was: the profiler's steps, else annotations that repeat or say that they measure, else the whole
     trace. Of several runs the first, which warms caches up, is left out."""
-    named: dict[str, list[Event]] = defaultdict(list)
+    named: dict[str, list[ChromeEvent]] = defaultdict(list)
     for event in events:
         if event.category == "user_annotation":
             named["step" if event.name.startswith("ProfilerStep") else event.name].append(event)
     groups = {name: _apart(rows) for name, rows in named.items()}
     known = [rows for name, rows in groups.items() if name == "step" or len(rows) > 1 or "measure" in name.lower()]
 
-    def inside(rows: Sequence[Event]) -> float:
+    def inside(rows: Sequence[ChromeEvent]) -> float:
         return sum(o.seconds for o in operators if any(e.start_s <= o.start_s < e.end_s for e in rows))
 
-    def worth(rows: Sequence[Event]) -> tuple[bool, bool, float]:
+    def worth(rows: Sequence[ChromeEvent]) -> tuple[bool, bool, float]:
         name = rows[0].name.lower()
         return name.startswith("profilerstep"), "measure" in name, inside(rows)
 
@@ -168,7 +168,7 @@ def _windows(events: Sequence[Event], operators: Sequence[Event]) -> list[tuple[
     return [(min(e.start_s for e in operators), max(e.end_s for e in events if e.category in (*OPERATORS, *ON_DEVICE)))]
 
 
-def _apart(rows: Sequence[Event]) -> list[Event]:
+def _apart(rows: Sequence[ChromeEvent]) -> list[ChromeEvent]:
     """Those that hold no other of the same name, which would count twice."""
     return [e for e, later in zip(rows, [*rows[1:], None], strict=True) if later is None or later.start_s >= e.end_s]
 
@@ -216,8 +216,8 @@ def _producer(data: dict[str, Any]) -> str:
 
 
 def _launched(
-    events: Sequence[Event], operators: Sequence[Event], on_device: Sequence[Event]
-) -> tuple[list[_Node], list[Event]]:
+    events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent], on_device: Sequence[ChromeEvent]
+) -> tuple[list[_Node], list[ChromeEvent]]:
     """The operators' tree with each kernel at the operator that launched it, and kernels that none launched."""
     nodes = _nested(operators)
     if not on_device:
@@ -239,10 +239,10 @@ def _launched(
     return nodes, orphans
 
 
-Run = tuple[list[Op], float, float]
+Run = tuple[list[TraceOp], float, float]
 
 
-def _run(nodes: Sequence[_Node], orphans: Sequence[Event], on_device: bool, window: tuple[float, float]) -> Run:
+def _run(nodes: Sequence[_Node], orphans: Sequence[ChromeEvent], on_device: bool, window: tuple[float, float]) -> Run:
     """Operators of one run in order, its wall time and the time in which something ran."""
     inside = [n for n in nodes if window[0] <= n.event.start_s < window[1]]
     if not on_device:
@@ -278,12 +278,12 @@ def _repeats(run: Run) -> list[Run]:
     return [run]
 
 
-def _device_events(node: _Node) -> list[Event]:
+def _device_events(node: _Node) -> list[ChromeEvent]:
     return node.device + [event for part in node.parts for event in _device_events(part)]
 
 
-def _kernel(event: Event) -> Op:
-    return Op(name=event.name, kind=kind_of(event.name), seconds=event.seconds, kernels=(event.name,))
+def _kernel(event: ChromeEvent) -> TraceOp:
+    return TraceOp(name=event.name, kind=kind_of(event.name), seconds=event.seconds, kernels=(event.name,))
 
 
 def jax(data: dict[str, Any]) -> Trace:
@@ -291,7 +291,7 @@ def jax(data: dict[str, Any]) -> Trace:
     events = [e for e in complete(data.get("traceEvents", ())) if "hlo_op" in e.args]
     if not events:
         raise TraceError("JAX trace: no operators of XLA in it")
-    modules: dict[str, list[Event]] = defaultdict(list)
+    modules: dict[str, list[ChromeEvent]] = defaultdict(list)
     for event in events:
         modules[clean(event.args.get("hlo_module", ""))].append(event)
     rows = max(modules.values(), key=lambda group: sum(e.seconds for e in group))
@@ -300,7 +300,7 @@ def jax(data: dict[str, Any]) -> Trace:
     seconds: dict[str, float] = defaultdict(float)
     for event in rows:
         seconds[clean(event.args["hlo_op"])] += event.seconds / runs
-    ops = [Op(name=name, kind=kind_of(name), seconds=spent) for name, spent in seconds.items()]
+    ops = [TraceOp(name=name, kind=kind_of(name), seconds=spent) for name, spent in seconds.items()]
     busy = covered_s((e.start_s, e.end_s) for e in rows) / runs
     wall = (max(e.end_s for e in rows) - min(e.start_s for e in rows)) / runs
     return assembled("jax", ops, producer="JAX profiler", runs=runs, wall_s=wall, busy_s=busy)
@@ -329,13 +329,13 @@ def onnxruntime(events: list[Any]) -> Trace:
     )
 
 
-def _node(event: Event, kernels: Sequence[Event]) -> Op:
+def _node(event: ChromeEvent, kernels: Sequence[ChromeEvent]) -> TraceOp:
     args = event.args
     name = event.name.removesuffix("_kernel_time")
     mine = [k for k in kernels if k.args.get("parent_name") == name and event.start_s <= k.start_s <= event.end_s + 1.0]
     kind = clean(args.get("op_name", ""))
     outputs = _typed(args.get("output_type_shape"))
-    return Op(
+    return TraceOp(
         name=f"{kind} {name}".strip(),
         kind=kind_of(kind) or kind_of(name),
         seconds=sum(k.seconds for k in mine) if mine else event.seconds,

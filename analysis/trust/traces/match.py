@@ -17,7 +17,7 @@ from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import WEIGHT
 from hardware.demand import OpClass
 
-from .record import Op, Trace
+from .record import Trace, TraceOp
 
 # Kinds that tools do not tell apart.
 _SAME = (
@@ -37,7 +37,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured beside what was predicted for it: indices of operators of the model, the measured operator."""
 
     operators: tuple[int, ...]
-    op: Op
+    op: TraceOp
     predicted_s: float
 
     @property
@@ -51,7 +51,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 
     trace: Trace
     pairs: tuple[Pair, ...]
-    strangers: tuple[Op, ...]
+    strangers: tuple[TraceOp, ...]
     missing: tuple[int, ...]
     missing_s: float
 
@@ -113,7 +113,7 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
     )
 
 
-def _leaves(op: Op) -> Iterator[Op]:
+def _leaves(op: TraceOp) -> Iterator[TraceOp]:
     """Operators that a model may have: known by name, or without parts; what a caller spends itself is kept apart."""
     if op.kind or not op.parts:
         yield op
@@ -151,7 +151,7 @@ def _model_items(result: Estimate) -> list[_Item]:
     return items
 
 
-def _trace_item(op: Op) -> _Item:
+def _trace_item(op: TraceOp) -> _Item:
     sizes = [float(prod(shape)) for shape in op.shapes if shape]
     data = sizes[0] if sizes else float(prod(op.result)) if op.result else 0.0
     kind = op.kind

@@ -19,7 +19,7 @@ class TraceError(RequestError):
     """What is wrong with a trace file, in one line."""
 
 
-class Op(msgspec.Struct, frozen=True, kw_only=True):
+class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
     """What ran. `seconds` of one run (the mean over runs) on the device, all of `parts` included.
 
     `name` as the tool calls it; `kind` ours, '' where the name tells none; `shapes` of its tensor inputs and `result`
@@ -33,7 +33,7 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
     result: Shape = ()
     module: str = ""
     kernels: tuple[str, ...] = ()
-    parts: tuple[Op, ...] = ()
+    parts: tuple[TraceOp, ...] = ()
     count: int = 1
 
 
@@ -51,14 +51,14 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
     gap_s: float
     overlap_s: float
-    ops: tuple[Op, ...]
+    ops: tuple[TraceOp, ...]
     is_total: bool = False
     notes: tuple[str, ...] = ()
 
 
 def assembled(
     format_: str,
-    ops: Sequence[Op],
+    ops: Sequence[TraceOp],
     *,
     producer: str = "",
     device: str = "",
@@ -118,14 +118,14 @@ def covered_s(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def mean_of_runs(runs: Sequence[Sequence[Op]]) -> list[Op]:
+def mean_of_runs(runs: Sequence[Sequence[TraceOp]]) -> list[TraceOp]:
     """The operators of one run: means over runs that agree in what they ran; the last run alone where they differ."""
     last = runs[-1]
     same = [run for run in runs if [op.name for op in run] == [op.name for op in last]]
     return [_mean([run[i] for run in same]) for i in range(len(last))]
 
 
-def _mean(ops: Sequence[Op]) -> Op:
+def _mean(ops: Sequence[TraceOp]) -> TraceOp:
     first = ops[0]
     agree = all(len(op.parts) == len(first.parts) for op in ops)
     parts = tuple(_mean([op.parts[i] for op in ops]) for i in range(len(first.parts))) if agree else ops[-1].parts

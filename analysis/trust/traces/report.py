@@ -11,7 +11,7 @@ from analysis.run.figures import Head, about
 from hardware.execute import BOUNDS
 
 from .match import Overlay, Pair, overlay
-from .record import Op, Trace
+from .record import Trace, TraceOp
 
 SURPRISING = 1.5  # times slower or faster than predicted, beyond the whole's own ratio
 TELLING = 0.01  # share of the wall time below which nothing is a surprise
@@ -113,13 +113,13 @@ def _laid(pair: Pair, found: Overlay, result: Estimate) -> Laid:
     )
 
 
-def _kernels(op: Op) -> list[str]:
+def _kernels(op: TraceOp) -> list[str]:
     return [*op.kernels, *(name for part in op.parts for name in _kernels(part))]
 
 
-def _left(ops: Sequence[Op], wall_s: float) -> tuple[Left, ...]:
+def _left(ops: Sequence[TraceOp], wall_s: float) -> tuple[Left, ...]:
     """Measured operators by name, the longest first."""
-    named: dict[str, list[Op]] = {}
+    named: dict[str, list[TraceOp]] = {}
     for op in ops:
         named.setdefault(op.name, []).append(op)
     rows = [

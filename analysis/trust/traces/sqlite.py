@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from .record import Op, Trace, TraceError, assembled, clean, covered_s, kind_of
+from .record import Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of
 
 NS = 1e-9
 MOST_KERNELS = 2_000_000
@@ -53,7 +53,7 @@ def _read(connection: sqlite3.Connection) -> Trace:
         copies = connection.execute(
             "SELECT start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE end > start ORDER BY start LIMIT 1000000"
         ).fetchall()
-        ops += [Op(name="memcpy", kind="copy", seconds=(end - start) * NS) for start, end in copies]
+        ops += [TraceOp(name="memcpy", kind="copy", seconds=(end - start) * NS) for start, end in copies]
         spans += [(start * NS, end * NS) for start, end in copies]
     if not spans:
         raise TraceError("Nsight Systems: no kernel with a time in it")
@@ -71,9 +71,9 @@ def _read(connection: sqlite3.Connection) -> Trace:
     )
 
 
-def _op(name: str | None, seconds: float) -> Op:
+def _op(name: str | None, seconds: float) -> TraceOp:
     kernel = clean(name or "kernel without a name")
-    return Op(name=kernel, kind=kind_of(kernel), seconds=seconds, kernels=(kernel,))
+    return TraceOp(name=kernel, kind=kind_of(kernel), seconds=seconds, kernels=(kernel,))
 
 
 def _device(connection: sqlite3.Connection, tables: set[str]) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .record import Op, Trace, TraceError, assembled, clean, covered_s, kind_of, mean_of_runs
+from .record import Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, mean_of_runs
 
 NS, MS = 1e-9, 1e-3
 _UNITS = {"ns": 1e-9, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0, "nsec": 1e-9}
@@ -36,7 +36,7 @@ def trtexec(rows: list[Any]) -> Trace:
             continue
         name = clean(row.get("name", ""))
         if mean > 0:
-            ops.append(Op(name=name, kind=kind_of(name), seconds=mean * MS))
+            ops.append(TraceOp(name=name, kind=kind_of(name), seconds=mean * MS))
     notes = ["events between the layers are in their times: their sum is 10 to 30 % above the engine's"]
     return assembled("tensorrt", ops, producer="trtexec", on_device=True, runs=max(count, 1), notes=notes)
 
@@ -66,7 +66,7 @@ def nsys_kernels(text: str) -> Trace:
         if spent and times and len(row) > name:
             kernel = clean(row[name])
             ops.append(
-                Op(name=kernel, kind=kind_of(kernel), seconds=spent * scale, kernels=(kernel,), count=int(times))
+                TraceOp(name=kernel, kind=kind_of(kernel), seconds=spent * scale, kernels=(kernel,), count=int(times))
             )
     return assembled("nsys", ops, producer="Nsight Systems", on_device=True, is_total=True)
 
@@ -89,7 +89,7 @@ def nsys_trace(text: str) -> Trace:
         if begin is None or not spent:
             continue
         kernel = clean(row.get(columns["name"], ""))
-        ops.append(Op(name=kernel, kind=kind_of(kernel), seconds=spent * scales["duration"], kernels=(kernel,)))
+        ops.append(TraceOp(name=kernel, kind=kind_of(kernel), seconds=spent * scales["duration"], kernels=(kernel,)))
         spans.append((begin * scales["start"], begin * scales["start"] + spent * scales["duration"]))
     if not ops:
         raise TraceError("Nsight Systems: no kernel with a time in it")
@@ -101,7 +101,7 @@ def nsys_trace(text: str) -> Trace:
 
 def openvino(text: str) -> Trace:
     """benchmark_app's detailed counters: layers that were executed; with several requests their mean."""
-    blocks: list[list[Op]] = [[]]
+    blocks: list[list[TraceOp]] = [[]]
     for row in csv.reader(io.StringIO(text), delimiter=";"):
         if len(row) < 6:
             continue
@@ -114,7 +114,7 @@ def openvino(text: str) -> Trace:
             continue
         kind = kind_of(row[2]) or kind_of(row[0])
         blocks[-1].append(
-            Op(name=f"{clean(row[2])} {clean(row[0])}", kind=kind, seconds=spent * MS, kernels=(clean(row[3]),))
+            TraceOp(name=f"{clean(row[2])} {clean(row[0])}", kind=kind, seconds=spent * MS, kernels=(clean(row[3]),))
         )
     blocks = [block for block in blocks if block]
     if not blocks:
@@ -134,7 +134,7 @@ def openvino_json(data: dict[str, Any]) -> Trace:
         spent = number(node.get("real_time")) if isinstance(node, dict) else None
         if spent:
             kind, name = clean(node.get("node_type", "")), clean(node.get("name", ""))
-            ops.append(Op(name=f"{kind} {name}", kind=kind_of(kind) or kind_of(name), seconds=spent * MS))
+            ops.append(TraceOp(name=f"{kind} {name}", kind=kind_of(kind) or kind_of(name), seconds=spent * MS))
     if not ops:
         raise TraceError("OpenVINO counters: no layer with a time in it (use -report_type detailed_counters)")
     return assembled("openvino", ops, producer="OpenVINO benchmark_app", device="CPU")
@@ -156,9 +156,8 @@ def tflite(text: str) -> Trace:
         cells = [cell.strip() for cell in line.split("\t")]
         spent = number(cells[mean]) if len(cells) > mean + 1 else None
         if spent:
-            ops.append(
-                Op(name=f"{clean(cells[1])} {clean(cells[-1])}", kind=kind_of(clean(cells[1])), seconds=spent * scale)
-            )
+            name = clean(cells[1])
+            ops.append(TraceOp(name=f"{name} {clean(cells[-1])}", kind=kind_of(name), seconds=spent * scale))
     stated = re.search(r"Inference timings in us:.*?Inference(?: \(avg\))?: ([\d.e+]+)", text)
     wall = number(stated[1]) if stated else None
     spent_s = sum(op.seconds for op in ops)
@@ -177,7 +176,7 @@ def llama_bench(records: Sequence[dict[str, Any]]) -> Trace:
         parts = [f"prompt of {prompt:.0f}" if prompt else "", f"{output:.0f} tokens" if output else ""]
         words = " and ".join(part for part in parts if part) + (f" after {depth:.0f}" if depth else "")
         kind = "prefill" if not output else "decode" if not prompt else "request"
-        ops.append(Op(name=words, kind=kind, seconds=spent * NS, count=int(prompt + output), result=(int(depth),)))
+        ops.append(TraceOp(name=words, kind=kind, seconds=spent * NS, count=int(prompt + output), result=(int(depth),)))
     model = clean(first.get("model_type", ""))
     device = clean(first.get("gpu_info") if number(first.get("n_gpu_layers")) else first.get("cpu_info", ""))
     producer = f"llama-bench {clean(first.get('build_number', ''))}".strip()

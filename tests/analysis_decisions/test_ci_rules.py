@@ -9,7 +9,7 @@ from decisions import hwexplorer, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.decide.rules import FIGURES, RuleError, check, parse_rule, share
+from analysis.decide.ci_rules import FIGURES, RuleError, check, parse_rule, share
 from analysis.run.tree import tree
 from hardware.errors import RequestError
 

@@ -18,7 +18,7 @@ from hardware.precision import Widths
 from hardware.remember import remembered
 
 
-class Graph(msgspec.Struct, frozen=True):
+class Dependencies(msgspec.Struct, frozen=True):
     """n nodes; edges (e,) from `source` to `target`, each once, source < target; `tensors` carried by each."""
 
     n: int
@@ -28,18 +28,18 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 @remembered(shared=True)
-def operator_graph(workload: Workload) -> Graph:
+def operator_graph(workload: Workload) -> Dependencies:
     """Operators joined by the activations they exchange, computed once."""
     return _graph(workload, None)
 
 
 @remembered(shared=True)
-def subgraph_graph(workload: Workload) -> Graph:
+def subgraph_graph(workload: Workload) -> Dependencies:
     """Subgraphs joined by the activations they exchange, computed once."""
     return _graph(workload, partition(workload))
 
 
-def _graph(workload: Workload, parts: Partition | None) -> Graph:
+def _graph(workload: Workload, parts: Partition | None) -> Dependencies:
     ops, producer = workload.operators, workload.tensors.producer.tolist()
     node = parts.subgraph.tolist() if parts else list(range(workload.n_operators))
     pointers, reads = ops.in_ptr.tolist(), ops.in_tensor.tolist()
@@ -52,7 +52,7 @@ def _graph(workload: Workload, parts: Partition | None) -> Graph:
             if t not in carried:
                 carried.append(t)
     ordered = sorted(edges)
-    return Graph(
+    return Dependencies(
         len(parts.id) if parts else workload.n_operators,
         np.array([a for a, _ in ordered], dtype=np.int32),
         np.array([b for _, b in ordered], dtype=np.int32),
@@ -85,7 +85,7 @@ def row_lags(workload: Workload) -> Floats:
     return lags
 
 
-def levels(graph: Graph) -> Ints:
+def levels(graph: Dependencies) -> Ints:
     """The stage of each node, shape (n,): 0 without predecessors, else one after its latest predecessor."""
     level = [0] * graph.n
     for a, b in _edges(graph):
@@ -93,7 +93,7 @@ def levels(graph: Graph) -> Ints:
     return np.array(level, dtype=np.int32)
 
 
-def heaviest_path(graph: Graph, weight: Floats) -> tuple[float, tuple[int, ...]]:
+def heaviest_path(graph: Dependencies, weight: Floats) -> tuple[float, tuple[int, ...]]:
     """The chain of nodes with the largest sum of `weight` (n,), and that sum. Weights are 0 or more."""
     if not graph.n:
         return 0.0, ()
@@ -110,13 +110,13 @@ def heaviest_path(graph: Graph, weight: Floats) -> tuple[float, tuple[int, ...]]
     return float(total), tuple(reversed(path))
 
 
-def _edges(graph: Graph) -> list[tuple[int, int]]:
+def _edges(graph: Dependencies) -> list[tuple[int, int]]:
     """Edges by target: every edge into a node comes before any that leaves it."""
     order = np.lexsort((graph.source, graph.target))
     return list(zip(graph.source[order].tolist(), graph.target[order].tolist(), strict=True))
 
 
-def edge_bytes(graph: Graph, workload: Workload, batch: int, widths: Widths) -> list[float]:
+def edge_bytes(graph: Dependencies, workload: Workload, batch: int, widths: Widths) -> list[float]:
     """Bytes of the activations that each edge carries, (e,)."""
     tensors = workload.tensors
     width = tensor_bytes(workload, widths)
