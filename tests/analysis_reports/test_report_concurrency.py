@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+import networkx
 import pytest
 import reports_grid as grid
 
 from analysis.reports.concurrency import HALF_SPEED, NEAR_BEST, concurrency
+from analysis.run.estimate import Estimate
 
 DIAMOND = [
     ("a", "copy", ("x",), 100_000),
@@ -29,9 +34,36 @@ def test_diamond() -> None:
     assert [stage.subgraphs for stage in found.stages] == [("a",), ("b", "c"), ("d",)]
 
 
+def longest(result: Estimate, seconds: list[float]) -> float:
+    """Of the chains of operators that wait for each other, by networkx."""
+    graph = networkx.DiGraph()
+    ops, tensors = result.workload.operators, result.workload.tensors
+    for i, taken in enumerate(seconds):
+        graph.add_edge("start", i, seconds=taken)
+        for t in ops.in_tensor[ops.in_ptr[i] : ops.in_ptr[i + 1]].tolist():
+            if tensors.producer[t] >= 0:
+                graph.add_edge(int(tensors.producer[t]), i, seconds=taken)
+    return float(networkx.dag_longest_path_length(graph, "seconds"))
+
+
+def broken(result: Estimate, **changed: Any) -> list[str]:
+    """The checks that fail once an estimate is told something else."""
+    run = msgspec.structs.replace(result.run, **changed)
+    return [check.name for check in concurrency(msgspec.structs.replace(result, run=run)).checks if not check.passed]
+
+
+def test_checks_can_fail() -> None:
+    """Operators whose times do not add up to the latency contradict it, whichever way."""
+    result = grid.run("googlenet", "gpu")
+    assert broken(result) == []
+    longer = broken(result, latency_s=result.run.latency_s * 3.0)
+    assert {"branches", "critical path", "stages"} <= set(longer)
+    assert "branches" in broken(result, latency_s=result.run.latency_s / 1000.0)
+
+
 def test_chain_has_no_branches() -> None:
     found = concurrency(grid.run_toy(DIAMOND[:2]))
-    assert found.theoretical_speedup == 1.0
+    assert found.theoretical_speedup == pytest.approx(1.0, rel=1e-12)
     assert found.widest_operators == 1
     assert "at most 1.00x from branches" in found.checks[0].sentence
 
@@ -45,13 +77,13 @@ def test_invariants(model: str, device: str, batch: int, execution: str) -> None
     assert path.time_s <= result.latency_s * (1 + 1e-12)
     assert path.flops <= found.total_flops * (1 + 1e-12)
     assert path.operators == found.operator_stages
-    assert 1 <= found.theoretical_speedup <= found.widest_operators * (1 + 1e-9)
+    assert found.theoretical_speedup == pytest.approx(result.latency_s / longest(result, result.run.latency_s.tolist()))
     assert sum(len(stage.subgraphs) for stage in found.stages) == len(result.partition.id)
     assert sum(stage.serial_s for stage in found.stages) == pytest.approx(result.latency_s)
     assert sum(stage.flops for stage in found.stages) == pytest.approx(found.total_flops)
     assert {p.level for p in found.parallelism} == {"graph", "batch", "thread", "pipeline"}
     for kind in found.parallelism:
-        assert kind.speedup >= 1
+        assert kind.speedup >= 1 - 1e-9
         assert kind.most >= kind.mean > 0
     assert found.parallelism[1].most == batch
     for units in found.units:

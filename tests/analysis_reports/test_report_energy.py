@@ -173,5 +173,10 @@ def test_checks_find_what_is_wrong() -> None:
     assert {"utilisation", "utilisation and parallelism"} <= altered(utilization=good.run.utilization * 100)
     assert "power" in altered(kernel_s=good.run.kernel_s / 100)
     assert "memory" in failed(memory=msgspec.structs.replace(good.memory, peak_bytes=1.0))
+    for wrong in (0.5, 20.0):  # lifetimes that agree with their own peak, but not with what kernels touch
+        held = good.memory
+        activations, scratch = held.timeline * wrong, held.workspace
+        peak = held.weight_bytes + float((activations + scratch).max())
+        assert "memory" in failed(memory=msgspec.structs.replace(held, timeline=activations, peak_bytes=peak))
     swapped = np.where(good.run.kernel_compute_s > good.run.kernel_memory_s, 1, 0)
     assert "bound and intensity" in altered(bound=swapped, resource=np.where(swapped == 1, 2, 0))
