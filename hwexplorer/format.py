@@ -7,7 +7,7 @@ text exporters both go through here, so they cannot disagree.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -98,12 +98,6 @@ def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3)
         scale = Scale(factor, places, label)
     width = max(len(scale.cell(v)) for v in (max(present), min(present), min(finite)))
     return Scale(scale.factor, scale.places, scale.label, width)
-
-
-def format_column(values: Sequence[float | None], unit: str = "", decimals: int = 3) -> tuple[list[str], str]:
-    """All cells of a column in one scale, and the unit for its header."""
-    scale = scale_for(values, unit, decimals)
-    return [scale.cell(v) for v in values], scale.label
 
 
 def to_ascii(text: str) -> str:

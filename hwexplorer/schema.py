@@ -16,9 +16,9 @@ def stamped(document: Any) -> dict[str, Any]:
 
 def _written(value: Any) -> str:
     """What to look at next is a command in JSON."""
-    from analysis.decide.step import Step
+    from analysis.decide.next_step import NextStep
     from hwexplorer.shell import command
 
-    if isinstance(value, Step):
+    if isinstance(value, NextStep):
         return command(value)
     raise NotImplementedError(type(value).__name__)

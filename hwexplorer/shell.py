@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from shlex import quote
 
-from analysis.decide.step import Step
+from analysis.decide.next_step import NextStep
 from analysis.run.scenario import Scenario
 
 _DEFAULT = Scenario()
 
 
-def command(step: Step) -> str:
+def command(step: NextStep) -> str:
     """One line that runs as it stands. Options that are the default are left out."""
     words = ["hwexplorer", step.report, step.model]
     words += step.devices if step.report == "explain" else ("--on", ",".join(step.devices))

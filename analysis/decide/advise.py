@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.decide.step import Step, again
+from analysis.decide.next_step import NextStep, again
 from analysis.reports.recompute import recompute_one
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures, with_cost
@@ -41,7 +41,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
     saved_memory_fraction: float
     throughput_ratio: float
     why: str
-    step: Step = msgspec.field(name="command")
+    step: NextStep = msgspec.field(name="command")
 
 
 class Advice(Head, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ def _helps(s: Suggestion) -> bool:
     )  # fmt: skip
 
 
-def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: Step) -> Suggestion:
+def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: NextStep) -> Suggestion:
     def part(saved: float, whole: float) -> float:
         return saved / whole if whole else 0.0
 
@@ -244,7 +244,7 @@ def _recomputed(result: Estimate) -> Iterator[Suggestion]:
         activation_bytes=now.activation_bytes - found.saved_bytes,
     )  # fmt: skip
     why = f"{found.kernels} kernels run again; {found.value} is not held across the peak"
-    step = Step("memory", result.workload.name, (result.device.key,), Scenario())
+    step = NextStep("memory", result.workload.name, (result.device.key,), Scenario())
     yield _suggestion("checkpointing", f"recompute {found.value}", now, after, why, step)
 
 

@@ -74,7 +74,7 @@ class Findings(Head, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
 
 
-class _Reader:
+class _RuleReader:
     """The text of a rule and the place that is read. Errors point at a column."""
 
     def __init__(self, text: str) -> None:
@@ -107,7 +107,7 @@ class RuleError(RequestError):
 
 def parse_rule(text: str) -> Rule:
     """The rule that a text states. Raises RuleError with the column of what is wrong."""
-    reader = _Reader(text)
+    reader = _RuleReader(text)
     start = reader.at
     word = reader.take(r"[A-Za-z_]+")
     if word is None:
@@ -131,7 +131,7 @@ def parse_rule(text: str) -> Rule:
     return Rule(text, word, figure, pattern, devices, comparison, limit)
 
 
-def _arguments(reader: _Reader) -> tuple[list[str], list[int]]:
+def _arguments(reader: _RuleReader) -> tuple[list[str], list[int]]:
     """The arguments in parentheses, none where there are none, and the columns they begin at."""
     if reader.take(r"\(") is None:
         return [], []
@@ -153,7 +153,7 @@ def _arguments(reader: _Reader) -> tuple[list[str], list[int]]:
 
 
 def _meaning(
-    reader: _Reader, word: str, arguments: list[str], places: list[int], start: int
+    reader: _RuleReader, word: str, arguments: list[str], places: list[int], start: int
 ) -> tuple[str, str, tuple[str, ...]]:
     """Figure, pattern and devices of a rule, with their number checked."""
     if word == "share":

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from analysis.decide.next_step import NextStep
 from analysis.decide.software import split
-from analysis.decide.step import Step
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures
 from analysis.run.scenario import Scenario
@@ -43,7 +43,7 @@ class Comparison(Head, frozen=True, kw_only=True):
     recommendations: dict[str, str]
     recommendations_design_targets: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     insights: tuple[str, ...]
-    next: tuple[Step, ...]
+    next: tuple[NextStep, ...]
     rows: tuple[Compared, ...]
 
 
@@ -211,17 +211,17 @@ def cure(result: Estimate) -> Estimate | None:
     return next(tried for tried in larger if tried.utilization >= enough)
 
 
-def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[Step, ...]:
+def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextStep, ...]:
     """What follows up on what was found."""
     model = results[0].workload.name
     best = recommendations(results)["balance"] or results[0].device.key
-    steps = [Step("tree", model, (best,), scenario), Step("events", model, (best,), scenario)]
+    steps = [NextStep("tree", model, (best,), scenario), NextStep("events", model, (best,), scenario)]
     batches = [cured.scenario.batch for cured in map(cure, results) if cured is not None]
     if batches:
         larger = msgspec.structs.replace(scenario, batch=max(batches))
-        steps.append(Step("compare", model, tuple(result.device.key for result in results), larger))
+        steps.append(NextStep("compare", model, tuple(result.device.key for result in results), larger))
     if len(results) > 1:
         worst, least = max(results, key=lambda r: r.edp_js), min(results, key=lambda r: r.edp_js)
-        steps.append(Step("explain", model, (worst.device.key, least.device.key), scenario))
-    steps.append(Step("advise", model, (best,), scenario))
+        steps.append(NextStep("explain", model, (worst.device.key, least.device.key), scenario))
+    steps.append(NextStep("advise", model, (best,), scenario))
     return tuple(steps)

@@ -8,7 +8,6 @@ import numpy as np
 from analysis.run.estimate import Estimate
 from analysis.run.tree import operators_of
 from analysis.workload.workload import Floats, Ints
-from hardware.demand import OpClass
 from hardware.remember import remembered
 
 
@@ -71,8 +70,3 @@ def kernel_type(result: Estimate, k: int) -> str:
     """The kinds of the operators of a kernel: `conv+bias`."""
     kinds = result.workload.operators.kind
     return "+".join(kinds[i] for i in members(result, k))
-
-
-def class_name(op_class: int) -> str:
-    """A hardware class in words."""
-    return OpClass(op_class).name.lower()

@@ -125,10 +125,6 @@ class HwExplorer(App[None]):
         return self.history.present
 
     @property
-    def helping(self) -> bool:
-        return bool(self.overlay)
-
-    @property
     def index(self) -> Index:
         """The tree as shown, small rows folded."""
         return self._indexed(self.views.tree if self.views else EMPTY)

@@ -6,13 +6,13 @@ from threading import Thread
 from time import monotonic
 
 from hwexplorer.state import State
-from hwexplorer.tui.provider import CaptureJob
+from hwexplorer.tui.provider import WatchedCapture
 
 
 class Capture:
     """A job for the state that wants it. Starting may take a moment (a process), so a thread does it."""
 
-    def __init__(self, state: State, job: CaptureJob) -> None:
+    def __init__(self, state: State, job: WatchedCapture) -> None:
         self.state = state
         self.job = job
         self.started = monotonic()

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-from hwexplorer.state import PANES
-
 Mode = Literal["grid", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
 
@@ -60,7 +58,3 @@ def _grid(width: int, height: int, devices: int) -> dict[str, Box]:
         "plot": (left, 1 + top + rest - plot, width - left, plot),
         "foot": (0, height - 1, width, 1),
     }
-
-
-def neighbour(pane: str, step: int) -> str:
-    return PANES[(PANES.index(pane) + step) % len(PANES)]

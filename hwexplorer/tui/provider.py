@@ -8,7 +8,7 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Table, Text
 
 
-class CaptureJob(Protocol):
+class WatchedCapture(Protocol):
     """A model being captured elsewhere; `poll` never blocks."""
 
     error: str
@@ -95,7 +95,7 @@ class Provider(Protocol):
         """False: the model has to be captured first, which takes seconds."""
         ...
 
-    def capture(self, state: State) -> CaptureJob: ...
+    def capture(self, state: State) -> WatchedCapture: ...
 
     def exported(self, state: State, view: str, form: str) -> str:
         """One view (a pane's name) as a file of a format holds it."""

@@ -590,7 +590,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("G")
     assert "Leave" in screen_text(app)
     await pilot.press("g", "j", "pagedown", "k", "pageup", "escape")
-    assert not app.helping
+    assert not app.overlay
     assert app.state.pane == "tree"
 
 
@@ -745,7 +745,7 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
         help_at = re.search(r"\? help", screen_text(app).splitlines()[-1])
         assert help_at is not None
         await pilot.click("#foot", offset=(help_at.start() + 1, 0))
-        assert app.helping
+        assert app.overlay
 
 
 def test_the_help_and_the_hints_come_from_the_registry() -> None:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwexplorer.format import delta, format_column, quantity, safe, to_ascii
+from hwexplorer.format import delta, quantity, safe, scale_for, to_ascii
+
+
+def column(values: list[float] | list[float | None], unit: str) -> tuple[list[str], str]:
+    """All cells of a column in one scale, and the unit for its header."""
+    scale = scale_for(values, unit)
+    return [scale.cell(value) for value in values], scale.label
 
 
 @pytest.mark.parametrize(
@@ -40,12 +46,12 @@ def test_quantity(value: float | None, unit: str, text: str) -> None:
 
 
 def test_one_prefix_per_column_and_nothing_small_becomes_zero() -> None:
-    assert format_column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4560.0", "2.0", "0.1", "", "0"], "µs")
-    assert format_column([45.6e-3, 2e-6], "s") == (["45.60", "<.01"], "ms")
-    assert format_column([0.5, 0.01, 0.0001], "%") == (["50.0", "1.0", "<.1"], "%")
-    assert format_column([401408, 12], "count") == (["401,408", "12"], "")
-    assert format_column([], "J") == ([], "J")
-    assert format_column([None, math.nan], "s") == (["", ""], "s")
+    assert column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4560.0", "2.0", "0.1", "", "0"], "µs")
+    assert column([45.6e-3, 2e-6], "s") == (["45.60", "<.01"], "ms")
+    assert column([0.5, 0.01, 0.0001], "%") == (["50.0", "1.0", "<.1"], "%")
+    assert column([401408, 12], "count") == (["401,408", "12"], "")
+    assert column([], "J") == ([], "J")
+    assert column([None, math.nan], "s") == (["", ""], "s")
 
 
 def test_delta_always_carries_its_sign() -> None:
@@ -62,7 +68,7 @@ def test_text_cannot_steer_the_terminal() -> None:
 
 @given(st.lists(st.floats(min_value=1e-15, max_value=1e9), min_size=1, max_size=20))
 def test_columns_line_up(values: list[float]) -> None:
-    cells, label = format_column(values, "s")
+    cells, label = column(values, "s")
     assert label.endswith("s")
     points = {len(cell) - cell.index(".") for cell in cells if "." in cell and not cell.startswith("<")}
     assert len(points) <= 1

@@ -61,7 +61,7 @@ def load(path: Path, budget: Budget | None = None) -> Workload:
     try:
         program, ties = _read(path, budget)
         _check_version(program)
-        graph = _Reader(program, ties, budget).graph()
+        graph = _ProgramReader(program, ties, budget).graph()
         budget.reached("lower", 0.0)
         return lower(graph, path.name, "custom", str(path))
     except (ArchiveError, TooMuchError) as error:
@@ -120,7 +120,7 @@ def _check_version(program: Any) -> None:
         raise ArchiveError(f"schema {written} is not known here; known: {SCHEMA_MAJOR}.x (torch 2.13 writes it)")
 
 
-class _Reader:
+class _ProgramReader:
     """The JSON of one program, walked into the neutral graph."""
 
     def __init__(self, program: Any, ties: dict[str, str], budget: Budget) -> None:

@@ -7,7 +7,7 @@ from analysis.run.scenario import Scenario
 from analysis.workload import zoo
 
 
-class Step:
+class NextStep:
     """A report of a model on devices (their keys), run in a way. No struct: as text it is what a front end makes of
     it. `image_size` is None where the model has its own."""
 
@@ -20,9 +20,9 @@ class Step:
         self.scenario, self.image_size = scenario, image_size
 
 
-def again(result: Estimate) -> Step:
+def again(result: Estimate) -> NextStep:
     """What shows the figures of this estimate."""
     workload = result.workload
     size, info = workload.image_size, zoo.table().get(workload.name)
     own = info is None or size == info.image_size
-    return Step("compare", workload.name, (result.device.key,), result.scenario, None if own else size)
+    return NextStep("compare", workload.name, (result.device.key,), result.scenario, None if own else size)
