@@ -22,11 +22,14 @@ from hardware.errors import RequestError
 from hardware.plan import plan
 from hardware.runtime import of_mode
 
-SOME = ("resnet18", "vit_b_16", "maskrcnn_resnet50_fpn_v2", "swin_v2_t", "raft_small", "mobilenet_v3_small", "gemm")
+SOME = (
+    "resnet18", "vit_b_16", "maskrcnn_resnet50_fpn_v2", "swin_v2_t", "raft_small", "mobilenet_v3_small", "gemm",
+    "llama3_8b:decode,layers=2,kv=300",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("on", DEFAULTS)
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "int8", "w4a8kv4"])
 @pytest.mark.parametrize("execution", ["eager", "fused"])
 @pytest.mark.parametrize("batch", [1, 6])
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:

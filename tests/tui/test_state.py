@@ -13,6 +13,7 @@ from hardware import precision
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import History, State, parse, pinned, push, redo, replace, undo
+from hwexplorer.tui.actions import BY_ID
 
 TEXT = st.text(st.characters(codec=None), max_size=30)  # surrogates too: a path need not be UTF-8
 NAMES = st.sampled_from(["h100_sxm", "tpu_v4", "jetson_agx_orin:30w", "gpu", "a,b@c/d?e&f=g%h", "naïve ☃"])
@@ -21,7 +22,7 @@ STATES = st.builds(
     model=TEXT.filter(bool),
     image_size=st.none() | st.integers(1, states.IMAGE_MAX),
     batch=st.integers(1, states.BATCH_MAX),
-    precision=st.sampled_from(precision.NAMES),
+    precision=st.builds(str.__add__, st.sampled_from(precision.NAMES), st.sampled_from(("", "kv4", "kv8"))),
     execution=st.sampled_from(states.EXECUTIONS),
     layout=st.sampled_from(states.LAYOUTS),
     devices=st.lists(NAMES, min_size=1, unique=True).map(tuple),
@@ -147,3 +148,22 @@ def test_the_state_loads_no_screen_and_no_engine() -> None:
     code = f"import sys, hwexplorer.state; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("text", ["resnet50@b8,W4A16-KV8", "resnet50@w4a16_kv8,b8", "resnet50@b8,AWQ-kv8"])
+def test_a_precision_is_written_in_one_way(text: str) -> None:
+    state = parse(text)
+    assert (state.batch, state.precision) == (8, "w4a16kv8")
+    assert states.format(state) == "resnet50@b8,w4a16kv8"
+
+
+def test_keys_go_through_the_usual_precisions_from_any_other() -> None:
+    up, down = (action.change for action in (BY_ID["precision_up"], BY_ID["precision_down"]))
+    assert up is not None
+    assert down is not None
+    state, seen = State(precision="q6_k"), []
+    for _ in precision.KEYS:
+        state = up(state)
+        seen.append(state.precision)
+    assert tuple(seen) == precision.KEYS
+    assert down(State(precision="q6_k")).precision == precision.KEYS[-1]
