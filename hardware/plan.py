@@ -8,14 +8,15 @@ from __future__ import annotations
 import msgspec
 
 from hardware.device import Device
-from hardware.precision import BASE, FORMATS, Precision, Widths, canonical, parse
+from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, parse
 from hardware.remember import remembered
 
 _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`convolution` and `contraction` are (unit, format) for convolutions and for matrix products.
+    """`convolution` and `contraction` are (unit, format) for convolutions and for matrix products; `attention` is the
+    format that keys and values are multiplied in.
 
     `matrix`, `vector_mac` and `vector` are the formats that price matrix MACs, MACs on the vector unit and
     element-wise work. `matrix_rate` is the matrix unit's rate relative to its stated peak: above 1 where products
@@ -31,6 +32,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     widths: Widths
     convolution: tuple[str, str]
     contraction: tuple[str, str]
+    attention: str
     matrix: str
     vector_mac: str
     vector: str
@@ -39,8 +41,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def element_bytes(self) -> float:
-        """Bytes of an activation, which is also what units are fed with."""
+        """Bytes of an activation in memory."""
         return self.widths.activations
+
+    @property
+    def operand_bytes(self) -> float:
+        """Bytes of a value as matrix units are fed with it: scales of blocks go beside the values."""
+        return FORMATS[self.stored].bits / 8.0
 
 
 def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, str] | None:
@@ -148,6 +155,7 @@ def _plan(device: Device, name: str, fused: bool) -> Plan:
         ),
         convolution=convolution,
         contraction=contraction,
+        attention=contraction[1] if precision.is_uniform else _attention(device, contraction[1]),
         matrix=next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1]),
         vector_mac=next((f for unit, f in (contraction, convolution) if unit == "vector"), vector),
         vector=vector,
@@ -169,6 +177,11 @@ def _activations(device: Device, precision: Precision, contraction: str) -> str:
         if name in formats:
             return name
     return BASE
+
+
+def _attention(device: Device, multiplied: str) -> str:
+    """Queries, keys and values are multiplied in 16 bits or more, however narrow weights and their products are."""
+    return multiplied if FORMATS[multiplied].bits >= FORMATS[WIDE].bits else _resolve(device, WIDE, "contraction")[1]
 
 
 def _unpack_ops(stored: str, multiplied: str) -> float:

@@ -127,6 +127,7 @@ FORMATS = {name: msgspec.structs.replace(row, name=name) for name, row in _TABLE
 UNITS = tuple(name for name, row in FORMATS.items() if row.is_unit)  # those that arithmetic units may take
 DEFAULT = _TABLE.default
 BASE = DEFAULT  # the format in which every device can do element-wise work
+WIDE = _TABLE.kept  # what stays wide where weights are narrow
 SWEEP = _TABLE.sweep
 KEYS = _TABLE.keys
 _CACHE = re.compile(r"(.+?)[-_. ]?kv[-_. ]?([0-9]{1,2})", re.IGNORECASE)
@@ -137,7 +138,7 @@ def _complete(name: str, row: Precision) -> Precision:
     narrow = msgspec.structs.replace(row, name=name, kept=row.weights)
     if narrow.is_uniform or FORMATS[row.weights].whole_file:
         return narrow
-    return msgspec.structs.replace(narrow, kept=_TABLE.kept)
+    return msgspec.structs.replace(narrow, kept=WIDE)
 
 
 _FILES = {

@@ -67,7 +67,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     wants_matrix = contraction_formats(demand, plan) == "matrix"
     if wants_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix)
-        matrix = tile_menu(demand.gemm, menu, device, rate, plan.element_bytes)
+        matrix = tile_menu(demand.gemm, menu, device, rate, plan.operand_bytes)
     else:
         matrix = vector
     on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & (matrix.seconds < vector.seconds)

@@ -72,7 +72,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     vector = vector_tiling(demand, device, plan, elsewhere=on_matrix & ~packed)
     if on_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate
-        matrix = tile_menu(demand.gemm * on_matrix, menu, device, rate, plan.element_bytes)
+        matrix = tile_menu(demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes)
     else:
         matrix = vector
     if (packed & on_matrix).any():

@@ -334,6 +334,9 @@ def assemble(
     ideal = 2.0 * demand.macs / np.where(on_matrix, matrix_peak, vector_mac_peak)
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
+    if plan.attention != plan.contraction[1]:
+        slower = np.where(demand.op_class == OpClass.ATTENTION, _attention_s(device, plan), 1.0)
+        ideal, contraction_s = ideal * slower, contraction_s * slower
     elementwise_s, vector_units = vector_seconds(
         demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), vector_peak
     )
@@ -361,6 +364,13 @@ def assemble(
         count_events(demand, device, plan, flow, chosen, on_matrix, units),
         np.zeros(demand.n, dtype=np.bool_),
     )
+
+
+def _attention_s(device: Device, plan: Plan) -> float:
+    """Seconds of a product of attention over one of weights, at full rate, where these are narrower."""
+    unit = plan.contraction[0]
+    rate = plan.matrix_rate if unit == "matrix" else 1.0
+    return max(fma(device, unit, plan.contraction[1]) * rate / fma(device, unit, plan.attention), 1.0)
 
 
 def unpacked(demand: Demand, device: Device) -> Floats:

@@ -103,3 +103,15 @@ def test_block_scaled_units_multiply_four_bits() -> None:
             assert runs.widths.unpack_weights == 0
     fast, slow = (run("llama3_8b:prefill,layers=2,sequence=4096", "b200", name, 4) for name in ("nvfp4", "bf16"))
     assert slow.latency_s > 1.5 * fast.latency_s
+
+
+@pytest.mark.parametrize("precision", ["w8a8", "w4a8", "nvfp4", "q4_k_m"])
+def test_attention_stays_in_sixteen_bits(precision: str) -> None:
+    """A long prompt on a B200: products of weights are quicker than in bf16, those of queries and keys are not."""
+    model = "llama3_8b:prefill,layers=1,sequence=32768"
+    wide, narrow = (run(model, "b200", name, 1) for name in ("bf16", precision))
+    is_attention = np.array([kind == "attention" for kind in wide.workload.operators.kind])
+    is_linear = np.array([path.endswith("up_proj") for path in wide.workload.operators.path])
+    taken = [result.run.mapping.matrix_s[0] for result in (wide, narrow)]
+    assert taken[1][is_attention].sum() == pytest.approx(taken[0][is_attention].sum(), rel=0.1)
+    assert taken[1][is_linear].sum() < 0.6 * taken[0][is_linear].sum()
