@@ -130,9 +130,9 @@ class HwExplorer(App[None]):
         return self._indexed(self.views.tree if self.views else EMPTY)
 
     @property
-    def whole(self) -> Index:
+    def unfolded(self) -> Index:
         """All of the tree."""
-        return self._indexed(self.views.whole if self.views else EMPTY)
+        return self._indexed(self.views.unfolded if self.views else EMPTY)
 
     def _indexed(self, table: Table) -> Index:
         for index in self._indices:
@@ -231,7 +231,7 @@ class HwExplorer(App[None]):
         """The row under the cursor is always in the tree: what it is folded into opens."""
         if not state.fold or state.at in self._indexed(views.tree).place:
             return state, views
-        folds = self._folds_over(state.at, self._indexed(views.whole), self._indexed(views.tree))
+        folds = self._folds_over(state.at, self._indexed(views.unfolded), self._indexed(views.tree))
         if not folds:
             return state, views
         state = replace(state, open=(*state.open, *sorted(folds)))
@@ -246,10 +246,9 @@ class HwExplorer(App[None]):
     def standing_for(self, state: State) -> str:
         """The row that stands for the one under the cursor when a state folds: itself, its branch or `~more`."""
         place = self._indexed(self.cache.views(replace(state, at="")).tree).place
-        unfolded = self.whole
         at = node(state.at)
         while at and at not in place:
-            parent = unfolded.parent.get(at) or ""
+            parent = self.unfolded.parent.get(at) or ""
             if more_key(parent) in place:
                 return more_key(parent)
             at = parent
@@ -257,8 +256,8 @@ class HwExplorer(App[None]):
 
     def move_to(self, node: str) -> None:
         """Put the tree's cursor on a node; what hides it opens."""
-        above = self.whole.ancestors(node)
-        folds = self._folds_over(node, self.whole, self.index)
+        above = self.unfolded.ancestors(node)
+        folds = self._folds_over(node, self.unfolded, self.index)
         opened = (*self.state.open, *sorted((above | folds) - set(self.state.open) - {""}))
         self.apply(replace(self.state, at=node, open=opened))
 

@@ -147,7 +147,7 @@ def _at(app: HwExplorer, words: list[str]) -> None:
     name = words[0] if words else ""
     if name in ("/", app.state.model):
         name = ""
-    place = app.whole.place
+    place = app.unfolded.place
     if name not in place:  # the end of a path will do where it tells one node
         ends = [key for key in place if key.endswith(("." + name, "/" + name))]
         if len(ends) != 1:
@@ -297,7 +297,7 @@ COMMANDS: dict[str, Command] = {
     "add": Command("add DEV", "one device more", _add, lambda app: _catalogue(app)),
     "remove": Command("remove [DEV]", "one device less", _remove, lambda app: app.state.devices),
     "baseline": Command("baseline DEV", "what the others are compared with", _baseline, lambda app: app.state.devices),
-    "at": Command("at NODE", "to a node of the tree; the end of its path will do", _at, lambda app: app.whole.place),
+    "at": Command("at NODE", "to a node of the tree; the end of its path will do", _at, lambda app: app.unfolded.place),
     "find": Command("find TEXT", "rows: words, kind:conv share>5 bound:memory", _text("find")),
     "filter": Command("filter TEXT", "narrow the models", _text("filter")),
     "sort": Command("sort KEY", ", ".join(states.SORTS), _field("sort", "sort share"), lambda app: states.SORTS),

@@ -20,7 +20,7 @@ def move(app: HwExplorer, by: int) -> None:
     if pane == "tree" or (pane == "compare" and key):
         if not app.apply(replace(app.state, **{"at" if pane == "tree" else "on": key})):
             app.show()  # refused, or at the end: the cursor goes back to where the state has it
-    elif pane == "plot" and key in app.whole.place:
+    elif pane == "plot" and key in app.unfolded.place:
         app.move_to(key)
     elif pane == "plot" and "@b" in key:
         device, _, batch = key.rpartition("@b")
@@ -103,7 +103,7 @@ def toggle(app: HwExplorer, _: Any) -> None:
 def subtree(app: HwExplorer, opened: int) -> None:
     if _unfold(app, bool(opened), every=True):
         return
-    state, index = app.state, app.whole
+    state, index = app.state, app.unfolded
     branches = index.branches([state.at, *index.below(state.at)]) - {""} if state.at in index.place else set()
     gone = branches | {k for k in state.open if k.endswith(MORE) and node(k) in branches | {state.at}}
     rest = tuple(k for k in state.open if k not in (branches if opened else gone))
@@ -112,7 +112,7 @@ def subtree(app: HwExplorer, opened: int) -> None:
 
 def every(app: HwExplorer, opened: int) -> None:
     """All branches, wherever the cursor is; on closing it goes to the subgraph it was in."""
-    state, index = app.state, app.whole
+    state, index = app.state, app.unfolded
     if opened:
         app.apply(replace(state, open=tuple(sorted(index.branches(index.place) - {""}))))
     else:
@@ -139,7 +139,7 @@ def fold_at(app: HwExplorer, percent: float) -> None:
 
 
 def heaviest(app: HwExplorer, _: Any) -> None:
-    app.move_to(app.whole.heaviest(node(app.state.at)))
+    app.move_to(app.unfolded.heaviest(node(app.state.at)))
 
 
 def find(app: HwExplorer, step: int) -> None:
@@ -152,7 +152,7 @@ def find(app: HwExplorer, step: int) -> None:
         app.perform("find")
         return
     try:
-        target = navigate.find(app.whole.table, state.find, state.at, step)
+        target = navigate.find(app.unfolded.table, state.find, state.at, step)
     except RequestError as error:
         app.say(str(error), "warn")
         return

@@ -34,7 +34,7 @@ def prompt_note(app: HwExplorer) -> str:
     if not typing.text:
         return query.HINT
     try:
-        count = len(query.matches(app.whole.table, typing.text))
+        count = len(query.matches(app.unfolded.table, typing.text))
     except RequestError as error:
         return str(error)
     return f"{count} row{'s' * (count != 1)}"
@@ -113,7 +113,7 @@ def _live(app: HwExplorer, kind: str, text: str) -> None:
     elif kind == "find":
         app.apply(replace(app.state, find=text))
         try:
-            target = navigate.find(app.whole.table, text, app.state.at, 0)
+            target = navigate.find(app.unfolded.table, text, app.state.at, 0)
         except RequestError:
             return  # half typed; the note says what is missing
         if target is not None:

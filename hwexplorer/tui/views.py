@@ -44,7 +44,7 @@ class Views(msgspec.Struct, frozen=True):
     models: Table
     compare: Table
     tree: Table
-    whole: Table
+    unfolded: Table
     events: Table
     why: Text
     plot: Plot
@@ -62,7 +62,7 @@ class Cache:
 
     def views(self, state: State) -> Views:
         each = {name: self.view(name, state) for name in READS}
-        return self._folded(state, each) if state.fold else Views(**each, whole=each["tree"])
+        return self._folded(state, each) if state.fold else Views(**each, unfolded=each["tree"])
 
     def _folded(self, state: State, views: dict[str, Any]) -> Views:
         unfolded: Table = views.pop("tree")
@@ -71,7 +71,7 @@ class Cache:
         kept = self._kept.get(key)
         if kept is None or kept[0] is not unfolded:
             kept = self._keep(key, (unfolded, folded(unfolded, state.fold, opened)))
-        return Views(**views, tree=kept[1], whole=unfolded)
+        return Views(**views, tree=kept[1], unfolded=unfolded)
 
     def view(self, name: str, state: State) -> Any:
         key = self._key(name, state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from hardware import precision
 from hardware.errors import RequestError, unknown
 from hwexplorer.state import State, pinned
 from hwexplorer.views.plain import Column, Plot, Row, Series, Table, Text
@@ -16,7 +17,6 @@ DEVICES = {
 }
 MODELS = ("alexnet", "mobilenet_v2", "resnet18", "resnet50", "vit_b_16", "convnext_tiny", "swin_t", "slow_net")
 OPERATORS = ("conv", "bn", "relu")
-WIDTH = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
 
 
 def subgraphs(model: str) -> list[str]:
@@ -62,7 +62,7 @@ class Fake:
         if state.on not in DEVICES:
             raise unknown("device", state.on, DEVICES)
         _, _, slow, hungry = DEVICES[state.on]
-        size = WIDTH[state.precision] / 4 * (0.7 if state.execution == "fused" else 1.0)
+        size = precision.parse(state.precision).widths.weights / 4 * (0.7 if state.execution == "fused" else 1.0)
         seconds = weight * slow * (2e-5 + 1e-5 * state.batch * size)
         return seconds, weight * hungry * (4e-3 + 3e-3 * state.batch * size)
 

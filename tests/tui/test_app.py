@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from hardware.errors import RequestError
+from hardware.precision import KEYS
 from hwexplorer.state import PANES, PLOTS, State, format, parse
 from hwexplorer.tui import actions, clipboard, effects
 from hwexplorer.tui.actions import ACTIONS, BY_ID
@@ -362,8 +363,8 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("}")
     assert app.state.precision == "int4"
-    await pilot.press("}")
-    assert app.state.precision == "fp32"
+    await pilot.press(*"}" * (len(KEYS) - KEYS.index("int4")))
+    assert app.state.precision == KEYS[0] == "fp32"
 
 
 @case("precision_down", "resnet50@fp16")

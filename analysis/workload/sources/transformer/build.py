@@ -34,7 +34,7 @@ class _Build:
     sequence: Poly
     kv: Poly
     phase: str = ""
-    whole: Poly = field(default_factory=Poly)  # tokens that the cache of a request has room for
+    room: Poly = field(default_factory=Poly)  # tokens that the cache of a request has room for
 
     @property
     def heads(self) -> int:
@@ -119,7 +119,7 @@ def _request(prompt: _Build) -> list[Tensor]:
     before = prompt.sequence + output.half - 1
     run = msgspec.structs.replace(prompt.run, phase="decode")
     room = prompt.sequence + output
-    step = replace(prompt, run=run, sequence=poly(1), kv=before, phase=DECODING, whole=room)
+    step = replace(prompt, run=run, sequence=poly(1), kv=before, phase=DECODING, room=room)
     with w.phase("decode", "Decode"):
         return [start, _head(step, *_layers(step, []))]
 
@@ -288,7 +288,7 @@ def _past(b: _Build, layer: int, heads: int, width: int) -> Tensor | None:
     """What the cache holds of earlier tokens (within the window, where there is one), or room for a whole request."""
     if not b.kv.terms:
         return None
-    kept = b.cached(layer) if b.config.window_of(layer) or not b.phase else b.whole
+    kept = b.cached(layer) if b.config.window_of(layer) or not b.phase else b.room
     return b.w.input(f"layers.{layer}.attention.kv_cache", (b.batch, heads, kept, width))
 
 
