@@ -25,6 +25,7 @@ _FIRST_MEMORY_RESOURCE = 2  # of hardware.execute.RESOURCES: DRAM and on-chip me
 class Component(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     energy_j: float
+    energy_j_per_inference: float
     time_s: float
     share: float
     edp_js: float
@@ -52,6 +53,7 @@ class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
     cumulative: float
     own_edp_js: float
     energy_j: float
+    energy_j_per_inference: float
     latency_s: float
     compute_edp_js: float
     memory_edp_js: float
@@ -68,7 +70,9 @@ class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
     execution: str
     edp_js: float
     energy_j: float
+    energy_j_per_inference: float
     memory_j: float
+    memory_j_per_inference: float
     latency_s: float
     kernels: int
     values_moved: int
@@ -84,7 +88,9 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     activation_bytes: float
     dram_bytes: float
     memory_j: float
+    memory_j_per_inference: float
     energy_j: float
+    energy_j_per_inference: float
     latency_s: float
     edp_js: float
 
@@ -100,7 +106,9 @@ class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
     eager_share: float
     fused_share: float
     eager_energy_j: float
+    eager_energy_j_per_inference: float
     fused_energy_j: float
+    fused_energy_j_per_inference: float
     eager_latency_s: float
     fused_latency_s: float
     round_trips_saved: int
@@ -172,6 +180,7 @@ def _components(result: Estimate, shares: Floats) -> tuple[Component, ...]:
         Component(
             name=name,
             energy_j=float(energy[c]),
+            energy_j_per_inference=float(energy[c]) / batch,
             time_s=float(time[c]),
             share=float(shares[c].sum()),
             edp_js=float(shares[c].sum()) * result.edp_js,
@@ -201,13 +210,13 @@ def _subgraphs(figures: Tree, shares: Floats, top: int) -> tuple[EdpNode, ...]:
     count = len(parts.id)
     by_component = np.stack([np.bincount(parts.subgraph, row, minlength=count) for row in shares]).astype(np.float64)
     fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
-    return _top(figures.subgraphs, parts.id, parts.kind, fused, by_component, result.edp_js, top)
+    return _top(figures.subgraphs, parts.id, parts.kind, fused, by_component, result, top)
 
 
 def _operators(figures: Tree, shares: Floats, top: int) -> tuple[EdpNode, ...]:
     result = figures.estimate
     ids, kinds = result.partition.operator_id, result.workload.operators.kind
-    return _top(figures.operators, ids, kinds, figures.fused.tolist(), shares, result.edp_js, top)
+    return _top(figures.operators, ids, kinds, figures.fused.tolist(), shares, result, top)
 
 
 def _top(
@@ -216,10 +225,11 @@ def _top(
     kinds: tuple[str, ...],
     fused: list[bool],
     by_component: Floats,
-    whole: float,
+    result: Estimate,
     top: int,
 ) -> tuple[EdpNode, ...]:
     """The `top` nodes of a level by share, the largest first; ties in order."""
+    whole, batch = result.edp_js, result.scenario.batch
     order = np.argsort(-level.share, kind="stable")[:top].tolist()
     return tuple(
         EdpNode(
@@ -230,6 +240,7 @@ def _top(
             cumulative=float(level.cumulative[i]),
             own_edp_js=float(level.own_edp_js[i]),
             energy_j=float(level.energy_j[i]),
+            energy_j_per_inference=float(level.energy_j[i]) / batch,
             latency_s=float(level.latency_s[i]),
             compute_edp_js=float(by_component[0, i]) * whole,
             memory_edp_js=float(by_component[1, i]) * whole,
@@ -267,7 +278,9 @@ def _execution(result: Estimate) -> ExecutionEdp:
         execution=result.execution,
         edp_js=result.edp_js,
         energy_j=result.energy_j,
+        energy_j_per_inference=result.energy_j_per_inference,
         memory_j=result.component_j["memory"],
+        memory_j_per_inference=result.component_j["memory"] / result.scenario.batch,
         latency_s=result.latency_s,
         kernels=asked.n_kernels,
         values_moved=int(_written(result).sum()),
@@ -282,7 +295,9 @@ def _saved(eager: ExecutionEdp, fused: ExecutionEdp) -> Saved:
         activation_bytes=eager.activation_bytes - fused.activation_bytes,
         dram_bytes=eager.dram_bytes - fused.dram_bytes,
         memory_j=eager.memory_j - fused.memory_j,
+        memory_j_per_inference=eager.memory_j_per_inference - fused.memory_j_per_inference,
         energy_j=eager.energy_j - fused.energy_j,
+        energy_j_per_inference=eager.energy_j_per_inference - fused.energy_j_per_inference,
         latency_s=eager.latency_s - fused.latency_s,
         edp_js=eager.edp_js - fused.edp_js,
     )
@@ -307,7 +322,9 @@ def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
             eager_share=float(before.share[s]),
             fused_share=float(after.share[s]),
             eager_energy_j=float(before.energy_j[s]),
+            eager_energy_j_per_inference=float(before.energy_j[s]) / eager.scenario.batch,
             fused_energy_j=float(after.energy_j[s]),
+            fused_energy_j_per_inference=float(after.energy_j[s]) / eager.scenario.batch,
             eager_latency_s=float(before.latency_s[s]),
             fused_latency_s=float(after.latency_s[s]),
             round_trips_saved=round(float(trips[s])),

@@ -12,9 +12,9 @@ from analysis.run.tree import Level, Tree, find, told, tree
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One node of the tree as exported (design, section 8). SI units, energy of the batch; EDP is per inference, of
-    the node its attributed part and beside it `own_edp_js`, the product of its own energy and latency. The root is
-    the model. `architectural_modifier` is None where it would say nothing."""
+    """One node of the tree as exported (design, section 8). SI units, energy of the batch. EDP is energy per inference
+    x latency of the batch: of the node its attributed part, and beside it `own_edp_js`, its own energy per inference x
+    its own latency. The root is the model. `architectural_modifier` is None where it would say nothing."""
 
     id: str
     name: str

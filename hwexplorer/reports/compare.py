@@ -35,6 +35,10 @@ class _Device(NamedTuple):
     figures: Compared
     pinned_edp_js: float
 
+    def per_inference(self, component: str) -> float:
+        """Energy of a component ('compute_j' ..) per inference."""
+        return float(getattr(self.figures, component)) / self.run.scenario.batch
+
 
 def _change(row: _Device) -> float | None:
     return row.run.edp_js / row.pinned_edp_js - 1.0 if row.pinned_edp_js else None
@@ -43,8 +47,8 @@ def _change(row: _Device) -> float | None:
 SUMMARY = (
     Column("device", "Device", role="text", keep=0, of=lambda row: row.run.device.label),
     Column("latency", "Latency", "s", keep=1, of="figures.latency_s", help="of the whole batch"),
-    Column("energy", "Energy", "J", keep=1, of="figures.energy_j", help="of the whole batch"),
-    Column("edp", "EDP", "Js", keep=2, of="figures.edp_js", help="energy per inference x latency"),
+    Column("energy_per_inference", "Energy/inf", "J", keep=1, of="figures.energy_j_per_inference"),
+    Column("edp", "EDP", "Js", keep=2, of="figures.edp_js", help="energy per inference x latency of the batch"),
     Column(
         "ratio", "EDP ratio", "x", keep=3, of=lambda row: row.figures.ratio_to_baseline["edp"], help="to the baseline"
     ),
@@ -73,9 +77,10 @@ SUMMARY = (
 )  # fmt: skip
 DETAILED = (
     *SUMMARY,
-    Column("compute", "Compute", "J", keep=2, of="figures.compute_j"),
-    Column("memory_energy", "Mem. energy", "J", keep=2, of="figures.memory_j"),
-    Column("static", "Static", "J", keep=2, of="figures.static_j"),
+    Column("compute_per_inference", "Compute/inf", "J", keep=2, of=lambda row: row.per_inference("compute_j")),
+    Column("memory_per_inference", "Mem. energy/inf", "J", keep=2, of=lambda row: row.per_inference("memory_j")),
+    Column("static_per_inference", "Static/inf", "J", keep=2, of=lambda row: row.per_inference("static_j")),
+    Column("energy", "Energy/batch", "J", keep=4, of="figures.energy_j"),
     Column("weights", "Weights", "byte", keep=3, of="figures.weight_bytes"),
     Column("activations", "Activations", "byte", keep=3, of="figures.activation_bytes"),
     Column("limit", "Limit", "W", keep=4, of="figures.power_limit_w"),
@@ -177,7 +182,7 @@ def ranked(table: Table, state: State) -> Table:
     """The best first; reversed, the worst. `given` is the order of the state."""
     ordered = table.rows
     if state.rank != "given":
-        key = "device" if state.rank == "name" else state.rank
+        key = {"name": "device", "energy": "energy_per_inference"}.get(state.rank, state.rank)
         place = next(i for i, column in enumerate(table.columns) if column.key == key)
 
         def value(row: Row) -> tuple[bool, str | float]:

@@ -16,9 +16,9 @@ COMPONENTS = (
     Column("bar", "Share", "%", role="bar", keep=1, of="share"),
     Column("share", "%", "%", keep=0),
     Column("edp", "EDP", "Js", keep=0, help="attributed: (energy share + time share) / 2"),
-    Column("energy", "Energy", "J", keep=1),
+    Column("energy_per_inference", "Energy/inf", "J", keep=1, of="energy_j_per_inference"),
     Column("time", "Time", "s", keep=1),
-    Column("energy_delay", "Energy x time", "Js", keep=2, help="its energy times the whole time"),
+    Column("energy_delay", "Energy x time", "Js", keep=2, help="its energy per inference times the whole time"),
 )
 CONCENTRATION = (
     Column("fraction", "Of the EDP", "%", keep=0),
@@ -43,14 +43,14 @@ NODES = (
         help="F fused with another operator, S a kernel of its own",
     ),
     Column("benefit", "Fusion", "Js", keep=3, of="fusion_benefit_js", help="EDP that fusing takes off"),
-    Column("energy", "Energy", "J", keep=4),
+    Column("energy_per_inference", "Energy/inf", "J", keep=4, of="energy_j_per_inference"),
     Column("latency", "Latency", "s", keep=4),
 )  # fmt: skip
 EXECUTIONS = (
     Column("execution", "Execution", role="text", keep=0),
     Column("edp", "EDP", "Js", keep=0),
-    Column("energy", "Energy", "J", keep=0),
-    Column("memory", "Mem. energy", "J", keep=1),
+    Column("energy_per_inference", "Energy/inf", "J", keep=0, of="energy_j_per_inference"),
+    Column("memory_per_inference", "Mem. energy/inf", "J", keep=1, of="memory_j_per_inference"),
     Column("latency", "Latency", "s", keep=0),
     Column("kernels", "Kernels", "count", keep=1),
     Column("values", "Values moved", "count", keep=1, of="values_moved"),
@@ -64,8 +64,8 @@ SIDE_BY_SIDE = (
     Column("benefit", "Benefit", "Js", keep=0),
     Column("eager_share", "Eager", "%", keep=2),
     Column("fused_share", "Fused", "%", keep=2),
-    Column("eager_energy", "Eager", "J", keep=3),
-    Column("fused_energy", "Fused", "J", keep=3),
+    Column("eager_energy_per_inference", "Eager/inf", "J", keep=3, of="eager_energy_j_per_inference"),
+    Column("fused_energy_per_inference", "Fused/inf", "J", keep=3, of="fused_energy_j_per_inference"),
     Column("eager_latency", "Eager", "s", keep=3),
     Column("fused_latency", "Fused", "s", keep=3),
     Column("trips", "Trips saved", "count", keep=1, of="round_trips_saved",
@@ -87,8 +87,8 @@ def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
         f"{first.subgraphs} of {report.n_subgraphs} subgraphs make half of it",
         f"fusing {kept} {quantity(abs(saved.edp_js), 'Js')}: {saved.round_trips} round trips, "
         f"{quantity(saved.activation_bytes, 'byte')} of activations, {quantity(saved.dram_bytes, 'byte')} of it "
-        f"DRAM; {quantity(saved.energy_j, 'J')} ({quantity(saved.memory_j, 'J')} of memory), "
-        f"{quantity(saved.latency_s, 's')}",
+        f"DRAM; {quantity(saved.energy_j_per_inference, 'J')} per inference "
+        f"({quantity(saved.memory_j_per_inference, 'J')} of memory), {quantity(saved.latency_s, 's')}",
     )
 
 

@@ -15,8 +15,8 @@ PARTS = (
     Column("name", "Part", role="text", keep=0, of=lambda part: part.name.replace("_", " ")),
     Column("bar", "Share", "%", role="bar", keep=1, of="fraction"),
     Column("fraction", "%", "%", keep=0),
-    Column("energy", "Energy", "J", keep=0),
-    Column("per_inference", "Per inference", "J", keep=1, of="energy_j_per_inference"),
+    Column("energy", "Energy/batch", "J", keep=0),
+    Column("per_inference", "Energy/inf", "J", keep=1, of="energy_j_per_inference"),
 )
 CONSUMERS = (
     Column("name", "Node", role="text", keep=0, of="id"),
@@ -24,7 +24,7 @@ CONSUMERS = (
     Column("bar", "Share", "%", role="bar", keep=2, of="fraction"),
     Column("fraction", "%", "%", keep=0),
     Column("cumulative", "Cum", "%", keep=1),
-    Column("energy", "Energy", "J", keep=0),
+    Column("energy", "Energy/batch", "J", keep=0),
     Column("compute", "Compute", "J", keep=2),
     Column("memory", "Memory", "J", keep=2),
     Column("static", "Static", "J", keep=2),

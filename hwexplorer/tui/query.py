@@ -54,7 +54,7 @@ def _column(table: Table, name: str) -> int:
         if wanted in (column.key.casefold(), column.title.casefold()):
             return index
     for index, column in enumerate(table.columns):
-        if wanted == "share" and column.role == "bar":
+        if (wanted == "share" and column.role == "bar") or column.key == f"{wanted}_per_inference":
             return index
     known = [column.key for column in table.columns[1:] if column.role != "bar"]
     raise unknown("column", name, ["kind", "share", *known])

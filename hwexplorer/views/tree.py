@@ -19,7 +19,7 @@ COLUMNS = (
     Column("bar", "Share", "%", role="bar", keep=0, help="share of the model: (energy share + latency share) / 2"),
     Column("share", "%", "%", keep=0),
     Column("latency", "Latency", "s", keep=1),
-    Column("energy", "Energy", "J", keep=1),
+    Column("energy_per_inference", "Energy/inf", "J", keep=1),
     Column("bound", "B", role="flag", keep=2, help=FLAGS_HELP),
     Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
@@ -42,8 +42,10 @@ def tree(state: State) -> Table:
     sub_share, op_share = shares(figures, state.metric)
     deltas = _deltas(state)
     joined = [result.execution == "fused" and len(members) > 1 for members in parts.members]
-    sub_cells = _cells(figures.subgraphs, sub_share, figures.subgraph_bound, parts.kind, joined)
-    op_cells = _cells(figures.operators, op_share, figures.operator_bound, ops.kind, figures.fused.tolist())
+    sub_cells = _cells(figures.subgraphs, sub_share, figures.subgraph_bound, parts.kind, joined, result.scenario.batch)
+    op_cells = _cells(
+        figures.operators, op_share, figures.operator_bound, ops.kind, figures.fused.tolist(), result.scenario.batch
+    )
     known = ops.has_rule.tolist()
 
     def row(key: str, name: str, cells: tuple[Cell, ...], depth: int, children: bool, kind: str, dim: bool) -> Row:
@@ -143,7 +145,7 @@ def _by_node(state: State, metric: str) -> dict[str, float]:
 
 
 def _cells(
-    level: Level, share: Floats, bounds: tuple[str, ...], kinds: tuple[str, ...], fused: list[bool]
+    level: Level, share: Floats, bounds: tuple[str, ...], kinds: tuple[str, ...], fused: list[bool], batch: int
 ) -> list[tuple[Cell, ...]]:
     """Cells of every node of a level but its name, in the order of COLUMNS."""
     share_list = share.tolist()
@@ -152,7 +154,7 @@ def _cells(
             share_list,
             share_list,
             level.latency_s.tolist(),
-            level.energy_j.tolist(),
+            (level.energy_j / batch).tolist(),
             [FLAGS[name] for name in bounds],
             cumulative(share).tolist(),
             kinds,
@@ -170,7 +172,7 @@ def _cells(
 def _root(figures: Tree) -> tuple[Cell, ...]:
     result, level = figures.estimate, figures.operators
     return (
-        1.0, 1.0, result.latency_s, result.energy_j, FLAGS[result.bound], 1.0, "model", 1.0,
+        1.0, 1.0, result.latency_s, result.energy_j_per_inference, FLAGS[result.bound], 1.0, "model", 1.0,
         "F" if result.execution == "fused" else "S", result.utilization, float(level.macs.sum()),
         float(level.dram_bytes.sum()), figures.fusion_benefit_js,
     )  # fmt: skip

@@ -61,7 +61,7 @@ COLUMNS = {
     "energy": "key,depth,name,kind,bar,fraction,cumulative,energy_j,compute_j,memory_j,static_j,latency_s",
     "memory": "key,depth,kernel,bar,total_bytes,activations_bytes,workspace_bytes",
     "edp": "key,depth,name,kind,share,cumulative,edp_js,compute_js,memory_js,static_js,base_js,modifier,fused,"
-    "benefit_js,energy_j,latency_s",
+    "benefit_js,energy_per_inference_j,latency_s",
 }
 # The JSON list that the CSV's rows are, and one figure of both: (list, field, CSV column).
 ROWS = {

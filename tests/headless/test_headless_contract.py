@@ -400,7 +400,7 @@ def rows_of(call: Call, *words: str) -> list[dict[str, str]]:
 
 COMPARED = {
     "latency_s": ("Latency", "latency_s"),
-    "energy_j": ("Energy", "energy_j"),
+    "energy_per_inference_j": ("Energy/inf", "energy_j_per_inference"),
     "edp_js": ("EDP", "edp_js"),
     "throughput_per_s": ("Throughput", "throughput_per_s"),
     "power_w": ("Power", "average_power_w"),
@@ -436,7 +436,7 @@ def test_compare_in_every_format(
 
 TREED = {
     "latency_s": ("Latency", "latency_s"),
-    "energy_j": ("Energy", "energy_j"),
+    "energy_per_inference_j": ("Energy/inf", "energy_j"),
     "share": ("%", "share"),
     "cumulative": ("Cum", "cumulative"),
     "modifier": ("Modifier", "architectural_modifier"),
@@ -462,6 +462,8 @@ def test_tree_in_every_format(
     assert [int(row["depth"]) for row in table] == [
         ("model", "subgraph", "operator").index(node["kind"]) for node in nodes
     ]
+    for node in nodes:
+        node["energy_j"] /= root["batch"]  # of the batch in the document, per inference in the table
     for name, (title, key) in TREED.items():
         cells, unit = column(text, title)
         for node, line, cell in zip(nodes, table, cells, strict=True):

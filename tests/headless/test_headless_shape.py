@@ -14,21 +14,22 @@ import pytest
 from tests.headless.conftest import Call
 
 CSV_HEADERS = {
-    ("compare", "resnet18"): "key depth device latency_s energy_j edp_js ratio throughput_per_s power_w utilization"
-    " memory_bytes bound runtime precision band energy_band",
-    ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_j edp_js ratio throughput_per_s"
-    " power_w utilization memory_bytes bound runtime precision band energy_band compute_j memory_energy_j static_j"
-    " weights_bytes activations_bytes limit_w tdp_w kernels bounds latency_ratio energy_ratio",
-    ("tree", "resnet18"): "key depth name bar share latency_s energy_j bound cumulative kind modifier fused utilization"
-    " macs bytes_bytes benefit_js",
+    ("compare", "resnet18"): "key depth device latency_s energy_per_inference_j edp_js ratio throughput_per_s"
+    " power_w utilization memory_bytes bound runtime precision band energy_band",
+    ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_per_inference_j edp_js ratio"
+    " throughput_per_s power_w utilization memory_bytes bound runtime precision band energy_band"
+    " compute_per_inference_j memory_per_inference_j static_per_inference_j energy_j weights_bytes"
+    " activations_bytes limit_w tdp_w kernels bounds latency_ratio energy_ratio",
+    ("tree", "resnet18"): "key depth name bar share latency_s energy_per_inference_j bound cumulative kind modifier"
+    " fused utilization macs bytes_bytes benefit_js",
     ("events", "resnet18"): "key depth event bar fraction energy_j count unit each_j band source",
     ("why", "resnet18"): "section text",
     ("models",): "key depth name family parameters macs input accuracy",
 }  # fmt: skip
 TEXT_HEADERS = {
-    ("compare", "resnet18"): "Device|Latency|Energy|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|With|Runs"
+    ("compare", "resnet18"): "Device|Latency|Energy/inf|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|With|Runs"
     "|Latency band|Energy band",
-    ("tree", "resnet18"): "Node|Share|%|Latency|Energy|B|Cum|Kind|Modifier|F|Util|MMAC|DRAM|Fusion",
+    ("tree", "resnet18"): "Node|Share|%|Latency|Energy/inf|B|Cum|Kind|Modifier|F|Util|MMAC|DRAM|Fusion",
     ("events", "resnet18"): "Event|Share|%|Energy|Count|of|Each|Band|Source",
     ("models",): "Model|Family|Params|MACs|Input|Acc",
 }  # fmt: skip
