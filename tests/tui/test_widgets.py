@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hwexplorer.state import PANES, State
 from hwexplorer.tui.cell_text import shorten, width_of, wrap
-from hwexplorer.tui.layout import arrange, neighbour
+from hwexplorer.tui.layout import arrange
 from hwexplorer.tui.navigate import Index, find
 from hwexplorer.tui.palette import COLOURS, THEMES, Palette
 from hwexplorer.tui.prompt import Prompt, edit, typed
@@ -211,7 +211,6 @@ def test_ways_through_the_tree() -> None:
     assert find(table, "LAYER2", "", 1) == "layer2.0.conv1"
     assert find(table, "layer2", "layer2.0.conv1", 0) == "layer2.0.conv1"
     assert find(table, "nowhere", "", 1) is None
-    assert neighbour("plot", 1) == "models"
 
 
 def test_typing() -> None:
