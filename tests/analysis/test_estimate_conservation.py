@@ -11,6 +11,7 @@ from analysis.reports.events import report
 from analysis.run.estimate import COMPONENTS, Estimate
 from analysis.run.nodes import Node, node
 from analysis.run.tree import tree
+from hardware.runtime import deployed
 
 
 def _close(actual: float, expected: float, what: str) -> None:
@@ -80,12 +81,10 @@ def test_sums_add_up_on_every_device(model: str) -> None:
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
-def test_auto_is_eager_on_cpu_and_gpu_and_fused_on_accelerators(name: str) -> None:
-    expected = {"cpu": "eager", "gpu": "eager", "tpu": "fused", "npu": "fused", "kpu": "fused"}[
-        grid.device(name).architecture
-    ]
-    auto, same = grid.run("resnet50", name, 8), grid.run("resnet50", name, 8, "fp32", expected)
-    assert auto.execution == expected
+def test_auto_is_what_one_would_deploy(name: str) -> None:
+    auto = grid.run("resnet50", name, 8)
+    assert auto.runtime == deployed(auto.device, "vision")
+    same = grid.run("resnet50", name, 8, "fp32", auto.runtime.id)
     assert (auto.latency_s, auto.energy_j) == (same.latency_s, same.energy_j)
 
 

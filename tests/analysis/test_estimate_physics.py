@@ -80,7 +80,8 @@ def test_every_power_mode_leaves_power_for_work() -> None:
 
 
 def test_published_peaks_are_never_exceeded() -> None:
-    """Not even those of the data sheet, where it states one: the fastest kernels run at what it promises."""
+    """Not even those of the data sheet, where it states one: the fastest kernels run at what it promises, twice that on
+    cards that accumulate fp16 in fp16 faster, under engines that do."""
     work = grid.toy_gemm(8192, 8192, 8192)
     for device in grid.catalogue():
         for precision in grid.distinct_precisions(device):
@@ -88,7 +89,7 @@ def test_published_peaks_are_never_exceeded() -> None:
             stated = device.file.peak_flops.get(result.plan.contraction[1])
             if stated and not device.power_mode and result.plan.contraction[0] == "matrix":
                 rate = 2.0 * 8192.0**3 / result.latency_s
-                assert rate <= stated.value, (device.key, precision)
+                assert rate <= stated.value * result.plan.matrix_rate, (device.key, precision)
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
