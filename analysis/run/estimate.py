@@ -12,7 +12,7 @@ from analysis.run.memory import Memory, memory
 from analysis.run.partition import Partition, partition
 from analysis.run.scenario import Scenario
 from analysis.run.totals import Rates, rates, totals
-from analysis.run.trust import work_class
+from analysis.run.trust import Factors, Trust, trust, work_class
 from analysis.run.workspace import applies as workspace_applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
@@ -30,7 +30,8 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the
     latency. `marks` say what deviates from the request; `bound` is what bounds the most time, `bound_s` the time
-    by what bounds it, in the order of hardware.execute.BOUNDS.
+    by what bounds it, in the order of hardware.execute.BOUNDS. `trust` says how well such work is known on the device,
+    and sets the bands.
     """
 
     workload: Workload
@@ -55,6 +56,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     marks: tuple[str, ...]
     coverage: float
     work_class: str
+    trust: Trust
 
     @property
     def energy_j_per_inference(self) -> float:
@@ -165,6 +167,9 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         marks = (*marks, "a design target: it exists on paper only, and nothing of it was ever measured")
     has_rule = workload.operators.has_rule
     is_parallel = workload.parallel is not None
+    work = work_class(device, workload.kind, runtime.id, runtime.mode, scenario.batch, scenario.precision, is_parallel)
+    known, metered = trust(device, work, runtime.id, runtime.mode)
+    fast, slow = (latency * factor for factor in known.band)
     return Estimate(
         workload=workload,
         device=device,
@@ -178,8 +183,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         memory=held,
         latency_s=latency,
         energy_j=energy,
-        latency_band_s=(float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())),
-        energy_band_j=_energy_band(run, latency, energy, workload.devices),
+        latency_band_s=(fast, slow),
+        energy_band_j=_energy_band(run, (fast, latency, slow), energy, workload.devices, metered),
         rates=rates(scenario.batch, latency, energy, float(whole.pipelined_s[0])),
         utilization=float(whole.utilization[0]),
         bound=whole.bound[0],
@@ -187,7 +192,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         precision_run=precision_run(runs, mostly_convolution(asked)),
         marks=marks,
         coverage=float(has_rule.mean()) if len(has_rule) else 1.0,
-        work_class=work_class(device, workload.kind, runtime.mode, scenario.batch, scenario.precision, is_parallel),
+        work_class=work,
+        trust=known,
     )
 
 
@@ -218,10 +224,15 @@ def _relevant_marks(runs: Plan, asked: Demand) -> tuple[str, ...]:
     return marks
 
 
-def _energy_band(run: Execution, latency: float, energy: float, devices: int) -> tuple[float, float]:
-    """Low and high energy: spreads of one group of constants move together, groups are independent.
+def _energy_band(
+    run: Execution, latency_s: tuple[float, float, float], energy: float, devices: int, metered: Factors | None
+) -> tuple[float, float]:
+    """Low and high energy: what holds the metered energy of such work; where nothing like it was metered, spreads of
+    one group of constants move together and groups are independent.
 
-    The spread of the time moves the static energy; it counts as one more group."""
+    The spread of the time, low, nominal and high, moves the static energy; it counts as one more group."""
+    if metered is not None:
+        return energy * metered[0], energy * metered[1]
     counts = run.counts.sum(axis=1)
     prices = run.prices
     groups: dict[str, list[float]] = {}
@@ -232,7 +243,7 @@ def _energy_band(run: Execution, latency: float, energy: float, devices: int) ->
         entry[0] += float(down)
         entry[1] += float(up)
     static_w = float(prices.value[-2:].sum()) * devices
-    fast, slow = float(run.kernel_ends_s[0].sum()), float(run.kernel_ends_s[1].sum())
+    fast, latency, slow = latency_s
     groups["time"] = [static_w * max(latency - fast, 0.0), static_w * max(slow - latency, 0.0)]
     down = sum(entry[0] ** 2 for entry in groups.values()) ** 0.5
     up = sum(entry[1] ** 2 for entry in groups.values()) ** 0.5

@@ -10,6 +10,7 @@ import msgspec
 from analysis.run.estimate import Estimate
 from analysis.run.serving import Serving, serving
 from analysis.run.totals import rates
+from analysis.run.trust import Trust
 from analysis.workload.workload import Workload
 from hardware.execute import BOUNDS
 
@@ -18,7 +19,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
     otherwise; SI units. `devices` run it together: energy and power are those of all, memory of each. `runtime` is
     what it runs with, `serving` what a request of a language model is judged by, `bound_time` the share of the time by
-    what bounds it; `silicon` is False for a device that exists on paper only."""
+    what bounds it; `silicon` is False for a device that exists on paper only, `trust`
+    how well such work is known on it."""
 
     model: str
     device: str
@@ -54,6 +56,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     workspace_bytes: float
     fits: bool
     silicon: bool
+    trust: Trust
     marks: tuple[str, ...]
     serving: Serving | msgspec.UnsetType = msgspec.UNSET
 
@@ -110,6 +113,7 @@ def figures(result: Estimate) -> Figures:
         workspace_bytes=memory.workspace_peak_bytes,
         fits=result.fits,
         silicon=device.silicon,
+        trust=result.trust,
         marks=result.marks,
         serving=serving(result) or msgspec.UNSET,
     )

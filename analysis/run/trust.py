@@ -1,6 +1,6 @@
 """How well an estimate is known: by device, kind of work and runtime, from measurements that were left out of the fit.
 
-analysis/run/trust.toml is written by `python -m analysis.trust.calibrate`; here it is looked up, and nothing is read
+analysis/run/trust.json is written by `python -m analysis.trust.calibrate`; here it is looked up, and nothing is read
 but it. A factor multiplies an estimate: latency between `band[0]` and `band[1]` times what is stated.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -18,9 +17,11 @@ from hardware.precision import FORMATS, parse
 from hardware.remember import remembered
 
 FOLDER = Path(__file__).parent
-PATH = FOLDER / "trust.toml"
+PATH = FOLDER / "trust.json"
+MOST = 1 << 20  # bytes of it
 LEVELS = ("measured", "siblings", "engineering", "design_target")
-ENGINEERING = "engineering"  # the row of trust.toml for what nothing like it was measured of
+FEW = 10  # rows below which a class is no narrower than what was never measured
+ENGINEERING = "engineering"  # the row of trust.json for what nothing like it was measured of
 
 Factors = tuple[float, float]
 
@@ -43,17 +44,21 @@ class Class(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kinds: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     modes: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
     least_batch: int = 1
     most_batch: float = float("inf")
     most_bits: float = float("inf")
     parallel: bool | None = None
 
-    def holds(self, kind: str, device: Device, mode: str, batch: int, bits: float, is_parallel: bool) -> bool:
+    def holds(
+        self, kind: str, device: Device, runtime: str, mode: str, batch: int, bits: float, is_parallel: bool
+    ) -> bool:
         """Whether such an estimate is of this class or of an earlier one."""
         return (
             (not self.kinds or kind in self.kinds)
             and (not self.on or device.software_class in self.on or device.id.startswith(self.on))
             and (not self.modes or mode in self.modes)
+            and (not self.runtimes or runtime in self.runtimes)
             and self.least_batch <= batch <= self.most_batch
             and bits <= self.most_bits
             and self.parallel in (None, is_parallel)
@@ -65,24 +70,65 @@ def classes() -> tuple[Class, ...]:
     return tuple(msgspec.convert(files.table(FOLDER / "classes.toml")["class"], list[Class]))
 
 
+class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A class of work: rows, devices and errors of estimates as shipped, factors that hold what was measured, and the
+    share of rows inside factors taken without their device, without their family of models."""
+
+    name: str
+    quantity: str
+    rows: int
+    devices: int
+    median_error: float
+    rank: float | None = None
+    band: Factors
+    energy_band: Factors | None = None
+    device_out: float | None = None
+    family_out: float | None = None
+
+
+class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A device that was measured on a class of work with a runtime; `band` where rows are enough for one of its own."""
+
+    device: str
+    work_class: str
+    runtime: str
+    mode: str
+    rows: int
+    median_error: float
+    band: Factors | None = None
+
+
+class Table(msgspec.Struct, frozen=True):
+    """What trust.json says."""
+
+    classes: tuple[Known, ...] = ()
+    measured: tuple[Measured, ...] = ()
+
+
 @lru_cache(maxsize=1)
-def _tables() -> tuple[dict[str, dict[str, Any]], dict[tuple[str, str], dict[str, dict[str, Any]]]]:
-    """What is known of each class by its name, and of each device and class by runtime."""
+def table() -> Table:
+    """What was found when the measurements were last evaluated; nothing before they were."""
     try:
-        found = files.table(PATH)
-    except FileNotFoundError:  # before the first calibration
-        found = {}
-    cells: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for row in found.get("measured", ()):
-        cells.setdefault((row["device"], row["class"]), {})[row["runtime"]] = row
-    return {row["name"]: row for row in found.get("class", ())}, cells
+        return msgspec.json.decode(files.read(PATH, MOST), type=Table)
+    except FileNotFoundError:
+        return Table()
+
+
+@lru_cache(maxsize=1)
+def _by_name() -> tuple[dict[str, Known], dict[tuple[str, str], list[Measured]]]:
+    cells: dict[tuple[str, str], list[Measured]] = {}
+    for cell in table().measured:
+        cells.setdefault((cell.device, cell.work_class), []).append(cell)
+    return {each.name: each for each in table().classes}, cells
 
 
 @remembered(keep=256)
-def work_class(device: Device, kind: str, mode: str, batch: int, precision: str, is_parallel: bool) -> str:
+def work_class(
+    device: Device, kind: str, runtime: str, mode: str, batch: int, precision: str, is_parallel: bool
+) -> str:
     """The class of work, '' where none is declared."""
     bits = FORMATS[parse(precision).weights].bits
-    held = (each.name for each in classes() if each.holds(kind, device, mode, batch, bits, is_parallel))
+    held = (each.name for each in classes() if each.holds(kind, device, runtime, mode, batch, bits, is_parallel))
     return next(held, "")
 
 
@@ -90,18 +136,17 @@ def work_class(device: Device, kind: str, mode: str, batch: int, precision: str,
 def trust(device: Device, name: str, runtime: str, mode: str) -> tuple[Trust, Factors | None]:
     """How well a class of work is known on a device, and the factors that hold its energy (None: nothing like it was
     metered)."""
-    by_class, by_device = _tables()
-    group = by_class.get(name, {})
-    band, energy = _factors(group), _factors(group, "energy_")
-    cells = by_device.get((device.id, name), {})
-    cell = cells.get(runtime) or next((row for row in cells.values() if row["mode"] == mode), None)
-    if device.silicon and cell is not None and band is not None:
-        return Trust("measured", cell["rows"], cell["median_error"], _factors(cell) or band), energy
-    if device.silicon and band is not None:
-        return Trust("siblings", group["rows"], group["median_error"], band), energy
-    widest = _factors(by_class.get(ENGINEERING, {})) or (1.0, 1.0)
+    known, cells = _by_name()
+    group, here = known.get(name), cells.get((device.id, name), [])
+    widest = known[ENGINEERING].band if ENGINEERING in known else (1.0, 1.0)
+    if device.silicon and group is not None:
+        cell = next((each for each in here if each.runtime == runtime), None)
+        cell = cell or next((each for each in here if each.mode == mode), None)
+        band = group.band
+        if group.rows < FEW:
+            band = min(band[0], widest[0]), max(band[1], widest[1])
+        if cell is not None:
+            return Trust("measured", cell.rows, cell.median_error, cell.band or band), group.energy_band
+        if device.software.not_fitted is not None:
+            return Trust("siblings", group.rows, group.median_error, band), group.energy_band
     return Trust("engineering" if device.silicon else "design_target", 0, None, widest), None
-
-
-def _factors(row: dict[str, Any], prefix: str = "") -> Factors | None:
-    return (row[f"{prefix}low"], row[f"{prefix}high"]) if f"{prefix}low" in row else None

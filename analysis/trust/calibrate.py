@@ -3,7 +3,8 @@ family of models left out, which is how well it can be expected to carry over.
 
 One efficiency per kind of operator and class of software; none per model or device. The error is the logarithm of
 predicted over measured, each group of measurements weighs the same, and outliers weigh less (least absolute errors).
-`python -m analysis.trust.calibrate` prints the fitted values beside the shipped ones.
+`python -m analysis.trust.calibrate` prints the fitted values beside the shipped ones and writes
+analysis/run/trust.json.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.trust import validate
+from analysis.run.trust import PATH
+from analysis.trust import bands, validate
 from analysis.trust.measurement import FITTED_ON, Measurement, Unpredictable, shipped
 from analysis.trust.rows import interpret
+from analysis.trust.validate_kernels import kernel_points
 from analysis.workload.workload import Floats
+from hardware import files
 from hardware.architectures import registry
 from hardware.architectures.data import Software
 from hardware.demand import Demand, OpClass
@@ -62,6 +66,7 @@ class Row(msgspec.Struct, frozen=True):
     floor_s: float
     group: tuple[str, ...]
     family: str
+    request: Measurement
 
 
 class HeldOut(msgspec.Struct, frozen=True):
@@ -146,7 +151,7 @@ def _row(one: Measurement, latency_s: float) -> Row:
     adds, floor = validate.input_s(one, result)
     return Row(
         latency_s, result.demand, result.device, result.plan, result.runtime, one.scenario.layout, least,
-        adds[0], floor[0], one.group, one.family,
+        adds[0], floor[0], one.group, one.family, one,
     )  # fmt: skip
 
 
@@ -278,16 +283,52 @@ def held_out(software: str, rows: Sequence[Row], full: Fit, progress: Progress) 
     return HeldOut(software, len(rows), len(groups), fitted, *out)
 
 
+class Fitted(msgspec.Struct, frozen=True):
+    """A class of software: its rows, the fit to all of them, and latencies by fits without their device and family."""
+
+    rows: Sequence[Row]
+    full: Fit
+    device_s: Floats
+    family_s: Floats
+
+
+def without(software: str, rows: Sequence[Row], full: Fit) -> Fitted:
+    """Each row predicted by a fit that left out its device, and one that left out its family of models."""
+    by_device, by_family = [row.device.id for row in rows], [row.family for row in rows]
+    return Fitted(rows, full, left_out(software, rows, full, by_device), left_out(software, rows, full, by_family))
+
+
+def calibrated(of: Iterable[Fitted]) -> str:
+    """What analysis/run/trust.json is to say of the measurements that ship."""
+    out: dict[tuple[object, ...], tuple[float, float]] = {}
+    for each in of:
+        for row, device_s, family_s in zip(each.rows, each.device_s.tolist(), each.family_s.tolist(), strict=True):
+            out[_identity(row.request)] = (device_s, family_s)
+    predictions, _ = validate.predict_all(shipped())
+    kept = validate.agreeing([each.row for each in predictions])
+    predictions = [each for each, keep in zip(predictions, kept, strict=True) if keep]
+    latency = [(point, out.get(_identity(each.row))) for each in predictions for point in validate.points([each])]
+    held = {id(point): left for point, left in latency if point.quantity == "latency"}
+    points = [*(point for point, _ in latency), *kernel_points()]
+    return bands.written(bands.table(bands.residuals(points, lambda point: held.get(id(point)))))
+
+
+def _identity(one: Measurement) -> tuple[object, ...]:
+    return one.device.key, one.model, one.scenario, one.latency_s
+
+
 def _say(phase: str) -> None:
     print(phase, file=sys.stderr)
 
 
 def main() -> None:
-    """Print the fitted values beside the shipped ones, and the cross-validation as efficiency.toml records it."""
-    held = []
+    """Print the fitted values beside the shipped ones, and the cross-validation as efficiency.toml records it; write
+    what the bands of estimates follow from."""
+    held, every = [], []
     for software, rows in observations(shipped(FITTED_ON)).items():
         found = fit(software, rows, _say)
         held.append(held_out(software, rows, found, _say))
+        every.append(without(software, rows, found))
         now = fitted()[software].efficiency
         print(f"# {software}: {len(rows)} rows, mean absolute log error {loss(found.error, group_weights(rows)):.3f}")
         for j, knob in enumerate(found.knobs):
@@ -297,6 +338,8 @@ def main() -> None:
         print("\n[[cross_validation]]")
         for name, value in msgspec.to_builtins(each).items():
             print(f"{name} = {round(value, 4) if isinstance(value, float) else json.dumps(value)}")
+    _say("bands")
+    files.write(PATH, [calibrated(every)])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from analysis.trust.measurement import (
 from analysis.workload.sources.transformer import spec
 from hardware import files, precision
 from hardware.errors import RequestError
+from hardware.names import known
 
 GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
 
@@ -75,8 +76,8 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
 
 def _model(name: str) -> str:
     short = name.rpartition("/")[2].removesuffix("-hf")
-    found = str(_tables()["models"].get(short.lower(), short))
-    if not spec.handles(found) or ":" in found:
+    found = known(str(_tables()["models"].get(short.lower(), short)), spec.names())
+    if found is None:
         raise Unpredictable("model is not known")
     return found
 
@@ -89,8 +90,8 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     for rule in _tables()["weights"]:
         stated = rule.get("activations", ())
         if any(part in weights for part in rule["contains"]) and (not stated or activations in stated):
-            known = next(name for name in rule["is"] if precision.find(name))
-            return ("" if known == rule["is"][0] else rule["is"][0]), precision.canonical(known)
+            there = next(name for name in rule["is"] if precision.find(name))
+            return ("" if there == rule["is"][0] else rule["is"][0]), precision.canonical(there)
     raise Unpredictable(f"weights of {weights or 'a format that is not stated'}")
 
 

@@ -35,7 +35,8 @@ MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 class Measurement(msgspec.Struct, frozen=True):
     """One row as a request and what was measured. `latency_s` for the batch; energy per inference, J.
     `asked_precision` is what was measured where that has no name here, and the scenario's the nearest that has;
-    `lengths` are those of a language model, by the names of its dimensions."""
+    `lengths` are those of a language model, by the names of its dimensions; `is_rate`: the latency is what a batch
+    takes of a stated throughput."""
 
     group: tuple[str, ...]
     model: str
@@ -48,6 +49,7 @@ class Measurement(msgspec.Struct, frozen=True):
     decodes_input: bool = False
     asked_precision: str = ""
     lengths: dict[str, int] = {}
+    is_rate: bool = False
 
     @property
     def kind_of_energy(self) -> str:
@@ -125,7 +127,14 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         raise Unpredictable("a server under a bound of latency: the batch is not stated")
     if not batch or (many and batch == 1 and "framework" in row and "openvino" in row["framework"].lower()):
         batch = OFFLINE_BATCH if many else 1
+    if (
+        row.get("source", "").startswith("MLPerf")
+        and device.arch.has_layouts
+        and not device.software.shares_host_memory
+    ):
+        energy = None  # it is the whole system's: hosts, fans, supply
     throughput = number(row, "throughput_per_s", 1)
+    is_rate = latency is None and throughput is not None
     if latency is None and throughput:
         latency = batch * count / throughput
     if latency is None and energy is None:
@@ -162,6 +171,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         copies_input=copies,
         decodes_input=decodes,
         asked_precision=asked,
+        is_rate=is_rate,
     )
 
 
@@ -187,7 +197,7 @@ def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, in
 
 def threads_idle(row: dict[str, str], cores: float) -> bool:
     """Whether a CPU ran fewer threads than half of its cores: the estimate is of all of them."""
-    threads = re.match(r"(\d+) threads?", row.get("device_mode") or "")
+    threads = re.search(r"\b(\d+) threads?", f"{row.get('device_mode')} {row.get('runtime')}")
     return threads is not None and int(threads[1]) < cores / 2
 
 

@@ -46,6 +46,8 @@ class Prediction(msgspec.Struct, frozen=True):
     floor_s: Ends
     work_class: str
     kind: str
+    runtime: str
+    mode: str
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -130,7 +132,8 @@ def _predicted(row: Measurement, result: Estimate) -> Prediction:
     batch = row.scenario.batch
     low, high = result.energy_band_j
     adds, floor = input_s(row, result)
-    ends = (result.latency_s, *result.latency_band_s)
+    follows = batch / result.throughput_per_s / result.latency_s if row.is_rate else 1.0  # the next may have begun
+    ends = (result.latency_s * follows, *(end * follows for end in result.latency_band_s))
     nominal, fast, slow = (max(t + more, least) for t, more, least in zip(ends, adds, floor, strict=True))
     waiting_w = _time_power_w(result)
     waits = [t - own for t, own in zip((nominal, fast, slow), ends, strict=True)]
@@ -145,6 +148,8 @@ def _predicted(row: Measurement, result: Estimate) -> Prediction:
         floor,
         result.work_class,
         result.workload.kind,
+        result.runtime.id,
+        result.execution,
     )
 
 
@@ -245,6 +250,8 @@ class Point(msgspec.Struct, frozen=True):
     device: str
     family: str
     runtime: str
+    mode: str
+    work_class: str
     measured: float
     predicted: float
     band: tuple[float, float]
@@ -254,7 +261,7 @@ def points(predictions: Iterable[Prediction]) -> Iterator[Point]:
     """What was predicted of each row: its latency in its class of work, its energy in that of its kind."""
     for p in predictions:
         row = p.row
-        about = (row.device.id, row.family, row.scenario.execution)
+        about = (row.device.id, row.family, p.runtime, p.mode, p.work_class)
         if row.latency_s:
             yield Point(p.work_class, "latency", *about, row.latency_s, p.latency_s, p.latency_band_s)
         if row.energy_j:

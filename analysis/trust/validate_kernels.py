@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.run.trust import work_class
+from analysis.run.trust import trust, work_class
 from analysis.trust.measurement import SHIPPED, read
 from analysis.trust.validate import Point, spearman
 from analysis.workload.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
@@ -185,12 +185,23 @@ def _points(device: Device, form: str, op: str, rows: Sequence[dict[str, str]], 
     # The tables of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or with
     # weights larger than any (LLMCompass): none find theirs on chip.
     run = execute(demand(kernels, runs.element_bytes, in_layers=form != "fp32"), device, runs, runtime, "channels_last")
-    work = work_class(device, "kernel", runtime.mode, 1, form, False)
+    work = work_class(device, "kernel", runtime.id, runtime.mode, 1, form, False)
     measured = [float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows]
-    each = zip(measured, run.kernel_s.tolist(), *run.kernel_ends_s.tolist(), strict=True)
+    low, high = trust(device, work, runtime.id, runtime.mode)[0].band
     return [
-        Point(work, "latency", device.key, op, form, seconds, predicted, (fast, slow))
-        for seconds, predicted, fast, slow in each
+        Point(
+            work,
+            "latency",
+            device.key,
+            op,
+            runtime.id,
+            runtime.mode,
+            work,
+            seconds,
+            predicted,
+            (low * predicted, high * predicted),
+        )
+        for seconds, predicted in zip(measured, run.kernel_s.tolist(), strict=True)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hwexplorer.declare import Rows
 from hwexplorer.views.plain import Column
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, MARKED
 
 KEY = ("point.model", "point.device", "point.batch", "point.precision")
 KIND = "point.architecture"
@@ -22,6 +22,7 @@ COLUMNS = (
     Column("memory", "Memory", "byte", keep=3, of="point.peak_memory_bytes"),
     Column("cost_usd_per_million", "USD/1M", keep=4, help="electricity of a million inferences"),
     Column("accuracy", "Accuracy", keep=3, help="published, of the default weights in fp32"),
+    Column("known", "T", role="flag", keep=4, of="point.trust.level", shown=KNOWN, help=KNOWN_HELP),
     Column("bound", "B", role="flag", keep=4, of="point.bound", shown=FLAGS, help=FLAGS_HELP),
 )
 # What exists on paper only wins nothing from silicon: it stands below, where it was asked for.

@@ -21,7 +21,7 @@ from hwexplorer.state import State, pinned
 from hwexplorer.views import levels
 from hwexplorer.views.plain import Column, Page, Row, Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, band, bounds, title
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, band, bounds, known, title
 
 LEVELS = ("summary", "detailed", "subgraph", "operator", "progression")
 _MORE_IS_BETTER = ("throughput",)
@@ -61,12 +61,17 @@ SUMMARY = (
     Column(
         "bound", "Bound", role="flag", keep=2, of="figures.bound", shown=FLAGS, help=f"{FLAGS_HELP}, most of the time"
     ),
+    Column("known", "T", role="flag", keep=2, of="figures.trust.level", shown=KNOWN, help=KNOWN_HELP),
     Column(
         "runtime", "With", role="text", keep=5, of="figures.runtime", help="the software that runs it (--runtime)"
     ),
     Column(
         "precision", "Runs", role="text", keep=5, of="figures.precision_run",
         help="the format most multiply-accumulates run in",
+    ),
+    Column(
+        "trust", "Known", role="text", keep=6, of=lambda row: known(row.run.trust),
+        help="measurements of such work, and their median error",
     ),
     Column(
         "band", "Latency band", role="text", keep=6, of=lambda row: band(row.run.latency_band_s, row.run.latency_s)

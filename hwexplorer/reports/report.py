@@ -21,7 +21,7 @@ from hwexplorer.shell import command
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Column, Page, Table, Text, View
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import band, title
+from hwexplorer.views.words import band, known, title
 
 CHECKS = (
     Column("verdict", "", role="text", keep=0, of="passed", shown={True: "pass", False: "FAIL"}),
@@ -33,6 +33,7 @@ CHECKS = (
 def _summary(state: State) -> Text:
     result = engine.result(state)
     figures = (
+        f"known by: {known(result.trust)}",
         f"latency {quantity(result.latency_s, 's')} ({band(result.latency_band_s, result.latency_s)})",
         f"energy {quantity(result.energy_j_per_inference, 'J')} per inference "
         f"({band(result.energy_band_j, result.energy_j)}), {result.static_fraction:.0%} of it static",

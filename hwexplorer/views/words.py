@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.run.estimate import Estimate
+from analysis.run.trust import Trust
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -12,6 +13,8 @@ from hwexplorer.state import State
 
 FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
 FLAGS_HELP = "C compute, M memory, L launch, P power bound"
+KNOWN = {"measured": "M", "siblings": "S", "engineering": "E", "design_target": "P"}
+KNOWN_HELP = "M measured on this device, S on its siblings, E engineering values, P on paper only"
 YES_NO = {True: "yes", False: "no"}
 
 
@@ -58,6 +61,13 @@ def bounds(result: Estimate) -> str:
     """Kernels by what bounds them: `12 C, 51 L`."""
     counts = [(int((result.run.bound == i).sum()), FLAGS[name]) for i, name in enumerate(BOUNDS)]
     return ", ".join(f"{count} {letter}" for count, letter in counts if count)
+
+
+def known(of: Trust) -> str:
+    """How a figure is known: `measured: 66 rows, 8 % off`."""
+    if of.median_error is None:
+        return of.level.replace("_", " ")
+    return f"{of.level}: {of.rows} row{'s' * (of.rows != 1)}, {of.median_error * 100:.0f} % off"
 
 
 def band(ends: tuple[float, float], nominal: float) -> str:

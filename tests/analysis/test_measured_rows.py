@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from analysis.run import trust
 from analysis.run.estimate import estimate
 from analysis.run.trust import classes
 from analysis.trust import language, measurement, validate
@@ -132,6 +133,18 @@ def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
     assert document["summary"]["predicted"] + skipped == rows
     assert document["summary"]["predicted"] > 3000
     assert all(each["reason"] and each["rows"] for each in document["skipped"])
+
+
+def test_what_is_said_of_the_classes_is_what_comes_out(document: Any) -> None:
+    """The README has its table of trust.json, and bands follow from it: after a change of the model of time or energy
+    `python -m analysis.trust.calibrate` writes it anew."""
+    said = {(each.quantity, each.name): each for each in trust.table().classes}
+    said.pop(("latency", trust.ENGINEERING))
+    found = {(each["quantity"], each["name"]): each for each in document["classes"]}
+    assert set(said) == set(found)
+    for key, row in said.items():
+        assert (row.rows, row.devices) == (found[key]["n"], found[key]["devices"]), key
+        assert row.median_error == pytest.approx(found[key]["median_ape"], abs=0.01, rel=0.05), key
 
 
 def test_classes_are_those_declared_and_hold_every_row(document: Any) -> None:

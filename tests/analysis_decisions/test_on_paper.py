@@ -74,14 +74,14 @@ def test_figures_say_whether_there_is_silicon() -> None:
 
 def test_no_design_target_is_best_of_the_usual_devices() -> None:
     """The KPU won energy and memory of every comparison."""
-    results = [run("resnet18", on, 1, "int8") for on in DEFAULTS]
+    results = [run("resnet18", on, 1, "int8") for on in (*DEFAULTS, "kpu_t768")]
     least = min(results, key=lambda result: result.energy_j)
     assert not least.device.silicon, "nothing to show: the design target does not take the least energy"
     best = recommendations(results)
     assert all(device(key).silicon for key in best.values())
-    assert set(recommendations(results, silicon=False).values()) == {least.device.key}
+    assert recommendations(results, silicon=False)["energy"] == least.device.key
     found = _json("compare", "resnet18", "--precision", "int8")
-    assert found["recommendations"] == best
+    assert all(device(key).silicon for key in found["recommendations"].values())
     assert "recommendations_design_targets" not in found
 
 
@@ -96,10 +96,11 @@ def test_asked_for_they_are_recommended_apart(asked: tuple[str, ...]) -> None:
 
 def test_levels_have_no_winner_on_paper_unless_asked() -> None:
     words = ("compare", "resnet18", "--precision", "int8", "--level", "subgraph")
-    for extra, may_win in (((), False), (("--include-design-targets",), True)):
+    for extra, may_win in (((), False), (("--on", "xeon_8490h,h100_sxm,kpu_t768"), True)):
         rows = _json(*words, *extra)["rows"]
         winners = {row["winner"]["energy"] for row in rows} - {""}
-        assert ("kpu_t256" in winners) is may_win
+        assert winners
+        assert any(not device(key).silicon for key in winners) is may_win
 
 
 @pytest.mark.parametrize("verb", ["search", "pareto"])

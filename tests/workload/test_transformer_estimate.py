@@ -183,8 +183,9 @@ MEASURED = {
 @pytest.mark.parametrize(("name", "tp"), MEASURED)
 def test_measured_decoding_lies_in_the_band(name: str, tp: int) -> None:
     spec = f"{name}:decode,kv=100,tp={tp},link=300" if tp > 1 else f"{name}:decode,kv=100"
-    compiled, fused = (run(spec, "a100_sxm4_80gb", execution=mode) for mode in ("compiled", "fused"))
+    modes = ("compiled", "cuda_graphs", "fused")
+    compiled, recorded, fused = (run(spec, "a100_sxm4_80gb", execution=mode) for mode in modes)
     measured_s = 1 / MEASURED[name, tp]
-    assert compiled.latency_band_s[0] <= measured_s <= compiled.latency_band_s[1]
+    assert recorded.latency_band_s[0] <= measured_s <= recorded.latency_band_s[1]  # what gpt-fast is
     assert fused.latency_band_s[0] <= measured_s <= fused.latency_band_s[1]
     assert fused.latency_s * 0.9 <= measured_s <= compiled.latency_s * 1.1

@@ -1,0 +1,182 @@
+"""How well an estimate is known, and bands that hold what was left out of the fit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.run import trust
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.trust import bands
+from analysis.trust.bands import BEYOND, TAILS, Residual, coverage, ends, of_class, weighed
+from analysis.trust.validate import LARGE, Point
+from analysis.workload import store
+from hardware.device import load, load_all
+from hwexplorer.cli import main
+
+TABLE = trust.table()
+README = Path(__file__).parents[2] / "README.md"
+BEGIN, END = "test_trust.py -->\n", "<!-- end of classes -->"
+
+
+def run(model: str, device: str, batch: int = 1, precision: str = "fp16", execution: str = "auto") -> Estimate:
+    return estimate(store.load(model), load(device), Scenario(batch, precision, execution))
+
+
+def made(errors: dict[tuple[str, str], list[float]]) -> list[Residual]:
+    """Rows by device and family, measured exp(error) times what was predicted."""
+    return [
+        Residual(Point("c", "latency", device, family, "r", "fused", "c", float(np.exp(e)), 1.0, (1.0, 1.0)), e, e, e)
+        for (device, family), those in errors.items()
+        for e in those
+    ]
+
+
+def test_ends_by_hand() -> None:
+    errors = np.linspace(-0.5, 0.5, 101)
+    low, high = ends(errors, np.ones(101))
+    assert low[0] == pytest.approx(-0.3)  # a fifth lies beyond it
+    assert high[0] == pytest.approx(0.3)
+    assert (low[len(TAILS) - 1], high[len(TAILS) - 1]) == pytest.approx((-0.5, 0.5))
+    assert (low[-1], high[-1]) == pytest.approx((-0.5 - BEYOND[-1], 0.5 + BEYOND[-1]))
+    assert (np.diff(low) <= 0).all()
+    assert (np.diff(high) >= 0).all()
+
+
+def test_the_estimate_is_inside_however_biased_it_is() -> None:
+    low, high = ends(np.full(40, 0.7), np.ones(40))
+    assert low[0] == pytest.approx(-np.log(1.05))
+    assert high[0] == pytest.approx(0.7)
+
+
+def test_devices_weigh_the_same_once_they_have_ten_rows() -> None:
+    weights = weighed(np.array(["a"] * 100 + ["b"] * 10 + ["c"]))
+    assert weights[:100].sum() == pytest.approx(1.0)
+    assert weights[100:110].sum() == pytest.approx(1.0)
+    assert weights[110] == pytest.approx(0.1)
+
+
+def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
+    """Errors within a device agree: a quantile of all rows holds too few of the next device."""
+    inside = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        errors = {
+            (f"d{i}", f"f{j}"): (offset + 0.05 * rng.standard_normal(6)).tolist()
+            for i, offset in enumerate(0.4 * rng.standard_normal(12))
+            for j in range(4)
+        }
+        held = of_class("c", "latency", made(errors))
+        assert held.device_out is not None
+        assert held.family_out is not None
+        assert min(held.device_out, held.family_out) >= bands.TARGET
+        # Devices never seen, of the same making.
+        new = 0.4 * rng.standard_normal(500) + 0.05 * rng.standard_normal(500)
+        inside.append(((new > np.log(held.band[0])) & (new < np.log(held.band[1]))).mean())
+    assert 0.80 <= np.mean(inside) <= 0.92
+
+
+def test_coverage_is_of_rows_that_had_no_say() -> None:
+    """One device is a factor of two off: no factor taken from the other holds it but those that reach beyond all."""
+    rows = made({("a", "f"): [0.0] * 20, ("b", "f"): [np.log(2.0)] * 20})
+    found = coverage(rows, "device")
+    assert found is not None
+    nearest, furthest = found[0], found[-1]
+    assert nearest == pytest.approx(0.5)  # 1.0 lies between 1 / 1.05 and 2, 2.0 not between 1 / 1.05 and 1.05
+    assert furthest == pytest.approx(1.0)
+    assert coverage(made({("d", "f"): [0.1] * 20}), "device") is None
+
+
+# --- what ships -------------------------------------------------------------------------------------------
+
+
+def test_every_class_with_ten_rows_holds_what_was_left_out() -> None:
+    for each in TABLE.classes:
+        if each.rows >= LARGE and each.name != trust.ENGINEERING:
+            held = [share for share in (each.device_out, each.family_out) if share is not None]
+            assert min(held, default=1.0) >= 0.80, each
+            assert held or each.devices == 1, each
+
+
+def test_no_band_leaves_out_the_estimate() -> None:
+    bands = [each.band for each in TABLE.classes] + [each.energy_band for each in TABLE.classes]
+    for band in (*bands, *(each.band for each in TABLE.measured)):
+        assert band is None or band[0] <= 1 / 1.04 < 1.04 <= band[1]
+    assert {each.work_class for each in TABLE.measured} <= {each.name for each in trust.classes()}
+    assert {each.device for each in TABLE.measured} <= {device.id for device in load_all()[0]}
+
+
+@pytest.mark.parametrize(
+    ("model", "device", "batch", "precision", "execution", "level", "work_class"),
+    [
+        ("resnet50", "rtx_3090", 256, "fp16", "eager", "measured", "vision, GPU framework, batch 16 and more"),
+        ("resnet50", "h100_sxm", 1, "fp16", "eager", "siblings", "vision, GPU framework, batch 1"),
+        ("resnet50", "b200", 64, "fp16", "tensorrt", "siblings", "vision, TensorRT, batch 2 and more"),
+        ("resnet50", "tpu_v4", 1, "bf16", "auto", "engineering", "tpu"),
+        ("resnet50", "kpu_t256", 1, "int8", "auto", "design_target", ""),
+        ("llama3_8b:decode", "h100_sxm", 1, "fp16", "tensorrt_llm", "siblings", "decode, 16 bit"),
+        ("llama3_8b:decode", "h100_sxm", 1, "w4a16", "vllm", "siblings", "decode, 4 bit"),
+        ("llama3_8b:request", "h100_sxm", 1, "fp16", "vllm", "measured", "request, one at a time"),
+        ("llama3_8b:decode", "ryzen9_7950x", 1, "fp16", "llama_cpp", "siblings", "decode, CPU"),
+        ("bert_large", "a30", 8, "int8", "tensorrt", "measured", "encoder, GPU"),
+    ],
+)
+def test_levels(
+    model: str, device: str, batch: int, precision: str, execution: str, level: str, work_class: str
+) -> None:
+    result = run(model, device, batch, precision, execution)
+    assert (result.work_class, result.trust.level) == (work_class, level)
+    assert (result.trust.rows > 0) is (result.trust.median_error is not None) is (level in ("measured", "siblings"))
+    low, high = result.trust.band
+    assert result.latency_band_s == (result.latency_s * low, result.latency_s * high)
+    assert result.energy_band_j[0] <= result.energy_j <= result.energy_band_j[1]
+
+
+def test_every_device_holds_its_own_figures() -> None:
+    for device in load_all()[0]:
+        for model in ("resnet18", "bert_base", "llama3_2_1b:decode", "gemm:M=64,N=64,K=64"):
+            result = run(model, device.key)
+            assert result.trust.level in trust.LEVELS
+            assert result.latency_band_s[0] < result.latency_s < result.latency_band_s[1], (device.key, model)
+            assert result.energy_band_j[0] <= result.energy_j <= result.energy_band_j[1], (device.key, model)
+            assert (result.trust.level == "design_target") is not device.silicon
+
+
+def test_it_is_in_json_and_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "resnet50", "--format", "json"]) == 0
+    for row in json.loads(capsys.readouterr().out)["rows"]:
+        assert set(row["trust"]) == {"level", "rows", "median_error", "band"}
+        low, high = row["trust"]["band"]
+        assert row["latency_band_s"] == pytest.approx([row["latency_s"] * low, row["latency_s"] * high])
+    assert main(["compare", "resnet50", "--on", "kpu,rtx_3090", "--batch", "256", "--runtime", "eager"]) == 0
+    text = capsys.readouterr().out
+    assert "design target" in text
+    assert "measured: " in text
+    assert "M measured on this device" in text
+
+
+def test_an_estimate_reads_no_measurements() -> None:
+    code = (
+        "import sys; from hwexplorer.cli import main; main(['compare', 'resnet18', '--format', 'json']);"
+        "sys.exit('analysis.trust.measurement' in sys.modules or 'analysis.trust' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_says_it_by_class() -> None:
+    text = README.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    _, tail = rest.split(END)
+    stated = bands.as_markdown(TABLE.classes)
+    if os.environ.get("HWEXPLORER_GOLDEN"):
+        README.write_text(head + BEGIN + "\n" + stated + "\n" + END + tail, encoding="utf-8")
+        return
+    assert rest.split(END)[0].strip() == stated.strip(), "run: HWEXPLORER_GOLDEN=1 pytest tests/analysis/test_trust.py"
