@@ -23,7 +23,6 @@ from hardware.mapping.common import (
     fma,
     tile_menu,
     traffic,
-    unpack_seconds,
     vector_tiling,
 )
 from hardware.mapping.winograd import winograd
@@ -68,23 +67,28 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
     demand, staged_s = winograd(demand, device, plan, rates)
     on_matrix = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
-    packed = np.zeros(demand.n, dtype=np.bool_) if demand.unpack_ops is None else demand.unpack_ops > 0
-    vector = vector_tiling(demand, device, plan, elsewhere=on_matrix & ~packed)
+    vector = vector_tiling(demand, device, plan, elsewhere=on_matrix)
     if on_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate
         matrix = tile_menu(demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes)
+        if demand.unpack_ops is not None:
+            matrix = _few_rows(demand, demand.unpack_ops > 0, device, matrix, rate)
     else:
         matrix = vector
-    if (packed & on_matrix).any():
-        # Weights that few rows meet are multiplied where they are unpacked, in registers of CUDA cores (llama.cpp, AWQ,
-        # ExLlama), instead of filling up the rows of a tensor core's tile. What feeds them is the memory's time.
-        unpack_s = unpack_seconds(demand, device, plan)
-        rows_s = demand.macs / (device.units * fma(device, "vector", plan.vector_mac))
-        on_matrix &= ~packed | (np.maximum(matrix.seconds, unpack_s) <= rows_s + unpack_s)
-        vector = msgspec.structs.replace(vector, seconds=np.where(packed, rows_s, vector.seconds))
     flow = traffic(demand, device)
     mapping = assemble(demand, device, plan, layout, rates, flow, matrix, vector, on_matrix, _counts)
     return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, winograd=staged_s > 0)
+
+
+def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:
+    """Packed weights that few rows meet go from memory through registers, where they are unpacked, into the tensor
+    core: no panel of them is shared, so the rate is full and rows are filled up to those of one instruction only."""
+    assumed = device.arch.data.assumed
+    g, m, n, k = demand.gemm
+    rows = assumed("instruction_rows")
+    seconds = g * np.ceil(m / rows) * rows * n * k / (device.units * macs_per_s)
+    few = packed & (m <= assumed("packed_rows"))
+    return msgspec.structs.replace(matrix, seconds=np.where(few, np.minimum(seconds, matrix.seconds), matrix.seconds))
 
 
 def _counts(
