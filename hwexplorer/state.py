@@ -184,7 +184,10 @@ def _read_setting(word: str) -> tuple[str, object]:
         return "execution", word
     if precision := formats.find(word):
         return "precision", precision.name
-    raise unknown("setting", word, ("b8", "i320", "s2048", "kv4096", *formats.NAMES, *executions(), *LAYOUTS))
+    names = (*formats.NAMES, *executions(), *LAYOUTS)
+    modes = f"{', '.join(EXECUTIONS)} or a runtime by name, as vllm"
+    listing = f"allowed: b8, i320, s2048, kv4096; {formats.LISTED}; {modes}; {', '.join(LAYOUTS)}"
+    raise unknown("setting", word, names, listing=listing)
 
 
 def executions() -> tuple[str, ...]:

@@ -45,7 +45,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("device", "h10_sxm"), "did you mean h100_sxm"),
     (("device",), "device"),
     (("compare", "resnet18", "--precision", "fp23"), "did you mean fp32"),
-    (("compare", "resnet18", "--precision", "FP16"), "did you mean fp16"),
+    (("compare", "resnet18", "--precision", "FP61"), "did you mean fp16"),
     (("compare", "resnet18", "--execution", "egaer"), "did you mean eager"),
     (("compare", "resnet18", "--layout", "nhwc"), "did you mean nchw"),
     (("compare", "resnet18", "--format", "jsn"), "did you mean json"),
