@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -59,7 +60,8 @@ def killed(folder: Path, form: str, random: Random, number: int, seconds: float,
             time.sleep(0.01)
         victims = session(process.pid)[1:] if worker else [process.pid]
         for victim in victims[-1:]:
-            os.kill(victim, number)
+            with suppress(ProcessLookupError):  # it had just ended
+                os.kill(victim, number)
         said = process.communicate(timeout=120)[1]
     until = time.monotonic() + 20
     while (left := session(process.pid)) and time.monotonic() < until:
