@@ -22,6 +22,7 @@ from hardware.mapping.common import (
     fma,
     tile_menu,
     traffic,
+    vector_beside,
     vector_tiling,
 )
 from hardware.sentence import elements, format_run, product, split, waves, whole
@@ -62,15 +63,17 @@ EVENTS = taxonomy(
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
-    """Each contraction on the faster of matrix and vector unit, tiled over cores; the rest on vector lanes."""
+    """Each contraction on the unit on which its kernel is done sooner, tiled over cores; the rest on vector lanes."""
     vector = vector_tiling(demand, device, plan)
     wants_matrix = contraction_formats(demand, plan) == "matrix"
     if wants_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix)
         matrix = tile_menu(demand.gemm, menu, device, rate, plan.operand_bytes)
+        beside = vector_beside(demand, device, plan, rates) * rates.compute[0, demand.op_class]
+        quicker = matrix.seconds < vector.seconds + beside
+        on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & quicker
     else:
-        matrix = vector
-    on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & (matrix.seconds < vector.seconds)
+        matrix, on_matrix = vector, wants_matrix
     # oneDNN computes in blocked layouts: frameworks rearrange weights on every call, plain NCHW activations as well;
     # a runtime that owns the whole graph packs them once.
     passes = device.arch.data.assumed("reorder_passes") if layout != "blocked" else 0.0

@@ -386,6 +386,17 @@ def unpack_seconds(demand: Demand, device: Device, plan: Plan) -> Floats:
     return unpacked(demand, device) / (device.units * fma(device, "vector", plan.vector))
 
 
+def vector_beside(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> Floats:
+    """Seconds of the vector units for what the kernel of each operator does beside its products, (n,), at the nominal
+    rates: while they do that, products on a matrix unit go on."""
+    peak = 2.0 * device.units * fma(device, "vector", plan.vector)
+    seconds, _ = vector_seconds(demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), peak)
+    seconds = seconds / rates.compute[0, OpClass.ELEMENTWISE]
+    if demand.unpack_ops is not None:
+        seconds = seconds + unpack_seconds(demand, device, plan) / rates.compute[0, demand.op_class]
+    return demand.per_kernel(seconds)[demand.kernel]
+
+
 def units_in_all(device: Device, on_matrix: Bools) -> Floats:
     """Units that each operator could use, shape (n,): arrays for what runs on them, else units."""
     return np.where(on_matrix, total_units(device), device.units)

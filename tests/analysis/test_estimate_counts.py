@@ -188,7 +188,7 @@ def test_counts_do_not_depend_on_prices(name: str, mode: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 def test_counts_do_not_depend_on_the_clock(name: str, mode: str, tmp_path: Path) -> None:
     """Only cycles and seconds do: work is not latency times a rate."""
-    quick = grid.altered(tmp_path, name, grid.faster(("clock_hz", "vector_clock_hz"), factor=2.0))
+    quick = grid.altered(tmp_path, name, grid.faster(("clock_hz", "vector_clock_hz", "matrix_clock_hz"), factor=2.0))
     for model in ("resnet18", "transformer_block", "mobilenet_v2"):
         for precision in ("fp32", "int8"):
             original, other = (grid.run(model, d, 8, precision, mode) for d in (grid.device(name), quick))

@@ -96,7 +96,7 @@ def test_a_product_knows_no_difference_between_batch_and_rows(
 
 BETTER = {
     "bandwidth": grid.faster(("memory_bandwidth",)),
-    "clock": grid.faster(("clock_hz", "vector_clock_hz")),
+    "clock": grid.faster(("clock_hz", "vector_clock_hz", "matrix_clock_hz")),
     "matrix": grid.faster(units=("matrix",)),
     "vector": grid.faster(units=("vector",)),
     "power limit": grid.faster(("tdp_w", "power_limit_w")),
