@@ -139,11 +139,20 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
     resource = resources[0].argmax(axis=0)
 
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.launch_s
-    counts = _timed_counts(demand, device, mapping, runtime, clocked_s, resource)
+    resting_s = _resting_s(device, mapping, demand, resources[0])
+    counts = _timed_counts(demand, device, mapping, runtime, clocked_s - resting_s, resource)
     dynamic_j = _priced(prices.value, counts)
     dynamic = demand.per_kernel(dynamic_j)
     static_w = float(prices.value[device.arch.static_rows].sum())
-    kernel_s = np.maximum(unthrottled, dynamic / (device.power_limit_w - static_w))
+    budget_w = device.power_limit_w - static_w
+    # At its power limit a device lowers its clock, first where that costs no time: cycles in which it would wait.
+    clock_j = demand.per_kernel(_priced(prices.value[device.arch.clock_rows], counts[device.arch.clock_rows]))
+    compute_s = resources[0, :2].max(axis=0)
+    cycles_s = clocked_s - resting_s
+    spare_j = clock_j * np.where(cycles_s > 0, (clocked_s - compute_s) / np.maximum(cycles_s, 1e-300), 0.0)
+    least_j = dynamic - spare_j
+    kernel_s = np.maximum(unthrottled, least_j / budget_w)
+    dynamic_j = _lowered(demand, device, counts, prices, np.maximum(dynamic - kernel_s * budget_w, 0.0), clock_j)
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
     pipelined = None
@@ -158,7 +167,6 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
     counts[device.arch.static_rows] = latency
     ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
-    compute_s = resources[0, :2].max(axis=0)
     memory_s = resources[0, 2:].max(axis=0)
     return Execution(
         mapping,
@@ -167,7 +175,7 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
         unthrottled,
         busy,
         overhead_s,
-        np.maximum(ends[1:], dynamic * _price_ends(prices, counts)[:, None] / (device.power_limit_w - static_w)),
+        np.maximum(ends[1:], least_j * _price_ends(prices, counts)[:, None] / budget_w),
         compute_s,
         memory_s,
         _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, floor[0]),
@@ -276,15 +284,30 @@ def _ends(values: tuple[float, float, float]) -> Floats:
     return np.array(values)[:, None]
 
 
+def _resting_s(device: Device, mapping: Mapping, demand: Demand, resources: Floats) -> Floats:
+    """Seconds of each kernel, (k,), in which what only feeds the matrix unit rests: that works, the lanes do not."""
+    alone_s = np.maximum(resources[0] - resources[1], 0.0)
+    seconds: Floats = device.matrix_rests_clock * np.minimum(demand.per_kernel(mapping.matrix_ideal_s), alone_s)
+    return seconds
+
+
+def _lowered(
+    demand: Demand, device: Device, counts: Floats, prices: Coefficients, over_j: Floats, clock_j: Floats
+) -> Floats:
+    """Take clock cycles out of the counts until no kernel is over its power limit; the dynamic energy then, (n,)."""
+    if over_j.any():
+        kept = 1.0 - over_j / np.maximum(clock_j, 1e-300)
+        counts[device.arch.clock_rows] *= np.maximum(kept, 0.0)[demand.kernel]
+    return _priced(prices.value, counts)
+
+
 def _timed_counts(
-    demand: Demand, device: Device, mapping: Mapping, runtime: Runtime, active_s: Floats, resource: Ints
+    demand: Demand, device: Device, mapping: Mapping, runtime: Runtime, clocked_s: Floats, resource: Ints
 ) -> Floats:
     """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
     counts, arch = mapping.counts, device.arch
-    # The clocks of all units run while a kernel does: idle ones wait for it, or spin. What only feeds the matrix unit
-    # rests while that works.
-    resting_s = device.matrix_rests_clock * demand.per_kernel(mapping.matrix_ideal_s)
-    cycles = (active_s - resting_s) * device.clock_hz * device.units
+    # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
+    cycles = clocked_s * device.clock_hz * device.units
     counts[arch.clock_rows] = _share(demand, mapping, resource) * cycles[demand.kernel]
     if runtime.dispatch.value and arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head

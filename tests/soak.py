@@ -83,8 +83,10 @@ def _leave(program: Program, before: list[object], events: int) -> int:
     program.settle()
     memory = program.memory()
     program.type(b"q")
-    program.gather(3.0)
-    pid, status = os.waitpid(program.pid, os.WNOHANG)
+    pid, status, until = 0, 0, monotonic() + 30.0
+    while not pid and monotonic() < until:
+        program.gather(0.5)
+        pid, status = os.waitpid(program.pid, os.WNOHANG)
     if not pid:
         program.end()
     is_same = termios.tcgetattr(program.fd) == before if pid else False
