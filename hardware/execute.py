@@ -160,8 +160,8 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
         fill_s = mapping.fill_s * mapping.is_resident
         # Clocks that run while a pipeline fills are those of the batch before.
         clock_w = float(prices.value[device.arch.clock_rows].sum()) * device.clock_hz * device.units
-        least = (dynamic - clock_w * fill_s) / (device.power_limit_w - static_w)
-        pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor[0]), least)
+        least_s = (demand.per_kernel(dynamic_j) - clock_w * fill_s) / budget_w
+        pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor[0]), least_s)
     share = _share(demand, mapping, resource)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
