@@ -21,12 +21,13 @@ DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 def test_decode_reads_every_weight_once_a_token() -> None:
     """At batch 1 a token costs about weights / bandwidth; the host's dispatch of a dozen kernels a layer comes on
     top where it is not one program."""
-    for execution, most in (("compiled", 2.2), ("fused", 1.6)):
+    for execution in ("compiled", "fused"):
         result = run("llama3_8b:decode", execution=execution, kv=0)
+        host_s = result.demand.n_kernels * result.runtime.dispatch.value * result.device.dispatch_s
         assert result.bound == BOUNDS[MEMORY]
         read = 2 * (8_030_261_248 - 128256 * 4096)  # of the embedding one row is read
         least = read / load("h100_sxm").memory_bandwidth
-        assert least < result.latency_s < most * least
+        assert least < result.latency_s < 1.6 * least + host_s
 
 
 def test_prefill_is_compute_bound() -> None:
