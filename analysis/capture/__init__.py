@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .shown import Captured
+    from .notebook import Captured
 
 
 class _Capture(ModuleType):
@@ -23,7 +23,7 @@ class _Capture(ModuleType):
         result shows itself in a notebook and goes wherever a Workload goes. Raises a `CaptureError` that says
         in one line what cannot be captured and where.
         """
-        from .shown import shown
+        from .notebook import shown
         from .user import capture_module
 
         return shown(capture_module(model, inputs, batch_dim, name or type(model).__name__))

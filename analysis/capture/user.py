@@ -24,7 +24,7 @@ from analysis.workload.lower import lower
 from analysis.workload.workload import Workload
 from hardware.names import hint
 
-from . import alike, blame, tracked
+from . import blame, namesakes, tracked
 from .exporter import export, tensors_in
 from .runtime import without_weights
 
@@ -39,7 +39,7 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     blame.own(file.parent)
     tracked.start()
     progress("build", 0.3)
-    with alike.beside(file.parent):
+    with namesakes.beside(file.parent):
         factory = _find(_module(target, file), target)
         graph = _capture(lambda: _build(factory, target), target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)

@@ -51,7 +51,7 @@ class Knob(msgspec.Struct, frozen=True):
     high: float
 
 
-class Row(msgspec.Struct, frozen=True):
+class FitRow(msgspec.Struct, frozen=True):
     """One measured latency and the request that predicts it. `least_s` (k,) is what the power limit allows each
     kernel; `adds_s` and `floor_s` are what the measured input takes."""
 
@@ -120,7 +120,7 @@ def settings(software: str, chosen: Sequence[Knob], values: Floats) -> Efficienc
     return Efficiency(**tables)
 
 
-def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ()) -> dict[str, list[Row]]:
+def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ()) -> dict[str, list[FitRow]]:
     """The rows with a measured latency by class of software, each measurement once, without those that `validate`
     leaves out and without groups too small to count in its summary."""
     measured = []
@@ -129,7 +129,7 @@ def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ())
             measured.append(interpret(row, folders))
         except Unpredictable:
             continue
-    found: dict[tuple[object, ...], Row] = {}
+    found: dict[tuple[object, ...], FitRow] = {}
     classes = fitted()
     for one, keep in zip(measured, validate.agreeing(measured), strict=True):
         key = (one.device.key, one.model, one.scenario, one.latency_s)
@@ -144,18 +144,18 @@ def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ())
     return {name: [row for row in large if row.device.software_class == name] for name in classes}
 
 
-def _row(one: Measurement, latency_s: float) -> Row:
+def _row(one: Measurement, latency_s: float) -> FitRow:
     result = validate.estimated(one)
     run = result.run
     least = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
     adds, floor = validate.input_s(one, result)
-    return Row(
+    return FitRow(
         latency_s, result.demand, result.device, result.plan, result.runtime, one.scenario.layout, least,
         adds[0], floor[0], one.group, one.family, one,
     )  # fmt: skip
 
 
-def predicted(rows: Sequence[Row], rates: Efficiency) -> Floats:
+def predicted(rows: Sequence[FitRow], rates: Efficiency) -> Floats:
     """Latency of each row at each setting, (s, rows)."""
     out = np.empty((len(rates.compute), len(rows)))
     for i, row in enumerate(rows):
@@ -174,7 +174,7 @@ class Fit(msgspec.Struct, frozen=True):
     slope: Floats
 
 
-def fit(software: str, rows: Sequence[Row], progress: Progress = lambda _: None) -> Fit:
+def fit(software: str, rows: Sequence[FitRow], progress: Progress = lambda _: None) -> Fit:
     """Values that minimise the absolute log error over groups, within the range that efficiency.toml gives each and
     from its middle."""
     chosen = knobs(software)
@@ -204,7 +204,7 @@ def _range(chosen: Sequence[Knob]) -> tuple[Floats, Floats]:
     return np.log([knob.low for knob in chosen]), np.log([knob.high for knob in chosen])
 
 
-def group_weights(rows: Sequence[Row]) -> Floats:
+def group_weights(rows: Sequence[FitRow]) -> Floats:
     """Each group weighs the same."""
     counts = Counter(row.group for row in rows)
     return np.array([1.0 / max(counts[row.group], validate.LARGE) for row in rows])
@@ -225,7 +225,7 @@ def least_absolute(error: Floats, slope: Floats, weight: Floats, low: Floats, hi
     return step
 
 
-def left_out(software: str, rows: Sequence[Row], full: Fit, labels: Sequence[str]) -> Floats:
+def left_out(software: str, rows: Sequence[FitRow], full: Fit, labels: Sequence[str]) -> Floats:
     """Latency (rows,) of each row from a fit without the rows that share its label.
 
     Each fit starts from the derivatives of the full one; its predictions are those of the model itself."""
@@ -262,7 +262,7 @@ def cross_validate(
     )
 
 
-def held_out(software: str, rows: Sequence[Row], full: Fit, progress: Progress) -> HeldOut:
+def held_out(software: str, rows: Sequence[FitRow], full: Fit, progress: Progress) -> HeldOut:
     """The errors of a class of software, given the fit to all of its rows."""
     measured = np.array([row.measured_s for row in rows])
     progress(f"leaving devices out of {software}")
@@ -286,13 +286,13 @@ def held_out(software: str, rows: Sequence[Row], full: Fit, progress: Progress) 
 class Fitted(msgspec.Struct, frozen=True):
     """A class of software: its rows, the fit to all of them, and latencies by fits without their device and family."""
 
-    rows: Sequence[Row]
+    rows: Sequence[FitRow]
     full: Fit
     device_s: Floats
     family_s: Floats
 
 
-def without(software: str, rows: Sequence[Row], full: Fit) -> Fitted:
+def without(software: str, rows: Sequence[FitRow], full: Fit) -> Fitted:
     """Each row predicted by a fit that left out its device, and one that left out its family of models."""
     by_device, by_family = [row.device.id for row in rows], [row.family for row in rows]
     return Fitted(rows, full, left_out(software, rows, full, by_device), left_out(software, rows, full, by_family))

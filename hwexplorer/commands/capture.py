@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from analysis.workload import store, targets, together
+from analysis.workload import job_pool, store, targets
 from analysis.workload.errors import ModelError
 from analysis.workload.job import Job
 from analysis.workload.workload import Workload
@@ -78,7 +78,7 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
     running = [job for _, job in jobs.values()]
     with output.Progress() as progress:
         clock = _Clock(running, progress)
-        together.run(running, arguments.jobs or together.cores(), clock)
+        job_pool.run(running, arguments.jobs or job_pool.cores(), clock)
     for name, (state, job) in jobs.items():
         try:
             engine.keep(state, job.result())

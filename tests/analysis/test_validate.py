@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from analysis.trust import calibrate, measurement, validate
-from analysis.trust.calibrate import Row, fit, left_out, observations, settings
+from analysis.trust.calibrate import FitRow, fit, left_out, observations, settings
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 
@@ -23,7 +23,7 @@ def found() -> validate.Validation:
 
 
 @pytest.fixture(scope="module")
-def observed() -> dict[str, list[Row]]:
+def observed() -> dict[str, list[FitRow]]:
     return observations(ROWS)
 
 
@@ -139,7 +139,7 @@ def test_a_file_that_is_no_table_is_one_line(tmp_path: Path) -> None:
         measurement.read([path])
 
 
-def test_the_fit_recovers_what_made_the_measurements(observed: dict[str, list[Row]]) -> None:
+def test_the_fit_recovers_what_made_the_measurements(observed: dict[str, list[FitRow]]) -> None:
     """Latencies computed from other efficiencies, with a tenth of them spoilt, lead back to those efficiencies."""
     rows = observed["gpu"][::6]
     chosen = calibrate.knobs("gpu")
@@ -154,11 +154,11 @@ def test_the_fit_recovers_what_made_the_measurements(observed: dict[str, list[Ro
     assert np.median(np.abs(again.error)) < 0.01
 
 
-def _measured(row: Row, measured_s: float) -> Row:
-    return Row(**{name: getattr(row, name) for name in Row.__struct_fields__} | {"measured_s": measured_s})
+def _measured(row: FitRow, measured_s: float) -> FitRow:
+    return FitRow(**{name: getattr(row, name) for name in FitRow.__struct_fields__} | {"measured_s": measured_s})
 
 
-def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, list[Row]]) -> None:
+def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, list[FitRow]]) -> None:
     rows = observed["cpu"][::5]
     labels = [row.device.id for row in rows]
     one = labels[0]
@@ -169,7 +169,7 @@ def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, 
     assert np.array_equal(left_out("cpu", rows, full, labels)[mine], left_out("cpu", spoilt, other, labels)[mine])
 
 
-def test_recorded_cross_validation_is_what_comes_out(observed: dict[str, list[Row]]) -> None:
+def test_recorded_cross_validation_is_what_comes_out(observed: dict[str, list[FitRow]]) -> None:
     recorded = {held.software: held for held in calibrate.recorded()}
     assert set(recorded) == set(observed)
     for software in ("gpu_integrated", "cpu"):  # the quick ones
@@ -181,7 +181,7 @@ def test_recorded_cross_validation_is_what_comes_out(observed: dict[str, list[Ro
             assert getattr(now, name) == pytest.approx(getattr(was, name), abs=0.005), f"{software}.{name}"
 
 
-def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[Row]]) -> None:
+def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[FitRow]]) -> None:
     """Rounded by hand: no worse than a new fit by more than a hundredth."""
     for software, rows in observed.items():
         weight = calibrate.group_weights(rows)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from conftest import Call
 
-from analysis.workload import together
+from analysis.workload import job_pool
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
 
@@ -104,7 +104,7 @@ class Slow:
 def test_no_more_than_so_many_at_once(at_once: int) -> None:
     Slow.most = Slow.now = 0
     jobs: Any = [Slow(0.1) for _ in range(5)]
-    together.run(jobs, at_once)
+    job_pool.run(jobs, at_once)
     assert (Slow.most, Slow.now) == (at_once, 0)
 
 
@@ -116,7 +116,7 @@ def test_an_interrupt_ends_them_all() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        together.run(jobs, 2, interrupt)
+        job_pool.run(jobs, 2, interrupt)
     assert [job.cancelled for job in jobs] == [True, True, False]
 
 
