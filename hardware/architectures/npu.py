@@ -93,7 +93,10 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     pace_s = np.maximum(all_need_s, _of_context(placed, np.maximum, steps.stream_s[None]))
     stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
-    busy_s = steps.need_s * stretch + _per_kernel(demand, fill_s + waits_s + switch_s)
+    taken_s = steps.need_s * stretch
+    # A share may shrink as that of another layer grows; a band holds the nominal time of each all the same.
+    taken_s[1:2], taken_s[2:3] = np.minimum(taken_s[1:2], taken_s[0]), np.maximum(taken_s[2:3], taken_s[0])
+    busy_s = taken_s + _per_kernel(demand, fill_s + waits_s + switch_s)
     paced = stretch[:, demand.kernel] / usable
     matrix_peak = 2.0 * device.units * common.fma(device, "matrix", plan.matrix) * plan.matrix_rate
     vector_mac_peak = 2.0 * device.units * common.fma(device, "vector", plan.vector_mac)

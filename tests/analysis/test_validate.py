@@ -241,3 +241,19 @@ def test_several_devices_share_a_throughput_but_not_a_query() -> None:
     assert measurement.interpret(one).latency_s == pytest.approx(3e-3)
     with pytest.raises(measurement.Unpredictable, match="not in the catalogue"):
         measurement.interpret({**one, "device": "h101 x8"})
+
+
+def test_a_measured_rate_is_held_against_the_rate() -> None:
+    """Of a chip that frames follow each other on 1/rate is not a frame's latency; elsewhere both are the same."""
+    stated = {**BASE, "batch": "1", "precision": "int8", "framework": "HailoRT", "throughput_per_s": "1000"}
+    for name, is_streaming in (("hailo8", True), ("jetson_orin_dla", False)):
+        row = measurement.interpret({**stated, "device": name})
+        assert row.is_rate
+        assert row.latency_s == pytest.approx(1e-3)
+        found, result = validate.predict(row), validate.estimated(row)
+        assert found.latency_s == pytest.approx(1.0 / result.throughput_per_s, rel=1e-9)
+        assert (found.latency_s < 0.9 * result.latency_s) == is_streaming
+        latency = validate.predict(
+            measurement.interpret({**stated, "device": name, "latency_ms": "1", "throughput_per_s": ""})
+        )
+        assert latency.latency_s == result.latency_s

@@ -35,7 +35,7 @@ SOME = (
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
     runs = plan(device(on), precision, execution)
-    many = bundle(loaded, execution)
+    many = bundle(loaded, execution, device(on).arch.is_managed, device(on).arch.places_models)
     asked = ask(many, batch, runs.widths)
     held = peaks(many, batch, runs.widths, device(on))
     found, formats = evaluate(asked, device(on), runs, of_mode(device(on), execution), "nchw")
@@ -71,7 +71,7 @@ def _small(form: str = "csv") -> list[Chunk]:
 def test_rows_of_all_equal_single_estimates() -> None:
     text = "".join(join("csv", map(run_chunk, _small())))
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert len(rows) == 4 * 4 * 2 * 2
+    assert len(rows) == 4 * 5 * 2 * 2
     for row in rows:
         alone = run(row["model"], row["device"], int(row["batch"]), row["precision"])
         assert float(row["latency_s"]) == alone.latency_s
