@@ -37,6 +37,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     wider: tuple[str, ...] = ()
     stored: str = ""
     priced_as: str = ""
+    aliases: tuple[str, ...] = ()
 
     @property
     def tensors(self) -> str:
@@ -142,7 +143,9 @@ def _complete(name: str, row: Precision) -> Precision:
 
 
 _FILES = {
-    name: Precision(weights=name, activations=_TABLE.gguf["activations"], cache=_TABLE.gguf["cache"])
+    name: Precision(
+        weights=name, activations=_TABLE.gguf["activations"], cache=_TABLE.gguf["cache"], aliases=row.aliases
+    )
     for name, row in FORMATS.items()
     if row.whole_file
 }
