@@ -98,7 +98,7 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
     band: Factors | None = None
 
 
-class Table(msgspec.Struct, frozen=True):
+class TrustTable(msgspec.Struct, frozen=True):
     """What trust.json says."""
 
     classes: tuple[Known, ...] = ()
@@ -106,12 +106,12 @@ class Table(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def table() -> Table:
+def table() -> TrustTable:
     """What was found when the measurements were last evaluated; nothing before they were."""
     try:
-        return msgspec.json.decode(files.read(PATH, MOST), type=Table)
+        return msgspec.json.decode(files.read(PATH, MOST), type=TrustTable)
     except FileNotFoundError:
-        return Table()
+        return TrustTable()
 
 
 @lru_cache(maxsize=1)

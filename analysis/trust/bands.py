@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.run.trust import ENGINEERING, Factors, Known, Measured, Table, classes
+from analysis.run.trust import ENGINEERING, Factors, Known, Measured, TrustTable, classes
 from analysis.trust.validate import LARGE, Point, spearman
 from analysis.workload.workload import Floats
 
@@ -132,7 +132,7 @@ def _known(
     )
 
 
-def table(found: Sequence[Residual]) -> Table:
+def table(found: Sequence[Residual]) -> TrustTable:
     """Classes of work, devices that were measured, and what the bands of work that never was are."""
     by_class = _grouped(found, lambda row: (row.point.quantity, row.point.name))
     held = [of_class(name, quantity, rows) for (quantity, name), rows in by_class.items()]
@@ -151,7 +151,7 @@ def table(found: Sequence[Residual]) -> Table:
     known.append(_known(ENGINEERING, "latency", unfitted, (float(np.exp(-far)), float(np.exp(far)))))
     latency = [row for row in found if row.point.quantity == "latency" and row.point.name]
     cells = _grouped(latency, lambda row: (row.point.device, row.point.name, row.point.runtime, row.point.mode))
-    return Table(classes=tuple(known), measured=tuple(_measured(key, mine) for key, mine in sorted(cells.items())))
+    return TrustTable(classes=tuple(known), measured=tuple(_measured(key, mine) for key, mine in sorted(cells.items())))
 
 
 def _measured(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> Measured:
@@ -186,7 +186,7 @@ def _percent(fraction: float | None) -> str:
     return "-" if fraction is None else f"{fraction * 100:.0f} %"
 
 
-def written(said: Table) -> str:
+def written(said: TrustTable) -> str:
     """As JSON of one row a line, numbers of four digits."""
     parts = []
     for name in ("classes", "measured"):

@@ -129,9 +129,9 @@ def _energy(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
         compute, memory, static = (float(level.component_j[c, index]) for c in range(3))
         energy, time = float(level.energy_j[index]), float(level.latency_s[index])
     batch = result.scenario.batch
-    whole = f" for the batch, {_j(energy / batch)} per inference" if batch > 1 else ""
+    of_batch = f" for the batch, {_j(energy / batch)} per inference" if batch > 1 else ""
     lines = [
-        f"sum of count x energy each = {_j(energy)}{whole}"
+        f"sum of count x energy each = {_j(energy)}{of_batch}"
         + (f" (band {band(result.energy_band_j, energy)})" if kind == "model" else ""),
         f"compute {_j(compute)} + memory {_j(memory)} + static {_j(static)}",
     ]
