@@ -99,7 +99,9 @@ def narrowest(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Factors, 
     if not held:
         few = len(TAILS)  # all there are, and a little more
         return (float(np.exp(low[few])), float(np.exp(high[few]))), {}
-    least = np.min(list(held.values()), axis=0)
+    own = np.array([row.own for row in rows])[:, None]
+    seen = ((own >= low) & (own <= high)).mean(axis=0)  # where one device has most rows, leaving it out judges few
+    least = np.min([seen, *held.values()], axis=0)
     first = int((least >= min(TARGET, float(least.max()))).argmax())
     band = (float(np.exp(low[first])), float(np.exp(high[first])))
     return band, {axis: float(found[first]) for axis, found in held.items()}
