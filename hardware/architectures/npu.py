@@ -82,7 +82,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
-    placed = _place(demand, device, steps, usable)
+    placed = _place(demand, device, steps, usable, _unit_work(demand, matrix_s[0], vector_s[0]))
     loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
     waits = flow.dram_read + flow.dram_write - beside.dram_read - beside.dram_write
     waits_s = common.memory_seconds_of(device, waits, bandwidth)
@@ -169,9 +169,9 @@ def _usable_units(device: Device) -> float:
     return max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
 
 
-def _place(demand: Demand, device: Device, steps: Steps, usable: float) -> Placement:
+def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: Floats) -> Placement:
     """Weights are packed into fewer bits where a model does not fit otherwise; the units are shared among the layers of
-    a context by their work."""
+    a context by their work, `work_s` (k,) of one unit."""
     weight_bytes = _weight_bytes(demand)
     model = placement.models(demand)
     whole_model = np.bincount(model, weight_bytes)[model]
@@ -191,9 +191,14 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float) -> Place
     context = placement.contexts(demand, layers, room)
     contexts_of = np.bincount(model[placement.starts(context)])[model]
     reloads = (contexts_of > 1) | (whole_model * stored > _room(device))
-    all_need = np.add.reduceat(layers.need_s, placement.starts(context))[context]
-    units = np.ceil(usable * layers.need_s / np.where(all_need > 0, all_need, 1.0))
-    return Placement(context, reloads, units, np.where(all_need > 0, usable, 1.0), stored)
+    all_work = np.add.reduceat(work_s, placement.starts(context))[context]
+    units = np.ceil(usable * work_s / np.where(all_work > 0, all_work, 1.0))
+    return Placement(context, reloads, units, np.where(all_work > 0, usable, 1.0), stored)
+
+
+def _unit_work(demand: Demand, matrix_s: Floats, vector_s: Floats) -> Floats:
+    """Seconds of one unit that each kernel takes, (k,): its arrays and its lanes work at once."""
+    return np.maximum(demand.per_kernel(matrix_s), demand.per_kernel(vector_s))
 
 
 def _weight_bytes(demand: Demand) -> Floats:
