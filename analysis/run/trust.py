@@ -49,6 +49,7 @@ class Class(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_batch: float = float("inf")
     most_bits: float = float("inf")
     parallel: bool | None = None
+    is_engineering: bool = False
 
     def holds(
         self, kind: str, device: Device, runtime: str, mode: str, batch: int, bits: float, is_parallel: bool

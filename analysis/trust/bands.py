@@ -26,7 +26,6 @@ LEAST = float(np.log(1.05))  # no band is narrower than measurements repeat
 TAILS = (0.20, 0.16, 0.13, 0.10, 0.08, 0.06, 0.04, 0.02, 0.0)
 BEYOND = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
 FAMILIES = 3  # of models, from which a device has factors of its own
-UNFITTED = ("tpu",)  # classes of software whose efficiencies are engineering values
 
 Axis = Literal["device", "family"]
 AXES: tuple[Axis, ...] = ("device", "family")
@@ -148,7 +147,8 @@ def table(found: Sequence[Residual]) -> TrustTable:
             of = of_class(each.name, "energy", mine) if len(mine) >= LARGE else energy[mine[0].point.name]
             each = msgspec.structs.replace(each, energy_band=of.band)
         known.append(each)
-    unfitted = [row for row in found if row.point.name in UNFITTED]
+    engineering = {each.name for each in classes() if each.is_engineering}
+    unfitted = [row for row in found if row.point.name in engineering]
     far = float(np.quantile([abs(row.own) for row in unfitted], TARGET))  # either way: nothing says which
     known.append(_known(ENGINEERING, "latency", unfitted, (float(np.exp(-far)), float(np.exp(far)))))
     latency = [row for row in found if row.point.quantity == "latency" and row.point.name]
