@@ -11,7 +11,7 @@ from ..poly import Poly, SizeError, bounded, poly
 _MAX_EXPRESSION = 4000
 _MAX_SIZE = 1 << 48
 _MAX_POWER = 8
-_REFERENCE = 7  # the value of a live dimension at which strides are compared
+REFERENCE = 7  # the value of a live dimension at which strides are compared
 
 
 def expression(text: str, symbols: Mapping[str, Poly]) -> Poly:
@@ -41,7 +41,7 @@ def _number(node: ast.expr, symbols: Mapping[str, Poly]) -> int:
         values = [_number(argument, symbols) for argument in node.args] if node.func.id in _NUMBERS else []
         if values:
             return _NUMBERS[node.func.id](values)
-    return _size(node, symbols).at(batch=_REFERENCE)
+    return _size(node, symbols).at(batch=REFERENCE)
 
 
 _NUMBERS: dict[str, Callable[[list[int]], int]] = {"Min": min, "Max": max, "Mul": prod, "Add": sum}
@@ -121,7 +121,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides at the ref
 
 
 def layout(sizes: Sequence[Poly], strides: Sequence[int]) -> Layout:
-    return tuple(size.at(batch=_REFERENCE) for size in sizes), tuple(strides)
+    return tuple(size.at(batch=REFERENCE) for size in sizes), tuple(strides)
 
 
 def is_viewable(held: Layout, new: Sequence[int]) -> bool:
