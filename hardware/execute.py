@@ -149,7 +149,8 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
     clock_j = demand.per_kernel(_priced(prices.value[device.arch.clock_rows], counts[device.arch.clock_rows]))
     compute_s = resources[0, :2].max(axis=0)
     cycles_s = clocked_s - resting_s
-    spare_j = clock_j * np.where(cycles_s > 0, (clocked_s - compute_s) / np.maximum(cycles_s, 1e-300), 0.0)
+    needed_s = compute_s if mapping.busy_s is None else busy  # of layers that stream to each other some always work
+    spare_j = clock_j * np.where(cycles_s > 0, (clocked_s - needed_s) / np.maximum(cycles_s, 1e-300), 0.0)
     least_j = dynamic - spare_j
     kernel_s = np.maximum(unthrottled, least_j / budget_w)
     dynamic_j = _lowered(demand, device, counts, prices, np.maximum(dynamic - kernel_s * budget_w, 0.0), clock_j)

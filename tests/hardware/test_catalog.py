@@ -17,7 +17,7 @@ from hardware.device import CATALOG, Device, files, load, load_all, sheet
 from hardware.device_file import QUALITIES
 from hardware.errors import RequestError
 from hardware.plan import plan
-from hardware.precision import NAMES, parse
+from hardware.precision import FORMATS, NAMES, Format, parse
 
 DEVICES = {device.id: device for device in load_all()[0]}
 MODES = [
@@ -252,12 +252,20 @@ def test_every_precision_has_a_plan_and_prices(device: Device) -> None:
         for unit, format_ in (chosen.convolution, chosen.contraction):
             assert format_ in device.file.fma_per_clock[unit]
         assert chosen.vector in device.file.fma_per_clock["vector"]
-        if parse(precision).multiplied not in supported and precision != "tf32":
+        asked = parse(precision)
+        like_it = {name for name, form in FORMATS.items() if _kind(form) == _kind(FORMATS[asked.multiplied])}
+        # `a16` is fp16 or bf16, whichever there is.
+        as_asked = like_it if asked.weights != asked.activations else {asked.multiplied}
+        if not as_asked & supported and precision != "tf32":
             assert chosen.marks
         prices = coefficients(device, chosen)
         assert (prices.value > 0).all()
         assert (prices.low <= prices.value).all()
         assert (prices.value <= prices.high).all()
+
+
+def _kind(form: Format) -> tuple[str, float]:
+    return form.kind, form.bits
 
 
 @EACH

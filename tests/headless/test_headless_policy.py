@@ -42,7 +42,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands import COMMANDS
 from hwexplorer.tui.command import submit
 from hwexplorer.tui.program import Sessions, paths
-from hwexplorer.provider import Engine
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 
 MODELS = ("evil.py:make", "evil:make", "net.onnx", "net.pt2", "kept.msgpack.gz", "hf:.", "evil.py:make(1x16)")
@@ -69,7 +69,7 @@ class Beside(task.Task):  # a verb typed on the screen, in this process, where i
         self._code = call(self.words)
 
 async def typed():
-    app = HwExplorer(State(model="resnet18"), Engine(), keeper=Sessions(paths.sessions_file()))
+    app = HwExplorer(State(model="resnet18"), EngineProvider(), keeper=Sessions(paths.sessions_file()))
     async with app.run_test(size=(120, 40)) as pilot:
         for name in (*COMMANDS, *registry.names()):
             if name == "quit":

@@ -15,9 +15,9 @@ from tests.headless.conftest import Call
 
 CSV_HEADERS = {
     ("compare", "resnet18"): "key depth device latency_s energy_per_inference_j edp_js ratio throughput_per_s"
-    " power_w utilization memory_bytes bound runtime precision band energy_band",
+    " power_w utilization memory_bytes bound known runtime precision trust band energy_band",
     ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_per_inference_j edp_js ratio"
-    " throughput_per_s power_w utilization memory_bytes bound runtime precision band energy_band"
+    " throughput_per_s power_w utilization memory_bytes bound known runtime precision trust band energy_band"
     " compute_per_inference_j memory_per_inference_j static_per_inference_j energy_j weights_bytes"
     " activations_bytes limit_w tdp_w kernels bounds latency_ratio energy_ratio",
     ("tree", "resnet18"): "key depth name bar share latency_s energy_per_inference_j bound cumulative kind modifier"
@@ -27,8 +27,8 @@ CSV_HEADERS = {
     ("models",): "key depth name family parameters macs input accuracy",
 }  # fmt: skip
 TEXT_HEADERS = {
-    ("compare", "resnet18"): "Device|Latency|Energy/inf|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|With|Runs"
-    "|Latency band|Energy band",
+    ("compare", "resnet18"): "Device|Latency|Energy/inf|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|T|With|Runs"
+    "|Known|Latency band|Energy band",
     ("tree", "resnet18"): "Node|Share|%|Latency|Energy/inf|B|Cum|Kind|Modifier|F|Util|MMAC|DRAM|Fusion",
     ("events", "resnet18"): "Event|Share|%|Energy|Count|of|Each|Band|Source",
     ("models",): "Model|Family|Params|MACs|Input|Acc",
@@ -73,7 +73,7 @@ def test_json_key_order(call: Call) -> None:
     found = json.loads(call("compare", "resnet18", "--format", "json").out)
     assert list(found)[:7] == ["schema", "model", "batch", "precision", "execution", "layout", "image_size"]
     assert list(found)[-1] == "rows"
-    assert list(found["rows"][0])[:3] == ["model", "device", "name"]
+    assert list(found["rows"][0])[:3] == ["model", "device", "devices"]
     for verb in ("tree", "events"):
         assert list(json.loads(call(verb, "resnet18", "--format", "json").out))[:2] == ["schema", "model"]
 
