@@ -55,7 +55,15 @@ def _product(
     return model(graph([node("MatMul", [x, "w"], [y], name=name)], [weight], [info(x, ["batch", size])], outputs))
 
 
+def _wide(rank: int) -> bytes:
+    """Sizes that are broadcast to more dimensions than NumPy can, before anything else asks for their shape."""
+    stored = [tensor("n", [1], INT64, ints=[2]), tensor("to", [rank], INT64, ints=[1] * rank)]
+    nodes = [node("Expand", ["n", "to"], ["sizes"]), node("Reshape", ["x", "sizes"], ["y"])]
+    return model(graph(nodes, stored, [X], [Y]))
+
+
 SMALL: dict[str, Callable[[], bytes]] = {
+    "sizes of 42 dimensions": lambda: _wide(42),
     **{f"a power of a power {height}": lambda height=height: _tower("2", height) for height in (6, 9, 12)},
     **{
         f"a batch to the power of a power {height}": lambda height=height: _tower("(batch+1)", height)

@@ -15,7 +15,11 @@ from .file import MAX_VALUES, TensorInfo
 from .op import Known, OnnxOp, ShapeError, as_known, positive, whole_array
 
 Fold = Callable[[OnnxOp], Any]
-_REFUSED = (ValueError, TypeError, AttributeError, IndexError, ZeroDivisionError, OverflowError, KeyError)
+# RuntimeError: what NumPy says of more dimensions than it can broadcast.
+_REFUSED = (
+    *(ValueError, TypeError, AttributeError, IndexError, ZeroDivisionError, OverflowError, KeyError),
+    RuntimeError,
+)
 # Settled by shapes and attributes alone, whatever the tensors hold.
 _OF_SHAPES = frozenset(("Shape", "Size", "Constant"))
 
