@@ -77,6 +77,7 @@ SMALL: dict[str, Callable[[], bytes]] = {
     "code in a size": lambda: archive(program("__import__('os').system('touch pwned')")),
     "a number of 4,000 digits": lambda: archive('{"schema_version":{"major":' + "9" * 4000 + ',"minor":1}}'),
     "a negative size": lambda: archive(program("-s0")),
+    "a size that a batch makes negative": lambda: archive(program("30 - s0")),
     "no numbers": lambda: archive('{"schema_version":{"major":NaN,"minor":Infinity}}'),
     "a number alone": lambda: archive("3"),
     "nothing": lambda: archive("null"),

@@ -64,8 +64,9 @@ def test_a_small_file_is_read_or_refused(kind: str, name: str, tmp_path: Path, m
     assert sorted(tmp_path.iterdir()) == [path]
 
 
-def test_a_size_below_nothing_is_refused(tmp_path: Path) -> None:
-    assert "a tensor has a negative size" in read(written(tmp_path, "pt2", "a negative size"), Budget(STEPS // _SHARE))
+@pytest.mark.parametrize("name", ["a negative size", "a size that a batch makes negative"])
+def test_a_size_below_nothing_is_refused(name: str, tmp_path: Path) -> None:
+    assert "a tensor has a negative size" in read(written(tmp_path, "pt2", name), Budget(STEPS // _SHARE))
 
 
 @pytest.mark.parametrize(("kind", "name"), LARGE)

@@ -15,6 +15,7 @@ from typing import Any
 
 from hardware import files
 
+from .. import limits
 from ..errors import ModelError
 from ..graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
 from ..lower import lower
@@ -229,7 +230,7 @@ class _ProgramReader:
         if len(raw["sizes"]) > _MAX_RANK:
             raise SizeError(f"a tensor has {len(raw['sizes'])} dimensions")
         sizes = tuple(self._size(size) for size in raw["sizes"])
-        if any(size.at(batch=batch) < 0 for size in sizes for batch in (1, REFERENCE)):
+        if any(size.at(batch=batch) < 0 for size in sizes for batch in (1, REFERENCE, limits.BATCH)):
             raise SizeError(f"a tensor has a negative size ({name[:40]})")
         self.layouts[name] = self._layout(name)
         if storage is None:
