@@ -110,6 +110,12 @@ class Terminal(LinuxDriver):
             self.write("\x1b[?1016l")
             self.flush()
 
+    def stop_application_mode(self) -> None:
+        """Input first: a terminal's answer that is read while this ends would turn on what was just turned off."""
+        self.disable_input()
+        self._disable_mouse_support()
+        super().stop_application_mode()
+
     def restore(self) -> None:
         """The terminal as it was, at once: for whoever cannot wait for what is still to be written."""
         with suppress(OSError, termios.error):

@@ -52,7 +52,8 @@ def test_the_errors_that_the_readme_states(found: validate.Validation, name: str
 def test_rank_and_bands(found: validate.Validation) -> None:
     assert found.summary["gpu_latency_spearman"] >= 0.98
     assert 0.70 <= found.summary["band_coverage"] <= 0.95
-    assert found.summary["band_half_width"] <= 0.40
+    # Bands that followed from rows as fitted were narrower (0.33) and held 55 % of what was measured elsewhere.
+    assert found.summary["band_half_width"] <= 0.45
 
 
 def test_groups_that_are_far_off_say_why(found: validate.Validation) -> None:
