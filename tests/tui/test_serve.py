@@ -239,6 +239,7 @@ async def test_a_browser_shows_it_takes_keys_and_downloads(served: Served, folde
 
 
 async def test_what_is_allowed_is_possible(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     with serving(folder, "--allow", "code,write") as open_:
         async with open_.client() as there:
             await until(there, "resnet18")
