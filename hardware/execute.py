@@ -153,7 +153,10 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
     spare_j = clock_j * np.where(cycles_s > 0, (clocked_s - needed_s) / np.maximum(cycles_s, 1e-300), 0.0)
     least_j = dynamic - spare_j
     kernel_s = np.maximum(unthrottled, least_j / budget_w)
-    dynamic_j = _lowered(demand, device, counts, prices, np.maximum(dynamic - kernel_s * budget_w, 0.0), clock_j)
+    over_j = np.maximum(dynamic - kernel_s * budget_w, 0.0)
+    if over_j.any():
+        counts[device.arch.clock_rows] *= np.maximum(1.0 - over_j / np.maximum(clock_j, 1e-300), 0.0)[demand.kernel]
+        dynamic_j = _priced(prices.value, counts)
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
     pipelined = None
@@ -290,16 +293,6 @@ def _resting_s(device: Device, mapping: Mapping, demand: Demand, resources: Floa
     alone_s = np.maximum(resources[0] - resources[1], 0.0)
     seconds: Floats = device.matrix_rests_clock * np.minimum(demand.per_kernel(mapping.matrix_ideal_s), alone_s)
     return seconds
-
-
-def _lowered(
-    demand: Demand, device: Device, counts: Floats, prices: Coefficients, over_j: Floats, clock_j: Floats
-) -> Floats:
-    """Take clock cycles out of the counts until no kernel is over its power limit; the dynamic energy then, (n,)."""
-    if over_j.any():
-        kept = 1.0 - over_j / np.maximum(clock_j, 1e-300)
-        counts[device.arch.clock_rows] *= np.maximum(kept, 0.0)[demand.kernel]
-    return _priced(prices.value, counts)
 
 
 def _timed_counts(

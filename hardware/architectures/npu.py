@@ -70,7 +70,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     on_matrix = common.contraction_formats(demand, plan) == "matrix"
     padded = _padded_macs(demand, device)
     matrix_s, vector_s = _unit_seconds(demand, device, plan, rates, on_matrix, padded)
-    usable = max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
+    usable = _usable_units(device)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _beside(demand, device)
     chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth

@@ -337,9 +337,7 @@ def assemble(
     if plan.attention != plan.contraction[1]:
         slower = np.where(demand.op_class == OpClass.ATTENTION, _attention_s(device, plan), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
-    elementwise_s, vector_units = vector_seconds(
-        demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), vector_peak
-    )
+    elementwise_s, vector_units = elementwise_seconds(demand, device, vector_peak)
     other = rates.compute[:, OpClass.ELEMENTWISE][:, None]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
@@ -386,12 +384,16 @@ def unpack_seconds(demand: Demand, device: Device, plan: Plan) -> Floats:
     return unpacked(demand, device) / (device.units * fma(device, "vector", plan.vector))
 
 
+def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Floats, Floats]:
+    """Seconds of the vector units for all but products, at a peak in FLOP/s, and the units at work, each (n,)."""
+    return vector_seconds(demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), peak)
+
+
 def vector_beside(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> Floats:
     """Seconds of the vector units for what the kernel of each operator does beside its products, (n,), at the nominal
     rates: while they do that, products on a matrix unit go on."""
     peak = 2.0 * device.units * fma(device, "vector", plan.vector)
-    seconds, _ = vector_seconds(demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), peak)
-    seconds = seconds / rates.compute[0, OpClass.ELEMENTWISE]
+    seconds = elementwise_seconds(demand, device, peak)[0] / rates.compute[0, OpClass.ELEMENTWISE]
     if demand.unpack_ops is not None:
         seconds = seconds + unpack_seconds(demand, device, plan) / rates.compute[0, demand.op_class]
     return demand.per_kernel(seconds)[demand.kernel]
