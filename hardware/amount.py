@@ -16,7 +16,10 @@ _SYMBOLS = {
     "J": (("J",), "100mJ, 2.5 J"),
     "s": (("s",), "50ms, 800 us"),
     "Js": (("Js", "J*s", "J·s"), "20uJs"),
-    "byte": (("B", "b", "byte", "bytes"), "512MB, 2GiB"),
+    "byte": (("B", "b", "byte", "bytes", ""), "512MB, 2GiB"),
+    "byte/s": (("B/s", "byte/s", ""), "3.35TB/s, 2e12"),
+    "Hz": (("Hz", ""), "1.2GHz, 900MHz"),
+    "nm": (("nm", ""), "7nm, 16"),
     "W": (("W",), "15W"),
     "1/s": (("/s", ""), "10000, 10k/s"),
     "USD": (("", "USD", "$"), "250, 0.2"),
@@ -27,7 +30,8 @@ _NUMBER = re.compile(r"[+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
 def parse_amount(text: str, unit: str) -> float:
-    """The SI value of an amount of `unit` (J, s, Js, byte, W, 1/s, USD, fraction, '' a plain number).
+    """The SI value of an amount of `unit` (J, s, Js, byte, W, 1/s, USD, fraction, Hz, byte/s, nm; '' and any other
+    unit a plain number).
 
     Raises RequestError naming the accepted units. A bare number is taken as SI."""
     source = text.strip()
@@ -50,7 +54,7 @@ def _factor(suffix: str, unit: str) -> float | None:
         return 0.01 if unit == "fraction" else None
     if unit == "fraction":
         return None
-    symbols, _ = _SYMBOLS[unit]
+    symbols, _ = _SYMBOLS.get(unit, _SYMBOLS[""])
     for symbol in symbols:
         prefix = suffix.removesuffix(symbol) if symbol else suffix
         if symbol and prefix == suffix:
@@ -63,4 +67,4 @@ def _factor(suffix: str, unit: str) -> float | None:
 
 
 def _wrong(text: str, unit: str, why: str) -> RequestError:
-    return RequestError(f"{text.strip()[:40]!r} {why} (accepted: {_SYMBOLS[unit][1]})")
+    return RequestError(f"{text.strip()[:40]!r} {why} (accepted: {_SYMBOLS.get(unit, _SYMBOLS[''])[1]})")

@@ -7,28 +7,23 @@ scaled from 7 nm. Clock and static prices follow from the device's own idle, act
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware import files
 from hardware.architectures.data import Price
-from hardware.device import Device
-from hardware.device_file import Fact
+from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
 from hardware.events import Event
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
 from hardware.remember import remembered
+from hardware.scaling import Triple, log_interpolate, logic_scale, table
 
-PATH = Path(__file__).parent / "coefficients.toml"
-
-Triple = tuple[float, float, float]
+if TYPE_CHECKING:
+    from hardware.device import Device
 
 
 class Coefficient(msgspec.Struct, frozen=True):
@@ -56,39 +51,14 @@ class Coefficients(msgspec.Struct, frozen=True):
     group: NDArray[np.int64]
 
 
-@lru_cache(maxsize=1)
-def table() -> dict[str, Any]:
-    return files.table(PATH)
-
-
 def _scale(value: Triple, factor: float) -> Triple:
     return value[0] * factor, value[1] * factor, value[2] * factor
-
-
-def _log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:
-    """Log-log interpolation between the points around x; the ends hold (callers extend them)."""
-    points = sorted(points)
-    if x <= points[0][0]:
-        return points[0][1]
-    for (x0, y0), (x1, y1) in pairwise(points):
-        if x <= x1:
-            w = math.log(x / x0) / math.log(x1 / x0)
-            a, b, c = (math.exp((1 - w) * math.log(p) + w * math.log(q)) for p, q in zip(y0, y1, strict=True))
-            return a, b, c
-    return points[-1][1]
-
-
-def logic_scale(process_nm: float) -> float:
-    """Energy of logic at a node relative to 7 nm."""
-    scaling = table()["logic_scaling"]
-    points = [(n, (f, f, f)) for n, f in zip(scaling["nodes"], scaling["factors"], strict=True)]
-    return _log_interpolate(process_nm, points)[0]
 
 
 def _at_node(process_nm: float, anchors: list[tuple[float, Triple]]) -> Triple:
     """Interpolated between anchor nodes; beyond them, scaled as logic is."""
     nodes = [node for node, _ in anchors]
-    value = _log_interpolate(process_nm, anchors)
+    value = log_interpolate(process_nm, anchors)
     if process_nm < min(nodes):
         return _scale(value, logic_scale(process_nm) / logic_scale(min(nodes)))
     if process_nm > max(nodes):
@@ -107,7 +77,7 @@ def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
     nodes = []
     for node in (45, 7):
         points = [(c, (v, lo, hi)) for c, v, lo, hi in table()["sram"][str(node)]["points"]]
-        nodes.append((float(node), _log_interpolate(capacity_bytes, points)))
+        nodes.append((float(node), log_interpolate(capacity_bytes, points)))
     return _at_node(process_nm, nodes)
 
 
@@ -172,7 +142,7 @@ def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     return _scale(triple, logic_scale(device.process_nm)), entry.source, entry.quality
 
 
-def _clock(device: Device, _event: Event) -> tuple[Triple, str, str]:
+def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
     at_rest = _at_rest(device)
     fact, (active, low, high) = device.facts["active_w"], device.ends("active_w")
     # Clocks alone never exhaust the limit of a mode: work has to fit below it too.
@@ -180,8 +150,14 @@ def _clock(device: Device, _event: Event) -> tuple[Triple, str, str]:
     # Energy per cycle belongs to the device, not to the clock or the units of a power mode.
     stated = device.file.facts
     per_cycle = watts / (stated["units"].value * stated["clock_hz"].value)
-    source = f"active_w {watts:g} W over units x clock; {fact.source}"
-    return (per_cycle, per_cycle * (low / active), per_cycle * (high / active)), source, fact.quality
+    source, quality = f"active_w {watts:g} W over units x clock; {fact.source}", fact.quality
+    if event.argument:
+        # The spread is that of the whole: parts whose shares add up to one move together.
+        part = device.arch.data.clock[event.argument]
+        per_cycle *= part.value
+        source = f"{part.value:.0%} ({part.low:.0%} to {part.high:.0%}) of it: {part.source}; {source}"
+        quality = part.quality
+    return (per_cycle, per_cycle * (low / active), per_cycle * (high / active)), source, quality
 
 
 def _at_rest(device: Device) -> str:
@@ -209,11 +185,21 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
 
 
 def _stated(device: Device, plan: Plan, event: Event) -> Fact | None:
-    """A vendor's own figure in the device file: `"tile.mac"`, or for one format `"tile.mac:bf16"`."""
+    """A vendor's own figure in the device file: `"tile.mac"`, or for one format `"tile.mac:bf16"`. What was only hoped
+    for holds in the mode that is named for it; else the rules of silicon do."""
     label = f"{event.category}.{event.name}"
     format_ = plan.matrix if event.argument == "matrix" else plan.vector
     stated = device.file.coefficients
-    return stated.get(f"{label}:{format_}") or stated.get(label)
+    found = stated.get(f"{label}:{format_}") or stated.get(label)
+    is_hope = found is not None and found.quality == DESIGN_TARGET and device.power_mode != DESIGNER
+    return None if is_hope else found
+
+
+def _what_if(device: Device, plan: Plan, event: Event) -> float:
+    """What a what-if device multiplies the price of an event with, for its format and for all of them."""
+    factors, label = device.file.price_factors, f"{event.category}.{event.name}"
+    format_ = plan.matrix if event.argument == "matrix" else plan.vector
+    return factors.get(label, 1.0) * factors.get(f"{label}:{format_}", 1.0)
 
 
 def price(device: Device, plan: Plan, event: Event) -> Coefficient:
@@ -231,6 +217,8 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         triple, source, quality = resolve(device, event)
     if event.family not in ("dram", "static"):
         triple, source = _at_voltage(device, event, triple, source)
+    if device.file.price_factors:
+        triple = _scale(triple, _what_if(device, plan, event))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
     return Coefficient(
         event.category,

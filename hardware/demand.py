@@ -62,13 +62,16 @@ class Demand(msgspec.Struct, frozen=True):
     (inf: never on chip, or must leave).
     `winograd_tiles` (n,) counts the 4 x 4 patches of results of 3 x 3 convolutions at stride 1, zero elsewhere: what
     software needs to know to compute them with fewer multiplications.
-    `calls` (n,) is 1 where a call of the model begins (its first operator, that of each step of a request), else 0.
+    `calls` (n,) is 1 where a call of the model begins (its first operator, that of each step of a request), else 0;
+    `sequences` (n,) is the batch there.
     `element_bytes` are those of an activation, `right_bytes` (n,) those of a value of the operand that activations are
     multiplied by, where these differ. `unpack_ops` (n,) are operations that unpack each stored value once; None where
-    all are multiplied as they are stored.
+    all are multiplied as they are stored. `product_rate` (n,) is what software reaches of the rates of its tiles.
     `link_bytes` (n,) is what collectives send to other devices over the links of the device, `link_s` (n,) the time
-    that they need on links of a stated speed; None without any. `stream`: how operators follow each other; None
-    where kernels of several models are told apart only by what they are.
+    that they need on links of a stated speed; None without any. `windows` (6, n): of convolutions the rows and columns
+    of results, those of the window, its stride, and the part of what windows cover that is input, not padding; ones
+    for other contractions. `stream`: how operators follow each other; None where kernels of several models are told
+    apart only by what they are.
     """
 
     op_class: Ints
@@ -89,11 +92,14 @@ class Demand(msgspec.Struct, frozen=True):
     element_bytes: float
     winograd_tiles: Floats
     calls: Floats
+    sequences: Floats
     link_bytes: Floats | None = None
     link_s: Floats | None = None
     right_bytes: Floats | None = None
     unpack_ops: Floats | None = None
+    product_rate: Floats | float = 1.0
     stream: Stream | None = None
+    windows: Floats | None = None
 
     @property
     def n(self) -> int:

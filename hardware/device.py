@@ -12,11 +12,11 @@ import msgspec
 from hardware.architectures import registry
 from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Software
-from hardware.device_file import DeviceFile, Fact, complete, fail, read
+from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete, fail, read
 from hardware.errors import RequestError, unknown
 from hardware.names import folded, known
+from hardware.what_if import changed, parse, split
 
-CATALOG = Path(__file__).parent / "catalog"
 ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever that is
 
 
@@ -52,8 +52,18 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def key(self) -> str:
-        """The id as a user writes it: with the power mode where it is not the default."""
-        return f"{self.id}:{self.power_mode}" if self.power_mode else self.id
+        """The id as a user writes it: with the power mode where it is not the default, and what was changed."""
+        return (f"{self.id}:{self.power_mode}" if self.power_mode else self.id) + self.changes
+
+    @property
+    def changes(self) -> str:
+        """What was changed of a what-if device, in braces; '' for others."""
+        return f"{{{','.join(self.file.changes)}}}" if self.file.changes else ""
+
+    @property
+    def _mark(self) -> str:
+        """Of a device that exists on paper only: its changes say so of a what-if device."""
+        return "" if self.silicon or self.changes else ON_PAPER
 
     @property
     def silicon(self) -> bool:
@@ -63,17 +73,24 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @property
     def marked(self) -> str:
         """The key, with the mark of a design target."""
-        return self.key + ("" if self.silicon else ON_PAPER)
+        return self.key + self._mark
 
     @property
     def label(self) -> str:
         """The name with the power mode."""
-        return f"{self.file.name} {self.power_mode}".rstrip() + ("" if self.silicon else ON_PAPER)
+        return f"{self.file.name} {self.power_mode}".rstrip() + (f" {self.changes}" if self.changes else self._mark)
+
+    @property
+    def as_designed(self) -> Device | None:
+        """A design target at its designer's own prices; None for what exists, or is asked for in a mode of its own."""
+        if DESIGNER not in self.file.power_modes or self.power_mode or self.file.changes:
+            return None
+        return in_mode(Path(f"{self.id}.toml"), self.file, DESIGNER)
 
     @cached_property
     def arch(self) -> Architecture:
         """The architecture itself; `architecture` is its id."""
-        return registry.get(self.architecture)
+        return registry.of(self.architecture, self.file.hierarchy)
 
     @property
     def unit_name(self) -> str:
@@ -87,8 +104,8 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def software(self) -> Software:
-        """The rates that its customary software reaches."""
-        return self.arch.data.software[self.software_class]
+        """The rates that its customary software reaches: as measured on it, else those of its class."""
+        return self.file.rates or self.arch.data.software[self.software_class]
 
     def ends(self, name: str) -> tuple[float, float, float]:
         """A fact with its low and high: the file's, else those that facts of this name have."""
@@ -96,6 +113,13 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         low = fact.low if fact.low is not None else fact.value * (relative.low if relative else 1.0)
         high = fact.high if fact.high is not None else fact.value * (relative.high if relative else 1.0)
         return fact.value, low, high
+
+    @cached_property
+    def kernel_start_s(self) -> tuple[float, float, float]:
+        """Start and end of a kernel, with low and high: what no clock of the device changes, and cycles of it."""
+        fixed, cycles = self.ends("launch_s"), self.ends("launch_cycles")
+        value, low, high = (s + n / self.clock_hz for s, n in zip(fixed, cycles, strict=True))
+        return value, low, high
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:
@@ -130,13 +154,13 @@ def files(folders: Iterable[Path] = ()) -> dict[str, Path]:
     """Device ids (= file names) to files: the catalogue, then the user's folders, which may not redefine one.
 
     Raises RequestError for a folder that is none; a file that redefines an id is left out (`duplicates`)."""
-    found = {path.stem: path for path in sorted(CATALOG.glob("*.toml"))}
+    by_id = {path.stem: path for path in sorted(CATALOG.glob("*.toml"))}
     for folder in folders:
         if not folder.is_dir():
             raise RequestError(f"devices folder {folder} is not a folder")
         for path in sorted(folder.glob("*.toml")):
-            found.setdefault(path.stem, path)
-    return found
+            by_id.setdefault(path.stem, path)
+    return by_id
 
 
 def duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
@@ -152,18 +176,19 @@ def duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
 
 
 def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
-    """The device a user means by `id`, `id:power_mode`, an alias or a class. Raises RequestError."""
+    """The device a user means by `id`, `id:power_mode`, an alias or a class, with `{changes}`. Raises RequestError."""
     available, classes = files(folders), registry.classes()
+    name, changes = split(name)
     mode = ""
-    path = _by_alias(name.strip(), available)  # an alias may contain a colon
+    path = _by_alias(name, available)  # an alias may contain a colon
     if path is None:
-        base, _, mode = name.strip().partition(":")
+        base, _, mode = name.partition(":")
         path = available.get(classes.get(folded(base), base)) or _by_alias(base, available)
     if path is None:
         raise unknown("device", base, [*available, *classes], listing="`hwexplorer devices` lists them")
     if folders and path.stem in (twice := duplicates(folders)):
         raise twice[path.stem]
-    return in_mode(path, _read(path), mode)
+    return changed(in_mode(path, _read(path), mode), parse(changes or ""))
 
 
 def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
@@ -193,7 +218,21 @@ def in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     stated = {**spec.facts, **spec.power_modes[mode].facts} if mode else spec.facts
     facts = complete(path, spec, stated)
     name = spec.name if spec.is_silicon else spec.name + ON_PAPER
-    return Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
+    own = msgspec.structs.replace(spec, changes=())
+    device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, own, facts)
+    if not spec.changes:
+        return device
+    try:
+        made = changed(device, parse(",".join(spec.changes)))
+    except RequestError as error:
+        raise fail(path, f"changes: {error}") from None
+    return msgspec.structs.replace(made, name=name, file=msgspec.structs.replace(made.file, changes=()))
+
+
+def catalogue(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:
+    """The devices that a verb about all devices means: every readable one, but those whose mappings take seconds to
+    search, and those on paper where they are not asked for."""
+    return [d for d in load_all(folders)[0] if not d.arch.is_searched and (on_paper or d.silicon)]
 
 
 def load_all(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
@@ -222,6 +261,7 @@ def sheet(device: Device) -> dict[str, Any]:
         "memory_technology": device.memory_technology,
         "power_mode": device.power_mode or "default",
         "power_modes": list(device.file.power_modes),
+        "changes": list(device.file.changes),
         "unit_name": device.unit_name,
         "facts": device.facts,
         "fma_per_clock": device.file.fma_per_clock,

@@ -9,14 +9,20 @@ import msgspec
 
 from hardware import files as storage
 from hardware.architectures import registry
-from hardware.architectures.data import Field
+from hardware.architectures.data import Field, Software
+from hardware.demand import OpClass
 from hardware.errors import RequestError, unknown
+from hardware.hierarchy import Hierarchy
 from hardware.precision import BASE, UNITS
+from hardware.runtime import MODES, Runtime, runtimes
 
 # What a figure of a device file is within, whatever its SI unit, unless it is 0: a chip's rates end at 1e19 and the
 # energy of one event at 1e-16 J. Products of several figures stay far from what a float holds.
 LEAST, MOST = 1e-24, 1e24
-QUALITIES = ("data sheet", "published", "fitted", "assumed", "derived", "design target")
+CATALOG = Path(__file__).parent / "catalog"
+DESIGN_TARGET = "design target"
+DESIGNER = "designer"  # the mode in which a design target has its designer's own prices
+QUALITIES = ("data sheet", "measured", "published", "fitted", "assumed", "derived", DESIGN_TARGET)
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,8 +44,33 @@ class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
 
 
+class Held(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How well estimates with a runtime are known on this very device: `rows` measured, the median error of those left
+    out of the fit (a fraction), and the factors of the estimate that hold them."""
+
+    runtime: str
+    mode: str
+    rows: int
+    median_error: float
+    low: float
+    high: float
+
+
+class Derived(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of a what-if device: a shipped device with changes."""
+
+    id: str
+    name: str
+    extends: str
+    changes: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A catalogue file as written; `load` turns it into a `Device`."""
+    """A catalogue file as written; `load` turns it into a `Device`. A device that was measured (`hwexplorer calibrate`)
+    has `rates` of its own in place of those of its class of software, records of `runtimes` in place of the general
+    ones, of which 'auto' takes the first, and `trust`."""
 
     id: str
     name: str
@@ -60,6 +91,13 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: dict[str, dict[str, str]] = {}
     coefficients: dict[str, Fact] = {}
     exceptions: dict[str, str] = {}
+    # A what-if device: the changes made, and what the prices of its events were multiplied with.
+    changes: tuple[str, ...] = ()
+    price_factors: dict[str, float] = {}
+    rates: Software | None = None
+    runtimes: dict[str, Runtime] = {}
+    trust: tuple[Held, ...] = ()
+    hierarchy: Hierarchy | None = None
 
 
 def fail(path: Path, message: str) -> RequestError:
@@ -129,7 +167,7 @@ def _check_runs(path: Path, spec: DeviceFile) -> None:
 
 def _check_coefficients(path: Path, spec: DeviceFile) -> None:
     """`"tile.mac"`, or for one format `"tile.mac:bf16"`: an event of the architecture."""
-    events = {event.label: event for event in registry.get(spec.architecture).events}
+    events = {event.label: event for event in registry.of(spec.architecture, spec.hierarchy).events}
     for name, fact in spec.coefficients.items():
         event, colon, precision = name.partition(":")
         if event not in events:
@@ -139,6 +177,37 @@ def _check_coefficients(path: Path, spec: DeviceFile) -> None:
         _check_fact(path, f"coefficients.{name}", fact, f"J/{events[event].count}")
 
 
+def _check_measured(path: Path, spec: DeviceFile) -> None:
+    """Rates are shares of peaks, factors hold the estimate."""
+    for part in ("compute", "bandwidth") if spec.rates is not None else ():
+        table: dict[str, tuple[float, float, float]] = getattr(spec.rates, part)
+        if "other" not in table:
+            raise fail(path, f"rates.{part}.other is missing")
+        for name, (value, low, high) in table.items():
+            if name != "other" and name not in OpClass.__members__:
+                raise fail(path, f"rates.{part}: {unknown('class of operators', name, OpClass.__members__)}")
+            if not 1e-6 <= low <= value <= high <= 10.0:
+                raise fail(path, f"rates.{part}.{name}: [value, low, high] must rise from low to high (1e-6 to 10)")
+    for name, (value, low, high) in (spec.rates.overhead if spec.rates is not None else {}).items():
+        if name != "other" and name not in OpClass.__members__:
+            raise fail(path, f"rates.overhead: {unknown('class of operators', name, OpClass.__members__)}")
+        if not 0.0 <= low <= value <= high <= 1.0:
+            raise fail(path, f"rates.overhead.{name}: [value, low, high] must rise from low to high (0 to 1 s)")
+    if spec.rates is not None and not 0.1 <= spec.rates.overlap.value <= 100.0:
+        raise fail(path, "rates.overlap.value: is out of range (allowed: 0.1 to 100)")
+    for name, record in spec.runtimes.items():
+        if name not in runtimes():
+            raise fail(path, f"runtimes: {unknown('runtime', name, runtimes())}")
+        if record.mode not in MODES:
+            raise fail(path, f"runtimes.{name}.mode: {unknown('mode', record.mode, MODES)}")
+        for ends in (record.dispatch, record.launch, record.call_s, *record.streaming.values()):
+            if not 0.0 <= ends.low <= ends.value <= ends.high <= MOST:
+                raise fail(path, f"runtimes.{name}: value {ends.value} is outside low-high {ends.low}-{ends.high}")
+    for held in spec.trust:
+        if not (0.0 < held.low <= 1.0 <= held.high <= 1e6 and held.rows >= 0 and 0.0 <= held.median_error <= 1e6):
+            raise fail(path, f"trust of {held.runtime}: low must be above 0 and hold 1 with high")
+
+
 def read(path: Path) -> DeviceFile:
     """A catalogue file, validated. Raises RequestError naming file, field and allowed values."""
     try:
@@ -146,23 +215,39 @@ def read(path: Path) -> DeviceFile:
     except OSError as error:
         raise fail(path, f"cannot be read ({error.strerror})") from None
     try:
+        if "extends" in data:
+            return _extended(path, msgspec.convert(data, Derived))
         spec = msgspec.convert(data, DeviceFile)
     except msgspec.ValidationError as error:
         raise fail(path, _located(data, error)) from None
     if spec.architecture not in registry.names():
         raise fail(path, f"architecture: {unknown('architecture', spec.architecture, registry.names())}")
-    known = registry.get(spec.architecture).data.facts
-    classes = registry.get(spec.architecture).data.software
+    try:
+        described = registry.of(spec.architecture, spec.hierarchy)
+    except ValueError as error:
+        raise fail(path, f"hierarchy: {error}") from None
+    known, classes = described.data.facts, described.data.software
     if spec.software and spec.software not in classes:
         raise fail(path, f"software: {unknown('class of software', spec.software, classes)}")
     _check_facts(path, "facts", known, spec.facts)
     _check_tables(path, spec)
     _check_runs(path, spec)
     _check_coefficients(path, spec)
+    _check_measured(path, spec)
     for mode, point in spec.power_modes.items():
         _check_facts(path, f"power_modes.{mode}.facts", known, point.facts)
     complete(path, spec, spec.facts)
     return spec
+
+
+def _extended(path: Path, own: Derived) -> DeviceFile:
+    """The file of a shipped device under another name, its changes still to be made."""
+    shipped = {file.stem: file for file in CATALOG.glob("*.toml")}
+    if own.extends not in shipped:
+        raise fail(path, f"extends: {unknown('device', own.extends, shipped, listing='a shipped one, without a mode')}")
+    base = read(shipped[own.extends])
+    kept = {"id": own.id, "name": own.name, "aliases": own.aliases, "notes": (*own.notes, *base.notes)}
+    return msgspec.structs.replace(base, **kept, changes=own.changes, is_silicon=False)
 
 
 def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
@@ -202,7 +287,7 @@ def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
 def complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
     """Stated facts plus those derived by rule, in the order of the architecture's fields. Raises RequestError where
     one is missing or they contradict each other."""
-    data = registry.get(spec.architecture).data
+    data = registry.of(spec.architecture, spec.hierarchy).data
     software = spec.software or data.software_for(spec.memory_technology)
     facts: dict[str, Fact] = {}
     for name, field in data.facts.items():
@@ -212,21 +297,22 @@ def complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str,
             facts[name] = _derived(field, field.software.get(software, field.value), facts)
         elif field.must:
             raise fail(path, f"facts.{name} is missing ({field.unit})")
-    _check_physics(path, facts)
+    try:
+        check_physics(facts)
+    except ValueError as error:
+        raise fail(path, f"facts.{error}") from None
     return facts
 
 
-def _check_physics(path: Path, facts: dict[str, Fact]) -> None:
+def check_physics(facts: dict[str, Fact]) -> None:
+    """Raises ValueError, beginning with the name of a fact, where facts contradict each other."""
     value = {name: fact.value for name, fact in facts.items()}
-    if value["idle_w"] >= value["power_limit_w"]:
-        raise fail(
-            path,
-            f"facts.idle_w: {value['idle_w']:g} W is not below the limit of {value['power_limit_w']:g} W",
-        )
-    if value["clocked_idle_w"] >= value["power_limit_w"]:
-        raise fail(path, f"facts.clocked_idle_w: {value['clocked_idle_w']:g} W is not below the power limit")
-    if value["power_limit_w"] <= 0 or value["tdp_w"] <= 0:
-        raise fail(path, "facts.tdp_w: must be greater than 0")
+    limit = value["power_limit_w"]
+    if limit <= 0 or value["tdp_w"] <= 0:
+        raise ValueError("tdp_w: must be greater than 0")
+    for name in ("idle_w", "clocked_idle_w"):
+        if value[name] >= limit:
+            raise ValueError(f"{name}: {value[name]:g} W is not below the power limit of {limit:g} W")
     bus, rate = value.get("memory_bus_bits"), value.get("memory_transfer_rate")
     if bus and rate and abs(bus / 8 * rate / value["memory_bandwidth"] - 1) > 0.03:
-        raise fail(path, f"facts.memory_bandwidth: bus x rate gives {bus / 8 * rate:g} byte/s, over 3 % off")
+        raise ValueError(f"memory_bandwidth: bus x rate gives {bus / 8 * rate:g} byte/s, over 3 % off")

@@ -24,25 +24,33 @@ Ends = tuple[float, float, float]
 class Efficiency(msgspec.Struct, frozen=True):
     """Shares of the peak rates that software reaches, one row per setting: nominal, fast end, slow end.
 
-    `compute` and `bandwidth` (s, classes) by operator class; `nchw` (s,) the rate of NCHW convolutions relative to
-    channels last, `vector_convolution` (s,) that of convolutions on the vector units relative to the matrix unit's.
+    `compute` and `bandwidth` (s, classes) by operator class, `overhead` (s, classes) seconds that a kernel of a class
+    takes to start beyond what any does, where a device was measured; `nchw` (s,) the rate of NCHW convolutions relative
+    to channels last, `vector_convolution` (s,) that of convolutions on the vector units relative to the matrix unit's.
     A calibration passes settings of its own."""
 
     compute: Floats
     bandwidth: Floats
     nchw: Floats
     vector_convolution: Floats
+    overhead: Floats
 
 
 def rates(
-    compute: Mapping[str, Ends], bandwidth: Mapping[str, Ends], nchw: Ends, vector_convolution: Ends
+    compute: Mapping[str, Ends],
+    bandwidth: Mapping[str, Ends],
+    nchw: Ends,
+    vector_convolution: Ends,
+    overhead: Mapping[str, Ends],
 ) -> Efficiency:
     """Tables of [nominal, low, high] by the name of the operator class, 'other' for those without a row."""
 
     def columns(section: Mapping[str, Ends]) -> Floats:
         return np.array([section.get(name, section["other"]) for name in OpClass.__members__]).T[ENDS]
 
-    return Efficiency(columns(compute), columns(bandwidth), np.array(nchw)[ENDS], np.array(vector_convolution)[ENDS])
+    slower = columns({"other": (0.0, 0.0, 0.0), **overhead})[[0, 2, 1]]  # the fast end takes the least
+    ends = np.array(nchw)[ENDS], np.array(vector_convolution)[ENDS]
+    return Efficiency(columns(compute), columns(bandwidth), *ends, slower)
 
 
 @lru_cache(maxsize=1)

@@ -35,9 +35,12 @@ class Event(msgspec.Struct, frozen=True):
 Row = tuple[str, str, str, str, str, str]
 
 
-def taxonomy(*rows: Row) -> tuple[Event, ...]:
-    """The events of an architecture: its own rows, then the clock of its units and static power, which all have."""
-    return tuple(Event(*row) for row in (*rows, _CLOCK, *_STATIC))
+def taxonomy(*rows: Row, clocked: dict[str, str] | None = None) -> tuple[Event, ...]:
+    """The events of an architecture: its own rows, then the clock of its units and static power, which all have.
+
+    `clocked`: what the clock drives, each part with its component; the shares of the parts stand in the data file."""
+    parts = [("clock", name, "cycle", component, "clock", name) for name, component in (clocked or {}).items()]
+    return tuple(Event(*row) for row in (*rows, *(parts or [_CLOCK]), *_STATIC))
 
 
 def dram(category: str = "memory") -> tuple[Row, Row]:

@@ -62,10 +62,11 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
         layout = "channels_last" if runtime.mode == "compiled" else "blocked"
     if device.arch.is_managed and not runtime.resident:
         demand = _without_resident_weights(demand)
+    demand = _as_written(demand, device, runtime)
     mapping = device.arch.map_operators(demand, device, plan, layout, rates)
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
-        mapping = _streamed(mapping, demand, device, streaming.all)
+        mapping = _streamed(mapping, demand, device, streaming.all, runtime.per_query_head)
     mapping = _attended(mapping, demand, device, runtime)
     # Data from another device arrives no faster than its link delivers.
     if demand.link_bytes is not None:
@@ -73,6 +74,21 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     if demand.link_s is not None:
         mapping = _later(mapping, demand, demand.link_s)
     return mapping
+
+
+def _as_written(demand: Demand, device: Device, runtime: Runtime) -> Demand:
+    """The demand with products at the rates of the runtime's own kernels, those of one row excepted, which are bound by
+    reading; and with weights unpacked anew for each so many rows of activations."""
+    shares, rows = runtime.compute.get(device.software_class), runtime.unpack_rows.get(device.software_class)
+    m = demand.gemm[1]
+    if shares:
+        rate = np.ones(len(OpClass))
+        rate[[OpClass[name] for name in shares]] = [share.value for share in shares.values()]
+        demand = msgspec.structs.replace(demand, product_rate=np.where(m > 1, rate[demand.op_class], 1.0))
+    if rows and demand.unpack_ops is not None:
+        again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
+        demand = msgspec.structs.replace(demand, unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
+    return demand
 
 
 def _later(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:
@@ -103,7 +119,9 @@ def _without_resident_weights(demand: Demand) -> Demand:
     )
 
 
-def _streamed(mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float]) -> Mapping:
+def _streamed(
+    mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float], per_query_head: bool
+) -> Mapping:
     """The mapping with long contiguous reads at rates of their own: weights of products, what attention reads."""
     flow = mapping.traffic
     is_attention, is_product = demand.op_class == OpClass.ATTENTION, demand.op_class == OpClass.GEMM
@@ -112,6 +130,10 @@ def _streamed(mapping: Mapping, demand: Demand, device: Device, shares: tuple[fl
     rest = 1.0 - streamed / np.where(moved > 0, moved, 1.0)
     nominal, slow, fast = shares  # of [value, low, high]; settings are nominal, fast, slow
     ends = np.array([nominal, fast, slow])[: len(mapping.dram_s), None]
+    if per_query_head:  # those that share a cache are the rows of one product
+        rows = demand.gemm[1]
+        is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))
+        streamed = np.where(is_step, streamed * rows, streamed)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s * rest + memory_seconds_of(device, streamed, ends))
 
 
@@ -122,7 +144,7 @@ def kernel_seconds(
     mapping = map_demand(demand, device, plan, runtime, layout, rates)
     overhead, floor = _overhead(demand, device, runtime)
     busy = _busy(mapping, _per_resource(demand, mapping), device)
-    seconds: Floats = np.maximum(busy + overhead[0], floor[0])
+    seconds: Floats = np.maximum(busy + overhead[0] + _of_class(demand, rates), floor[0])
     return seconds
 
 
@@ -134,11 +156,11 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
     busy_ends = _busy(mapping, resources, device)
     overhead, floor = _overhead(demand, device, runtime)
-    ends = np.maximum(busy_ends + overhead, floor)
+    ends = np.maximum(busy_ends + overhead + _of_class(demand, device.software.efficiency), floor)
     busy, unthrottled = busy_ends[0], ends[0]
     resource = resources[0].argmax(axis=0)
 
-    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.launch_s
+    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0]
     resting_s = _resting_s(device, mapping, demand, resources[0])
     counts = _timed_counts(demand, device, mapping, runtime, clocked_s - resting_s, resource)
     dynamic_j = _priced(prices.value, counts)
@@ -272,15 +294,28 @@ def _overhead(demand: Demand, device: Device, runtime: Runtime) -> tuple[Floats,
     that is its own host dispatches on the cores that compute, so it adds. A call of the model begins with a kernel,
     which waits for what the runtime does once per call.
     """
-    launch = _ends(device.ends("launch_s")) * _ends(runtime.launch.all)
-    dispatch = _ends(device.ends("dispatch_s")) * _ends(runtime.dispatch.all)
+    launch = _ends(device.kernel_start_s) * _ends(runtime.launch.all)
+    dispatch = _ends(device.ends("dispatch_s")) * _ends(
+        runtime.dispatch_on.get(device.software_class, runtime.dispatch).all
+    )
     if runtime.call_s.high:
         launch = launch + _ends(runtime.call_s.all) * demand.per_kernel(demand.calls)
+    if runtime.sequence_s.high:
+        launch = launch + _ends(runtime.sequence_s.all) * demand.per_kernel(demand.sequences)
     if device.arch.places_models:
         return launch, np.zeros((3, 1))
     if device.arch.is_host:
         return launch + dispatch, np.zeros((3, 1))
     return launch, dispatch
+
+
+def _of_class(demand: Demand, rates: Efficiency) -> Floats | float:
+    """Seconds that each kernel takes to start by the class of what it was started for, (s, k)."""
+    if not rates.overhead.any():
+        return 0.0
+    head = np.zeros(demand.n_kernels, dtype=np.int64)
+    head[demand.kernel[demand.head]] = demand.op_class[demand.head]
+    return rates.overhead[:, head]
 
 
 def _ends(values: tuple[float, float, float]) -> Floats:

@@ -21,7 +21,8 @@ TABLE_MAX = 1 << 18  # bytes of a TOML file: ours have 13,000 at most, and the w
 DOTS_MAX = 100  # in a line of it: a key of 30,000 parts, 64 KB, takes 46 s to read
 _PART = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_GROW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
+_CREATE = _GROW | os.O_EXCL
 
 
 def opened(path: Path) -> BinaryIO:
@@ -87,26 +88,39 @@ def unzip(data: bytes, most: int) -> bytes:
     return plain
 
 
-def write(path: Path, parts: Iterable[str | bytes], mode: int = 0o666) -> None:
+def write(
+    path: Path, parts: Iterable[str | bytes], mode: int = 0o666, growing: Path | None = None, kept_bytes: int = 0
+) -> None:
     """Write all of a file or nothing, also when two processes write it at once or making the parts fails.
 
     A link stays one, and what it names is written; a file that is there keeps its permissions, a new one has `mode`
-    as the umask leaves it. A FIFO, a device or an open file (`/dev/stdout`) is written into. Raises OSError."""
+    as the umask leaves it. A FIFO, a device or an open file (`/dev/stdout`) is written into. Where it is `growing`,
+    what was made stays there when it is broken off, and the parts follow the first `kept_bytes` of what it holds: one
+    process at a time. Raises OSError, a BlockingIOError where another has it."""
     before = path.stat() if path.exists() else None
     if before is not None and (not stat.S_ISREG(before.st_mode) or _is_open(path)):
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
             file.writelines(map(_bytes, parts))
         return
     place = Path(os.path.realpath(path))
-    temporary = place.with_name(f".{place.name[:50]}.{os.urandom(4).hex()}")
+    temporary = growing or place.with_name(f".{place.name[:50]}.{os.urandom(4).hex()}")
     try:
-        with os.fdopen(os.open(temporary, _CREATE, mode if before is None else 0o600), "wb") as file:
-            file.writelines(map(_bytes, parts))
+        permissions = mode if before is None else 0o600
+        with os.fdopen(os.open(temporary, _GROW if growing else _CREATE, permissions), "wb") as file:
+            if growing and not lock(file.fileno(), wait=False):
+                raise BlockingIOError(errno.EAGAIN, "is being written by another process")
+            file.truncate(kept_bytes)
+            file.seek(kept_bytes)
+            for part in parts:
+                file.write(_bytes(part))
+                if growing:
+                    file.flush()
         if before is not None:
             os.chmod(temporary, stat.S_IMODE(before.st_mode))
         os.replace(temporary, place)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        if growing is None:
+            temporary.unlink(missing_ok=True)
         raise
 
 

@@ -16,6 +16,17 @@ def folded(name: str) -> str:
     return name.casefold().translate(_NO_MARK)
 
 
+def listed(text: str) -> list[str]:
+    """The parts of `a,b{x=1,y=2},c`: commas within braces do not part. Empty parts are left out."""
+    parts, depth, start = [], 0, 0
+    for i, mark in enumerate(text):
+        depth += (mark == "{") - (mark == "}" and depth > 0)
+        if mark == "," and not depth:
+            parts.append(text[start:i])
+            start = i + 1
+    return [part.strip() for part in (*parts, text[start:]) if part.strip()]
+
+
 def known(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that is meant, None where none or several are. `qwen2.5-7b` is `qwen2_5_7b`, although
     `qwen2_57b` sounds the same."""
@@ -29,11 +40,11 @@ def known(name: str, names: Iterable[str]) -> str | None:
 @lru_cache(maxsize=64)
 def _meant(names: tuple[str, ...], by_sound: bool) -> dict[str, str | None]:
     """Names by how they are written, or sound; None where several are one."""
-    found: dict[str, str | None] = {}
+    name_of: dict[str, str | None] = {}
     for name in names:
         key = folded(name) if by_sound else name.casefold().translate(_ONE_MARK)
-        found[key] = None if key in found else name
-    return found
+        name_of[key] = None if key in name_of else name
+    return name_of
 
 
 def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5) -> list[str]:

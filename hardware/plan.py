@@ -64,9 +64,9 @@ def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, st
 
 def _resolve(device: Device, precision: str, work: str) -> tuple[str, str]:
     for candidate in (precision, *FORMATS[precision].wider):
-        found = _unit_and_format(device, candidate, work)
-        if found:
-            return found
+        unit_and_format = _unit_and_format(device, candidate, work)
+        if unit_and_format:
+            return unit_and_format
     return "vector", BASE  # every device file has it: checked on loading
 
 
@@ -113,13 +113,13 @@ def plan(device: Device, precision: str, execution: str = "eager") -> Plan:
     return _plan(device, canonical(precision), execution == "fused")
 
 
-def _accumulated_narrow(device: Device, found: Plan) -> Plan:
+def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
     fact = device.facts.get("fp16_accumulation_rate")
-    runs = ("matrix", "fp16") in (found.convolution, found.contraction)
+    runs = ("matrix", "fp16") in (exact.convolution, exact.contraction)
     if fact is None or fact.value == 1.0 or not runs:
-        return found
+        return exact
     mark = f"fp16 products accumulate in fp16 at {fact.value:g}x the rate"
-    return msgspec.structs.replace(found, matrix_rate=fact.value, marks=(*found.marks, mark))
+    return msgspec.structs.replace(exact, matrix_rate=fact.value, marks=(*exact.marks, mark))
 
 
 @remembered()
@@ -140,7 +140,7 @@ def _plan(device: Device, name: str, fused: bool) -> Plan:
         marks = _mixed_marks(precision, convolution[1], contraction[1])
     kept = stored if precision.is_uniform else precision.kept
     vector = _vector(device, stored)
-    found = Plan(
+    exact = Plan(
         requested=name,
         stored=stored,
         weights=weights,
@@ -161,17 +161,17 @@ def _plan(device: Device, name: str, fused: bool) -> Plan:
         vector=vector,
         marks=marks,
     )
-    return _accumulated_narrow(device, found) if fused else found
+    return _accumulated_narrow(device, exact) if fused else exact
 
 
 def _activations(device: Device, precision: Precision, contraction: str) -> str:
     """Activations are stored as asked where any unit reads that format or multiplies what is in it, else in the next
     wider that one reads."""
-    asked = FORMATS[precision.activations]
-    if asked.unit == contraction:
-        return asked.name
+    form = FORMATS[precision.activations]
+    if form.unit == contraction:
+        return form.name
     formats = {name for table in device.file.fma_per_clock.values() for name in table}
-    for name in (asked.name, *asked.wider):
+    for name in (form.name, *form.wider):
         if stated := device.file.runs.get(name, {}).get("stored"):
             return stated
         if name in formats:

@@ -40,33 +40,45 @@ def _plain(value: float) -> Ends:
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One runtime. `mode`: 'eager', 'compiled' or 'fused'; `runs_on` classes of software, `vendors` of devices and
-    beginnings of their `memory` technology (none named: all); `work` that it is for; `dispatch` and `launch` multiply
-    the device's facts of these names; `call_s` seconds per call of the model; `streaming` by class of software, the
-    share of the memory's bandwidth at which weights of products and cached keys and values are read (elsewhere the
-    rate of other traffic); `resident`, whether weights stay in memory that software manages from one call to the next,
-    where they leave room; `asynchronous`, whether its attention uses matrix instructions that no warp waits for
-    (FlashAttention-3, cuDNN), else those of FlashAttention-2."""
+    """One runtime. `mode`: 'eager', 'compiled' or 'fused'; `runs_on` classes of software, `vendors` of devices (or all
+    but `not_vendors`) and beginnings of their `memory` technology (none named: all); `work` that it is for; `dispatch`
+    and `launch` multiply the device's facts of these names (`dispatch_on` where a class of software has another);
+    `call_s` seconds per call of the model and `sequence_s` more for each sequence of its batch.
+
+    By class of software: `compute` multiplies the efficiency of products, by class of operator; `unpack_rows`, the rows
+    of activations that share one unpacking of weights (elsewhere the structural one); `streaming`, the share of the
+    memory's bandwidth at which weights of products and cached keys and values are read (elsewhere the rate of other
+    traffic). `resident`, whether weights stay in memory that software manages from one call to the next, where they
+    leave room; `asynchronous`, whether its attention uses matrix instructions that no warp waits for (FlashAttention-3,
+    cuDNN), else those of FlashAttention-2; `per_query_head`, whether decoding reads the keys and values that query
+    heads share once for each of them."""
 
     id: str = ""
     name: str
     mode: str
     runs_on: tuple[str, ...]
     vendors: tuple[str, ...] = ()
+    not_vendors: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
     work: tuple[str, ...] = WORK
     dispatch: Ends = _plain(1.0)
+    dispatch_on: dict[str, Ends] = {}
     launch: Ends = _plain(1.0)
     call_s: Ends = _plain(0.0)
+    sequence_s: Ends = _plain(0.0)
+    compute: dict[str, dict[str, Ends]] = {}
+    unpack_rows: dict[str, Ends] = {}
     streaming: dict[str, Ends] = {}
     resident: bool = False
     asynchronous: bool = False
+    per_query_head: bool = False
 
     def fits(self, device: Device, work: str) -> bool:
         """Whether it runs this kind of work on the device."""
         return (
             device.software_class in self.runs_on
             and (not self.vendors or device.vendor in self.vendors)
+            and device.vendor not in self.not_vendors
             and (not self.memory or device.memory_technology.startswith(self.memory))
             and work in self.work
         )
@@ -99,7 +111,7 @@ def of_mode(device: Device, mode: str) -> Runtime:
     compiler = _listed(device, WORK[0]) if device.arch.is_managed else None
     if compiler is not None and mode == compiler.mode:
         return compiler
-    typical = runtimes().get(_TYPICAL.get(mode, ""))
+    typical = record(device, _TYPICAL.get(mode, ""))
     if typical is not None and device.software_class in typical.runs_on:
         return typical
     return _plain_mode(mode, compiler is not None and compiler.resident)
@@ -111,17 +123,28 @@ def names() -> tuple[str, ...]:
     return AUTO, *MODES, *runtimes()
 
 
-def resolve(device: Device, asked: str, work: str) -> Runtime:
+def resolve(device: Device, name: str, work: str) -> Runtime:
     """What runs on the device when so much is asked: a mode is itself everywhere. 'auto' is what one would deploy on
     the device; so is what takes the place of a runtime that does not run there."""
-    if asked in MODES:
-        return of_mode(device, asked)
-    wanted = runtimes().get(asked)
+    if name in MODES:
+        return of_mode(device, name)
+    wanted = record(device, name)
     return wanted if wanted is not None and wanted.fits(device, work) else deployed(device, work)
 
 
+def record(device: Device, name: str) -> Runtime | None:
+    """A runtime as it was measured on the device, else as it is anywhere; None for the name of none."""
+    general = runtimes().get(name)
+    own = device.file.runtimes.get(name)
+    return general if own is None else msgspec.structs.replace(own, id=name)
+
+
 def deployed(device: Device, work: str) -> Runtime:
-    """What one would deploy on the device for this kind of work."""
+    """What one would deploy on the device for this kind of work; where it was measured, what it was measured with."""
+    for name in device.file.runtimes:
+        own = record(device, name)
+        if own is not None and own.fits(device, work):
+            return own
     return _listed(device, work) or of_mode(device, device.arch.execution)
 
 

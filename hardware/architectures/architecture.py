@@ -16,6 +16,7 @@ import msgspec
 from hardware.architectures.data import Data, read
 from hardware.demand import Demand, Floats
 from hardware.events import Event
+from hardware.hierarchy import Hierarchy
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -58,6 +59,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     prepare the input, so that both add up; `dispatch_event` and `instruction_event`, the labels of the events that
     count these ('' without); `has_layouts`, whether the layout of tensors is the framework's choice; `places_models`,
     whether it lays out a whole model, so that what a kernel costs depends on the others and the host starts all of it;
+    `is_searched`, whether mappings are searched for, which takes seconds for a model: whole-catalogue verbs leave such
+    devices out unless they are named; `describe(hierarchy)`, where device files say how memories and arrays nest: the
+    architecture of one of them;
     `reachable_bandwidth(device)`, a limit below that of the memory; `misses`, rates shown beside events: name to
     (events missed, events in all); `occupancy`, the share of resident threads, where there is such a thing.
     """
@@ -84,6 +88,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reachable_bandwidth: Callable[[Device], float] | None = None
     misses: dict[str, tuple[str, str]] = {}
     occupancy: Occupancy | None = None
+    is_searched: bool = False
+    describe: Callable[[Hierarchy], Architecture] | None = None
 
     @cached_property
     def data(self) -> Data:

@@ -12,19 +12,15 @@ from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.events import dram, taxonomy
 from hardware.mapping.common import (
-    Bools,
     Mapping,
-    Tiling,
     Traffic,
     assemble,
     contraction_formats,
     empty_counts,
-    fma,
-    tile_menu,
     traffic,
     vector_beside,
-    vector_tiling,
 )
+from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
 from hardware.sentence import elements, format_run, product, split, waves, whole
 
 if TYPE_CHECKING:
@@ -59,6 +55,14 @@ EVENTS = taxonomy(
     ("alu", "special_function", "evaluation", "compute", "special", ""),
     ("branch", "predicted", "branch", "compute", "logic", "branch"),
     ("branch", "mispredicted", "branch", "compute", "logic", "branch_miss"),
+    clocked={
+        "front_end": "compute",
+        "out_of_order_core": "compute",
+        "registers_and_units": "compute",
+        "caches": "memory",
+        "mesh_and_last_level": "memory",
+        "memory_controllers": "memory",
+    },
 )
 
 

@@ -44,7 +44,8 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fact of device files. `must`: every file states it. Else `value` times the fact `of` (or 1) stands in for it,
     `software` for one class of software; without a value it may be missing. `why` justifies the rule, `source` the
-    value. `ends` are its low and high where a file gives none."""
+    value. `ends` are its low and high where a file gives none. `follows`: the facts that it changes with on a what-if
+    device, and with which power of them."""
 
     unit: str
     must: bool = False
@@ -57,11 +58,19 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     quality: str = ""
     software: dict[str, float] = {}
     ends: Spread | None = None
+    follows: dict[str, float] = {}
 
     @property
     def is_required(self) -> bool:
         """Whether a device always has it, stated or by rule."""
         return self.must or self.value is not None
+
+
+class Clocked(Price, frozen=True, kw_only=True):
+    """The share of the clock's power that one part of a device takes; `works` is what it works for: matrix or vector
+    products, either of these (compute), the last on-chip level (chip), the memory (dram)."""
+
+    works: str
 
 
 class Macro(Constant, frozen=True, kw_only=True):
@@ -100,7 +109,8 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The rates that a class of software reaches, each [nominal, low, high], by operator class.
 
     `memory` begins the name of the memory of devices it is for ('' any). `overlap`: the exponent with which compute
-    and memory time combine. `not_fitted`: classes of operators that measurements of whole models say too little of,
+    and memory time combine. `overhead`: seconds that a kernel of a class takes to start beyond what any takes, of a
+    device that was measured. `not_fitted`: classes of operators that measurements of whole models say too little of,
     None where nothing is fitted; `fits_nchw`: whether the rate of NCHW is."""
 
     compute: dict[str, tuple[float, float, float]]
@@ -109,6 +119,7 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory: str = ""
     nchw: tuple[float, float, float] = (1.0, 1.0, 1.0)
     vector_convolution: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    overhead: dict[str, tuple[float, float, float]] = {}
     not_fitted: tuple[str, ...] | None = None
     fits_nchw: bool = False
     shares_host_memory: bool = False
@@ -116,14 +127,16 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @cached_property
     def efficiency(self) -> Efficiency:
         """The rates as arrays by operator class."""
-        return rates(self.compute, self.bandwidth, self.nchw, self.vector_convolution)
+        return rates(self.compute, self.bandwidth, self.nchw, self.vector_convolution, self.overhead)
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """What the data file of an architecture says, with what all share.
 
     `facts`: what its device files must and may state; `assumptions`: structural constants of its mapping; `macros`
-    and `tiles` by name; `logic`: prices of its own events, J at 7 nm; `software`: rates by class of software."""
+    and `tiles` by name; `logic`: prices of its own events, J at 7 nm; `clock`: what is clocked, shares that add up to
+    one (none: its units as a whole); `software`: rates by class of software;
+    `matrix_follows`: the facts that multiply-adds per clock of its matrix unit are proportional to."""
 
     facts: dict[str, Field]
     assumptions: dict[str, Constant]
@@ -131,6 +144,8 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tiles: dict[str, Tiles]
     software: dict[str, Software]
     logic: dict[str, Price] = {}
+    clock: dict[str, Clocked] = {}
+    matrix_follows: tuple[str, ...] = ()
 
     @cached_property
     def _assumed(self) -> dict[str, float]:
@@ -160,7 +175,10 @@ def common(name: str) -> Constant:
 def read(path: Path) -> Data:
     """The data file of an architecture. Raises msgspec.ValidationError for a malformed one."""
     shared, own = _common(), files.table(path)
-    joined = {name: {**shared.get(name, {}), **own.get(name, {})} for name in {*shared, *own}}
+    joined = {
+        name: {**shared.get(name, {}), **table} if isinstance(table := own.get(name, {}), dict) else table
+        for name in {*shared, *own}
+    }
     # A fact that both state: the architecture adds the number to what it means.
     joined["facts"] = {name: {**shared["facts"].get(name, {}), **rule} for name, rule in joined["facts"].items()}
     return msgspec.convert(joined, Data)

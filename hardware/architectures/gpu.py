@@ -12,19 +12,8 @@ from hardware.architectures.architecture import Architecture, Story
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.events import dram, taxonomy
-from hardware.mapping.common import (
-    Bools,
-    Mapping,
-    Tiling,
-    Traffic,
-    assemble,
-    contraction_formats,
-    empty_counts,
-    fma,
-    tile_menu,
-    traffic,
-    vector_tiling,
-)
+from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, traffic
+from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
 from hardware.mapping.winograd import winograd
 from hardware.sentence import elements, format_run, product, split, waves, waves_of, whole
 
@@ -60,6 +49,14 @@ EVENTS = taxonomy(
     ("launch", "kernel_launch", "kernel", "compute", "logic", "launch"),
     ("launch", "host_dispatch", "kernel", "compute", "logic", "host_dispatch"),
     ("launch", "grid_drain", "unit", "compute", "logic", "drain"),
+    clocked={
+        "front_end_and_schedulers": "compute",
+        "register_files": "compute",
+        "vector_lanes": "compute",
+        "matrix_units": "compute",
+        "caches_and_network": "memory",
+        "memory_controllers": "memory",
+    },
 )
 
 

@@ -11,19 +11,8 @@ from hardware.architectures.architecture import Architecture, Story
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.events import dram, taxonomy
-from hardware.mapping.common import (
-    Bools,
-    Mapping,
-    Tiling,
-    Traffic,
-    assemble,
-    contraction_formats,
-    empty_counts,
-    fma,
-    tile,
-    traffic,
-    vector_tiling,
-)
+from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, traffic
+from hardware.mapping.tiling import Bools, Tiling, fma, tile, vector_tiling
 from hardware.sentence import elements, product, split, whole
 
 if TYPE_CHECKING:
@@ -54,6 +43,13 @@ EVENTS = taxonomy(
     ("domain_flow", "fill_drain", "array cycle", "compute", "logic", "array_bubble"),
     ("synchronisation", "tile_barrier", "tile", "compute", "logic", "tile_sync"),
     ("synchronisation", "kernel_barrier", "barrier", "compute", "logic", "accelerator_barrier"),
+    clocked={
+        "domain_flow_control": "compute",
+        "fabric": "compute",
+        "tile_memory": "memory",
+        "network_on_chip": "memory",
+        "memory_controllers": "memory",
+    },
 )
 
 

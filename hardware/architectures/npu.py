@@ -18,9 +18,10 @@ from hardware.architectures.architecture import Architecture, Story
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
 from hardware.efficiency import Efficiency, usable_cache
 from hardware.events import dram, taxonomy
-from hardware.mapping import common, placement
-from hardware.mapping.common import Bools, Mapping, Tiling, Traffic
+from hardware.mapping import common, placement, tiling
+from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.placement import Room, Steps
+from hardware.mapping.tiling import Bools, Tiling
 from hardware.sentence import elements, format_run, product, whole
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ EVENTS = taxonomy(
     ("control", "layer_program", "layer", "compute", "logic", "layer_program"),
     ("control", "context_switch", "context", "compute", "logic", "context_switch"),
     ("control", "run_start", "run", "compute", "logic", "accelerator_launch"),
+    clocked={
+        "control": "compute",
+        "arrays": "compute",
+        "vector_units": "compute",
+        "weight_and_line_buffers": "memory",
+        "interconnect": "memory",
+    },
 )
 
 
@@ -92,15 +100,20 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     all_need_s = _of_context(placed, np.add, steps.need_s)
     pace_s = np.maximum(all_need_s, _of_context(placed, np.maximum, steps.stream_s[None]))
     stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
-    fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
+    # Weights are unpacked once for all frames of a batch, before the first is through.
+    once_s = np.minimum(
+        _of_context(placed, np.add, _per_kernel(demand, _unpack_seconds(demand, device, plan, rates))), pace_s
+    )
+    frames = float(demand.stream.batch) if demand.stream else 1.0
+    fill_s = (once_s * frames + pace_s - once_s)[:, demand.kernel] * _lag(demand, device)
     taken_s = steps.need_s * stretch
     # A share may shrink as that of another layer grows; a band holds the nominal time of each all the same.
     taken_s[1:2], taken_s[2:3] = np.minimum(taken_s[1:2], taken_s[0]), np.maximum(taken_s[2:3], taken_s[0])
     busy_s = taken_s + _per_kernel(demand, fill_s + waits_s + switch_s)
     paced = stretch[:, demand.kernel] / usable
-    matrix_peak = 2.0 * device.units * common.fma(device, "matrix", plan.matrix) * plan.matrix_rate
-    vector_mac_peak = 2.0 * device.units * common.fma(device, "vector", plan.vector_mac)
-    vector_peak = 2.0 * device.units * common.fma(device, "vector", plan.vector)
+    matrix_peak = 2.0 * device.units * tiling.fma(device, "matrix", plan.matrix) * plan.matrix_rate
+    vector_mac_peak = 2.0 * device.units * tiling.fma(device, "vector", plan.vector_mac)
+    vector_peak = 2.0 * device.units * tiling.fma(device, "vector", plan.vector)
     return Mapping(
         matrix_s * paced + fill_s,
         vector_s * paced + fill_s,
@@ -146,11 +159,20 @@ def _unit_seconds(
 ) -> tuple[Floats, Floats]:
     """Seconds that one unit would need for each operator on its array and on its lanes, each (s, n)."""
     compute, other = rates.compute[:, demand.op_class], rates.compute[:, OpClass.ELEMENTWISE][:, None]
-    array = common.fma(device, "matrix", plan.matrix) * plan.matrix_rate
-    lanes = common.fma(device, "vector", plan.vector_mac)
+    array = tiling.fma(device, "matrix", plan.matrix) * plan.matrix_rate
+    lanes = tiling.fma(device, "vector", plan.vector_mac)
     elementwise = common.vector_work(demand, device.arch.data.assumed("special_flops"))
-    vector_s = elementwise / (2.0 * common.fma(device, "vector", plan.vector)) / other
+    vector_s = elementwise / (2.0 * tiling.fma(device, "vector", plan.vector)) / other
     return on_matrix * padded / array / compute, vector_s + ~on_matrix * demand.macs / lanes / compute
+
+
+def _unpack_seconds(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> Floats:
+    """Seconds that all units need to unpack the weights of each operator, (s, n)."""
+    if demand.unpack_ops is None:
+        return np.zeros((len(rates.compute), demand.n))
+    lanes = 2.0 * tiling.fma(device, "vector", plan.vector) * _usable_units(device)
+    seconds: Floats = common.unpacked(demand, device) / lanes / rates.compute[:, OpClass.ELEMENTWISE][:, None]
+    return seconds
 
 
 def _stream_seconds(demand: Demand, device: Device) -> Floats:
@@ -212,8 +234,8 @@ def _room(device: Device) -> float:
 
 def _of_context(placed: Placement, joined: np.ufunc, seconds: Floats) -> Floats:
     """What the times of each one's context come to, (s, k)."""
-    whole: Floats = joined.reduceat(seconds, placement.starts(placed.context), axis=1)[:, placed.context]
-    return whole
+    of_context: Floats = joined.reduceat(seconds, placement.starts(placed.context), axis=1)[:, placed.context]
+    return of_context
 
 
 def _lag(demand: Demand, device: Device) -> Floats:

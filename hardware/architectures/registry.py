@@ -9,13 +9,17 @@ from hardware.architectures.cpu import CPU
 from hardware.architectures.gpu import GPU
 from hardware.architectures.kpu import KPU
 from hardware.architectures.npu import NPU
+from hardware.architectures.spatial import SPATIAL
 from hardware.architectures.tpu import TPU
 from hardware.errors import unknown
+from hardware.hierarchy import Hierarchy
 
-# Others are compared with it unless the user says otherwise.
+# Others are compared with it unless the user says otherwise; this machine's own processor; what CUDA runs on.
 BASELINE = GPU
+HOST = CPU
+CUDA = GPU
 
-_known: dict[str, Architecture] = {one.id: one for one in (CPU, GPU, TPU, NPU, KPU)}
+_known: dict[str, Architecture] = {one.id: one for one in (CPU, GPU, TPU, SPATIAL, NPU, KPU)}
 
 
 def every() -> tuple[Architecture, ...]:
@@ -33,6 +37,15 @@ def get(name: str) -> Architecture:
     if name not in _known:
         raise unknown("architecture", name, _known)
     return _known[name]
+
+
+def of(name: str, hierarchy: Hierarchy | None) -> Architecture:
+    """That of a device file: its id, and how memories and arrays nest where it says so. Raises ValueError where this is
+    missing, not for it to say, or wrong."""
+    found = get(name)
+    if (found.describe is None) != (hierarchy is None):
+        raise ValueError("is missing" if hierarchy is None else f"devices of architecture {name} have none")
+    return found if hierarchy is None or found.describe is None else found.describe(hierarchy)
 
 
 def order(name: str) -> int:

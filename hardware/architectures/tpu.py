@@ -11,20 +11,8 @@ from hardware.architectures.architecture import Architecture, Story
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.events import dram, taxonomy
-from hardware.mapping.common import (
-    Bools,
-    Mapping,
-    Tiling,
-    Traffic,
-    assemble,
-    choose,
-    contraction_formats,
-    empty_counts,
-    fma,
-    total_units,
-    traffic,
-    vector_tiling,
-)
+from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, total_units, traffic
+from hardware.mapping.tiling import Bools, Tiling, choose, fma, vector_tiling
 from hardware.sentence import elements, product, whole
 
 if TYPE_CHECKING:
@@ -56,6 +44,14 @@ EVENTS = taxonomy(
     ("control", "dma_descriptor", "descriptor", "compute", "logic", "dma_descriptor"),
     ("control", "program_launch", "kernel", "compute", "logic", "accelerator_launch"),
     ("control", "barrier", "barrier", "compute", "logic", "accelerator_barrier"),
+    clocked={
+        "control": "compute",
+        "arrays": "compute",
+        "accumulators": "compute",
+        "vector_unit": "compute",
+        "on_chip_memory": "memory",
+        "memory_controllers": "memory",
+    },
 )
 
 

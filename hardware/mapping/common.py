@@ -10,16 +10,14 @@ import numpy as np
 
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency, usable_cache
-from hardware.precision import BASE
+from hardware.mapping.tiling import NO_TILES, Bools, Tiling, choose, fma, vector_seconds
 
 if TYPE_CHECKING:
-    from hardware.architectures.data import Tiles
     from hardware.device import Device
     from hardware.plan import Plan
 
     CountEvents = Callable[[Demand, Device, Plan, "Traffic", "Tiling", "Bools", Floats], Floats]
 
-Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 CONTRACTIONS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
 
@@ -33,25 +31,6 @@ class Traffic(msgspec.Struct, frozen=True):
     chip_read: Floats
     chip_write: Floats
     weight_read: Floats
-
-
-class Tiling(msgspec.Struct, frozen=True):
-    """The chosen tiles, per operator, shape (n,); zero where an operator is no contraction.
-
-    `seconds` at the full rate of a unit; `blocks` tiles in all; `waves` rounds over the units; `units`
-    units busy in the fullest round; `split` ways K is divided."""
-
-    seconds: Floats
-    blocks: Floats
-    waves: Floats
-    units: Floats
-    tile_m: Floats
-    tile_n: Floats
-    split: Floats
-
-
-_NONE = np.zeros(1)
-NO_TILES = Tiling(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 class Mapping(msgspec.Struct, frozen=True):
@@ -142,105 +121,6 @@ def reread(demand: Demand, operand_bytes: Floats, capacity: Floats) -> Floats:
     return again
 
 
-def tile_menu(gemm: Floats, menu: Tiles, device: Device, macs_per_s: float, element_bytes: float) -> Tiling:
-    """The fastest of an architecture's tiles for each contraction, over its units."""
-    k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    return tile(gemm, menu.shapes, menu.splits, device, macs_per_s, k_step)
-
-
-def tile(
-    gemm: Floats,
-    tiles: Floats,
-    splits: tuple[int, ...],
-    device: Device,
-    macs_per_s: float,
-    k_step: float,
-    fill_s: float = 0.0,
-) -> Tiling:
-    """The fastest of the candidate tiles for each contraction (G, M, N, K), with K split or not.
-
-    `tiles` (t, 3): rows, columns, relative rate. `macs_per_s` is one unit's; `fill_s` per row and column of a
-    tile is paid once to fill and drain a spatial pipeline. All terms are ceilings of the sizes, so the minimum
-    over candidates never falls when a size grows.
-    """
-    units = device.units
-    empty = gemm[0] == 0
-    if np.count_nonzero(empty) > 1:  # most operators are no contraction: one of them stands for all
-        taken = np.flatnonzero(~empty)
-        place = np.full(len(empty), len(taken))
-        place[taken] = np.arange(len(taken))
-        found = tile(gemm[:, [*taken, empty.argmax()]], tiles, splits, device, macs_per_s, k_step, fill_s)
-        return Tiling(*(getattr(found, name)[place] for name in Tiling.__struct_fields__))
-    g, m, n, k = gemm
-    tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
-    split = np.array(splits, dtype=np.float64)[None, :, None]
-    blocks = g * np.ceil(m / tm) * np.ceil(n / tn) * split
-    waves = np.ceil(blocks / units)
-    depth = np.ceil(k / split / k_step) * k_step
-    rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
-    seconds = waves * tm * tn * depth / (rate * macs_per_s)
-    # K is divided among units that would idle: where the result alone fills them all, a split only adds blocks.
-    seconds = np.where((split > 1) & (blocks >= split * units), np.inf, seconds)
-    if fill_s:
-        seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
-    flat = seconds.reshape(-1, seconds.shape[-1])
-    best = flat.argmin(axis=0)
-    columns = np.arange(flat.shape[1])
-    t_index, s_index = np.divmod(best, len(splits))
-    chosen_blocks = blocks.reshape(flat.shape)[best, columns]
-    return Tiling(
-        flat[best, columns],
-        chosen_blocks,
-        waves.reshape(flat.shape)[best, columns],
-        np.minimum(chosen_blocks, units),
-        tiles[t_index, 0],
-        tiles[t_index, 1],
-        split[0, s_index, 0],
-    )
-
-
-def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
-    """Seconds of element-wise work at the vector units' full rate, in rounds of blocks; and units busy."""
-    per_block = device.arch.data.assumed("elements_per_block")
-    blocks = np.ceil(np.maximum(demand.elements, 1.0) / per_block)
-    rounds = np.ceil(blocks / device.units)
-    per_element = flops / np.maximum(demand.elements, 1.0)
-    # A unit works a whole block even if the last is partly empty; small tensors leave units idle.
-    unit_rate = peak_flops / device.units
-    full = rounds * np.minimum(per_block, np.maximum(demand.elements, 1.0)) * per_element / unit_rate
-    return full, np.minimum(blocks, device.units)
-
-
-def vector_tiling(demand: Demand, device: Device, plan: Plan, elsewhere: Bools | None = None) -> Tiling:
-    """Contractions on the vector units. Depthwise ones have no reduction worth tiling: a lane per result.
-
-    What runs `elsewhere` in any case needs no tiles here and gets none."""
-    data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
-    depthwise = demand.op_class == OpClass.DEPTHWISE
-    tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)
-    dense = tile_menu(demand.gemm * tiled, data.tiles["vector"], device, unit_rate, demand.element_bytes)
-    if not depthwise.any():
-        return dense
-    peak = 2.0 * unit_rate * device.units
-    seconds, units = vector_seconds(demand, device, 2.0 * demand.macs, peak)
-    blocks = np.ceil(demand.elements / data.assumed("elements_per_block"))
-    lanes = Tiling(
-        seconds,
-        blocks,
-        np.ceil(blocks / device.units),
-        units,
-        np.zeros(demand.n),
-        np.zeros(demand.n),
-        np.ones(demand.n),
-    )
-    return choose(depthwise, lanes, dense)
-
-
-def choose(take: Bools, a: Tiling, b: Tiling) -> Tiling:
-    """Per operator `a` where `take`, else `b`."""
-    return Tiling(*(np.where(take, getattr(a, name), getattr(b, name)) for name in Tiling.__struct_fields__))
-
-
 def vector_work(demand: Demand, special_flops: float) -> Floats:
     """Vector-unit FLOP slots per operator: element-wise arithmetic plus the slots of special functions."""
     return demand.vector_flops + demand.special * (special_flops - 1.0)
@@ -294,12 +174,6 @@ def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]
     return np.zeros((len(device.arch.events), demand.n)), device.arch.row
 
 
-def fma(device: Device, unit: str, format_: str) -> float:
-    """MAC/s of one unit (core, SM, tile) at full rate; the vector unit's where there is no such matrix format."""
-    peak = device.peaks.get((unit, format_)) or device.peaks.get(("vector", format_))
-    return (peak or device.peaks["vector", BASE]) / 2.0 / device.units
-
-
 def contraction_formats(demand: Demand, plan: Plan) -> np.ndarray[Any, np.dtype[np.str_]]:
     """'matrix' or 'vector' per operator: the unit the plan gives its contraction ('' for none)."""
     conv = (demand.op_class == OpClass.CONV) | (demand.op_class == OpClass.DEPTHWISE)
@@ -332,13 +206,15 @@ def assemble(
     padded = np.prod(demand.gemm, axis=0)
     scale = np.where((padded > 0) & (demand.op_class != OpClass.DEPTHWISE), demand.macs / np.maximum(padded, 1.0), 1.0)
     ideal = 2.0 * demand.macs / np.where(on_matrix, matrix_peak, vector_mac_peak)
-    tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale
+    tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale / demand.product_rate
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
     if plan.attention != plan.contraction[1]:
         slower = np.where(demand.op_class == OpClass.ATTENTION, _attention_s(device, plan), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
     elementwise_s, vector_units = elementwise_seconds(demand, device, vector_peak)
-    other = rates.compute[:, OpClass.ELEMENTWISE][:, None]
+    # What stands beside a product in its operator is element-wise; all else has the rate of its class.
+    products = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
+    other = rates.compute[:, np.where(np.isin(demand.op_class, products), OpClass.ELEMENTWISE, demand.op_class)]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)

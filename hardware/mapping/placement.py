@@ -70,10 +70,10 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
 
 def _handed(begins: Ints, ends: Ints, seconds: Floats, n: int) -> list[list[tuple[int, float]]]:
     """What is made or handed on by one kernel and used by a later one: at each later one, where and seconds."""
-    found: list[list[tuple[int, float]]] = [[] for _ in range(n)]
+    handed: list[list[tuple[int, float]]] = [[] for _ in range(n)]
     for begin, end, each in zip(begins.tolist(), ends.tolist(), seconds.tolist(), strict=True):
-        found[end].append((begin, each))
-    return found
+        handed[end].append((begin, each))
+    return handed
 
 
 def quickest(steps: Steps, handed: list[list[tuple[int, float]]], room: Room) -> list[int]:
@@ -99,8 +99,8 @@ def quickest(steps: Steps, handed: list[list[tuple[int, float]]], room: Room) ->
         cost += np.cumsum(np.maximum(under_way[part][::-1], 0.0))[::-1]
         best = int(cost.argmin())
         least[end], before[end] = float(cost[best]) + room.switch_s, part.start + best
-    found, end = [], n
+    begins, end = [], n
     while end > 0:
         end = int(before[end])
-        found.append(end)
-    return found
+        begins.append(end)
+    return begins

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import fma, memory_seconds_of, tile_menu
+from hardware.mapping.common import memory_seconds_of
+from hardware.mapping.tiling import fma, tile_menu
 from hardware.precision import BASE
 
 if TYPE_CHECKING:

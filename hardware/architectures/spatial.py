@@ -1,0 +1,147 @@
+"""Spatial accelerator: elements side by side under a hierarchy of memories, all of it said by the device file.
+
+Loop nests are tiled over the memories and spread over the arrays; the mapping of each operator is searched. Every level
+and network of a file has events of its own.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hardware.architectures.architecture import Architecture, Story
+from hardware.architectures.data import Data, Field, Macro
+from hardware.demand import Demand
+from hardware.efficiency import Efficiency
+from hardware.events import Row, dram, taxonomy
+from hardware.hierarchy import Array, Hierarchy, Level
+from hardware.mapping.common import Mapping
+from hardware.mapping.spatial.operators import map_operators as _map
+from hardware.sentence import elements, product, whole
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+    from hardware.plan import Plan
+
+
+_ARITHMETIC: tuple[Row, ...] = (
+    ("array", "mac", "MAC", "compute", "mac", "matrix"),
+    ("vector", "flop", "FLOP", "compute", "flop", "vector"),
+    ("vector", "special_function", "evaluation", "compute", "special", ""),
+)
+_CONTROL: tuple[Row, ...] = (
+    *dram("memory"),
+    ("control", "dma_descriptor", "descriptor", "compute", "logic", "dma_descriptor"),
+    ("control", "tile_setup", "tile", "compute", "logic", "tile_setup"),
+    ("control", "program_launch", "kernel", "compute", "logic", "accelerator_launch"),
+)
+
+
+def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+    """Contractions by the search of mappings, the rest in the vector unit behind the arrays."""
+    return _map(demand, device, plan, rates)
+
+
+def _level_rows(level: Level) -> tuple[Row, Row]:
+    """Bytes read from and written to a level."""
+    if level.kind == "register":
+        read, write = ("logic", "register_read"), ("logic", "register_write")
+    else:
+        read, write = ("sram_read", level.name), ("sram_write", level.name)
+    return (level.name, "read", "byte", "memory", *read), (level.name, "write", "byte", "memory", *write)
+
+
+def _array_row(array: Array) -> Row:
+    """Bytes that the network of an array hands to its elements and takes from them."""
+    return ("network", array.name, "byte", "memory", "logic", "pe_forward" if array.is_systolic else "array_hop")
+
+
+def _data(base: Data, hierarchy: Hierarchy) -> Data:
+    """What an architecture says of its devices, with the facts and memories of a hierarchy."""
+    facts = {axis: Field(unit="count", must=True) for axis in hierarchy.axes}
+    for level in hierarchy.levels:
+        facts[f"{level.name}_bytes"] = Field(unit="byte", must=True)
+        facts[f"{level.name}_width"] = Field(unit="byte")
+    if twice := set(facts) & set(base.facts):
+        raise ValueError(f"{min(twice)!r} is a fact of every device: name the level or axis otherwise")
+    macros = {level.name: _macro(f"{level.name}_bytes") for level in hierarchy.levels}
+    return msgspec.structs.replace(
+        base, facts={**facts, **base.facts}, macros={**base.macros, **macros}, matrix_follows=hierarchy.axes
+    )
+
+
+def _macro(fact: str) -> Macro:
+    return Macro(value=1.0, unit="byte/level", low=1.0, high=1.0, source="one instance", quality="derived", of=(fact,))
+
+
+@lru_cache(maxsize=256)
+def described(hierarchy: Hierarchy) -> Architecture:
+    """The architecture of devices with a hierarchy. Raises ValueError, saying what is wrong with it."""
+    if wrong := hierarchy.wrong():
+        raise ValueError(wrong)
+    levels = tuple(row for level in hierarchy.levels for row in _level_rows(level))
+    networks = tuple(_array_row(array) for array in hierarchy.arrays)
+    outermost = hierarchy.levels[0]
+    found = msgspec.structs.replace(
+        SPATIAL,
+        events=taxonomy(*_ARITHMETIC, *levels, *networks, *_CONTROL),
+        last_level=f"{outermost.name}_bytes",
+        is_managed=outermost.is_managed,
+    )
+    vars(found)["data"] = _data(SPATIAL.data, hierarchy)
+    return found
+
+
+def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+    tiling = mapping.tiling
+    if demand.macs[i] <= 0:
+        return f"{elements(demand, i, 'elements')} behind the arrays ({plan.vector})"
+    hierarchy = device.file.hierarchy
+    assert hierarchy is not None
+    keeps = {"row": "rows of weights stay", "free": "loops in the best order"}
+    stays = keeps.get(hierarchy.stationary, f"{hierarchy.stationary}s stay")
+    return (
+        f"{product(demand, i)} on {whole(mapping.units[i])}/{whole(device.units)} {device.unit_name}s ({plan.matrix}), "
+        f"{stays}: {whole(tiling.blocks[i])} tiles of {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])} results "
+        f"through {hierarchy.levels[0].name}, {whole(tiling.waves[i])} steps of the array"
+    )
+
+
+def _levels(device: Device) -> tuple[tuple[str, float], ...]:
+    """Outward, with the bytes of all instances."""
+    hierarchy = device.file.hierarchy
+    assert hierarchy is not None
+    instances, found = 1.0, []
+    for axis in hierarchy.across.axes if hierarchy.across else ():
+        instances *= device.values[axis.name]
+    for level in hierarchy.levels:
+        found.append((level.name, device.values[f"{level.name}_bytes"] * instances))
+        for axis in level.below.axes if level.below else ():
+            instances *= device.values[axis.name]
+    return tuple(reversed(found))
+
+
+SPATIAL = Architecture(
+    id="spatial",
+    name="Spatial",
+    default_device="eyeriss",
+    data_file=Path(__file__).with_suffix(".toml"),
+    events=taxonomy(*_ARITHMETIC, *_CONTROL),
+    unit="element",
+    last_level="",
+    levels=_levels,
+    is_managed=True,
+    map_operators=map_operators,
+    sentence=_sentence,
+    execution="fused",
+    is_searched=True,
+    describe=described,
+    story=Story(
+        title="Spatial: loops laid out over elements, each with memory of its own",
+        pays="no instruction is fetched; handing operands through the levels takes most, setting up tiles {control}",
+        delivers="multicasts operands to elements that keep what comes again",
+    ),
+)

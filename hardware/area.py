@@ -1,0 +1,127 @@
+"""Area of a device's die and what one costs to make, by the published rules of area.toml.
+
+The rules see arithmetic, on-chip memories and memory PHYs; what they do not see (fp64, graphics, media) is missing.
+Use them between designs of one kind: `silicon_amount` is the part that leaks and is clocked, for what-if devices.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from hardware import files
+from hardware.remember import remembered
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+
+PATH = Path(__file__).with_name("area.toml")
+_MM2 = 1e-6  # of a um2
+
+
+class Area(msgspec.Struct, frozen=True, kw_only=True):
+    """mm2 of a die by part, with the ends of the rules' spread, and USD for a good one (uncut designs above the
+    reticle are `dies` dies). Packaging, memory, test, design and margins are not in it."""
+
+    compute_mm2: float
+    memory_mm2: float
+    phy_mm2: float
+    uncore_mm2: float
+    total_mm2: float
+    low_mm2: float
+    high_mm2: float
+    dies: int
+    yield_share: float
+    cost_usd: float
+    cost_low_usd: float
+    cost_high_usd: float
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[str, Any]:
+    return files.table(PATH)
+
+
+def _rule(name: str, end: str = "value") -> float:
+    return float(table()["rules"][name][end])
+
+
+def _at_node(section: str, column: str, process_nm: float) -> float:
+    """A column by node, between nodes as a power of it; beyond the table its ends hold."""
+    entry = table()[section]
+    return float(math.exp(np.interp(math.log(process_nm), np.log(entry["nodes"]), np.log(entry[column]))))
+
+
+def _datapaths_um2(device: Device) -> float:
+    """Bare multiply-accumulators of one unit at 45 nm. Formats share one datapath: the largest counts."""
+    macs = table()["mac_um2"]
+    return sum(
+        max((fact.value * macs.get(name, macs["fp32"]) for name, fact in formats.items()), default=0.0)
+        for formats in device.file.fma_per_clock.values()
+    )
+
+
+def _phy_rate(device: Device) -> float:
+    rates = table()["phy_mm2_per_gb_s"]
+    names = [name for name in rates if device.memory_technology.upper().startswith(name.upper())]
+    return float(rates[max(names, key=len)] if names else rates["other"])
+
+
+def _parts(device: Device, end: str) -> tuple[float, float, float]:
+    """mm2 of arithmetic, on-chip memories and PHYs; at the low or high `end` of the rules too."""
+    mac, phy = (1.0 if end == "value" else table()[name][end] for name in ("mac_um2", "phy_mm2_per_gb_s"))
+    logic = _at_node("logic_area", "factors", device.process_nm)
+    compute = device.units * _datapaths_um2(device) * mac * logic * _rule("datapath", end) * _MM2
+    registers = device.values.get("registers_bytes_per_unit", 0.0) * device.units
+    bits = 8.0 * (registers + sum(size for _, size in device.arch.levels(device)))
+    cell = _at_node("sram_cell", "um2", device.process_nm)
+    memory = bits * cell * _rule("scratchpad" if device.arch.is_managed else "cache", end) * _MM2
+    return compute, memory, device.memory_bandwidth / 1e9 * _phy_rate(device) * phy
+
+
+def silicon_amount(device: Device, process_nm: float) -> float:
+    """mm2 of arithmetic and on-chip memory, were the device made at this node: an amount of transistors."""
+    at_node = _at_node("logic_area", "factors", process_nm) / _at_node("logic_area", "factors", device.process_nm)
+    cells = _at_node("sram_cell", "um2", process_nm) / _at_node("sram_cell", "um2", device.process_nm)
+    compute, memory, _ = _parts(device, "value")
+    return compute * at_node + memory * cells
+
+
+@remembered()
+def area(device: Device) -> Area:
+    """What the rules say of a device."""
+    ends = {end: sum(_parts(device, end)) * (1.0 + _rule("uncore", end)) for end in ("value", "low", "high")}
+    compute, memory, phy = _parts(device, "value")
+    total = ends["value"]
+    dies = max(1, math.ceil(total / _rule("reticle")))
+    good, cost = _die_cost(total / dies, device.process_nm)
+    wafer = table()["wafer"]
+    low, high = (_die_cost(ends[end] / dies, device.process_nm)[1] * wafer[end] * dies for end in ("low", "high"))
+    return Area(
+        compute_mm2=compute,
+        memory_mm2=memory,
+        phy_mm2=phy,
+        uncore_mm2=total - compute - memory - phy,
+        total_mm2=total,
+        low_mm2=ends["low"],
+        high_mm2=ends["high"],
+        dies=dies,
+        yield_share=good,
+        cost_usd=cost * dies,
+        cost_low_usd=low,
+        cost_high_usd=high,
+    )
+
+
+def _die_cost(die_mm2: float, process_nm: float) -> tuple[float, float]:
+    """The share of good dies (negative binomial) and USD for a good one."""
+    defects = _at_node("wafer", "defects", process_nm) / 100.0  # per mm2
+    good = (1.0 + die_mm2 * defects / _rule("cluster")) ** -_rule("cluster")
+    side, across = math.sqrt(die_mm2) + _rule("scribe_mm"), _rule("wafer_mm")
+    per_wafer = max(1.0, math.pi * across**2 / (4 * side**2) - math.pi * across / (math.sqrt(2) * side))
+    return good, _at_node("wafer", "usd", process_nm) / (per_wafer * good)

@@ -1,0 +1,90 @@
+"""How the memories and arrays of a spatial accelerator nest, as its device file says it: names and structure.
+
+Sizes stand among the facts of the file, by the names given here, so that they have units and sources like all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+Tensor = Literal["input", "weight", "output"]
+Stationary = Literal["weight", "output", "input", "row", "free"]
+
+TENSORS: tuple[Tensor, ...] = ("input", "weight", "output")
+LOOPS = "NGKCPQRS"  # batch, groups, result channels, input channels, rows and columns of results, of the window
+
+
+class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One side of an array; the fact of its name says how long it is. `takes`: ways to spread loops over it, each the
+    letters of LOOPS in the order in which they fill it."""
+
+    name: str
+    takes: tuple[str, ...]
+
+
+class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Elements side by side, and the network that joins them. `multicast`: tensors of which one read serves all
+    elements that want the same; `reduces`: partial sums are added on the way out; `shares_windows`: elements whose
+    windows overlap share what they overlap in; `is_systolic`: operands pass from element to element, so that an array
+    is filled and drained; `hides_load`: what it keeps is loaded behind the work on what came before."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    multicast: tuple[Tensor, ...] = ("input", "weight")
+    reduces: bool = True
+    shares_windows: bool = False
+    is_systolic: bool = False
+    hides_load: bool = True
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One memory, or one in each element of the arrays above it: facts `NAME_bytes`, and `NAME_width` where an access
+    is no wider than that. Tensors that it does not hold pass it by. `below`: the array that it feeds."""
+
+    name: str
+    holds: tuple[Tensor, ...] = TENSORS
+    kind: Literal["sram", "register"] = "sram"
+    is_managed: bool = True
+    below: Array | None = None
+
+
+class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Levels inward; `stationary`: what the innermost elements keep while the others pass; `across`: the array of which
+    each element has the levels (chiplets of a package)."""
+
+    stationary: Stationary
+    levels: tuple[Level, ...]
+    across: Array | None = None
+
+    @property
+    def arrays(self) -> Iterator[Array]:
+        """All arrays, inward."""
+        if self.across:
+            yield self.across
+        yield from (level.below for level in self.levels if level.below)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of all axes, inward."""
+        return tuple(axis.name for array in self.arrays for axis in array.axes)
+
+    def wrong(self) -> str:
+        """What is the matter with it, '' where nothing is."""
+        names = [*(level.name for level in self.levels), *(array.name for array in self.arrays), *self.axes]
+        if not self.levels:
+            return "levels: has none"
+        if bad := next((name for name in names if not name.isidentifier() or not name.islower()), None):
+            return f"{bad!r} is no name (small letters, digits and _)"
+        if len(set(names)) < len(names):
+            return f"{next(name for name in names if names.count(name) > 1)!r} names two things"
+        if not self.axes:
+            return "levels: none has an array below it"
+        for array in self.arrays:
+            for axis in array.axes:
+                for way in axis.takes or ("",):
+                    if not way or set(way) - set(LOOPS) or len(set(way)) < len(way):
+                        return f"{axis.name}: {way!r} is no way to spread loops (letters of {LOOPS}, each once)"
+        return ""

@@ -1,0 +1,93 @@
+"""The hierarchy of a device with its sizes, as the search of mappings needs it: stations, outermost first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hardware.efficiency import usable_cache
+from hardware.hierarchy import LOOPS, TENSORS, Array, Hierarchy, Level
+from hardware.mapping.spatial.nest import Network, Station
+from hardware.remember import remembered
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+
+_KEPT = {"weight": "weight", "row": "weight", "input": "input", "output": "output", "free": "weight"}
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """One level: the tensors held, the bytes of one instance, and those of an access."""
+
+    name: str
+    holds: tuple[bool, bool, bool]
+    size_bytes: float
+    width_bytes: float
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One station: its memories, and the axes of the array below it: elements, and ways to spread loops over them."""
+
+    station: Station
+    memories: tuple[Memory, ...]
+    array: str = ""
+    axes: tuple[tuple[float, tuple[tuple[int, ...], ...]], ...] = ()
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Places outermost first, that of the off-chip memory with no memories. `elements` multiply in all."""
+
+    places: tuple[Place, ...]
+    stationary: str
+    elements: float
+
+    @property
+    def stations(self) -> tuple[Station, ...]:
+        return tuple(place.station for place in self.places)
+
+
+@remembered()
+def machine(device: Device) -> Machine:
+    """The hierarchy of a device with the sizes that its facts give."""
+    hierarchy = device.file.hierarchy
+    assert hierarchy is not None
+    places = [_place(device, hierarchy, (), hierarchy.across)]
+    levels: list[Level] = []
+    for level in hierarchy.levels:
+        levels.append(level)
+        if level.below or level is hierarchy.levels[-1]:
+            places.append(_place(device, hierarchy, tuple(levels), level.below))
+            levels = []
+    elements = 1.0
+    for axis in hierarchy.axes:
+        elements *= device.values[axis]
+    return Machine(tuple(places), hierarchy.stationary, elements)
+
+
+def _place(device: Device, hierarchy: Hierarchy, levels: tuple[Level, ...], array: Array | None) -> Place:
+    memories = tuple(_memory(device, level) for level in levels)
+    holds = [not levels or any(memory.holds[t] for memory in memories) for t in range(len(TENSORS))]
+    if array is None:
+        return Place(Station((holds[0], holds[1], holds[2])), memories)
+    kept = TENSORS.index(_KEPT[hierarchy.stationary])
+    multicast = tuple(tensor in array.multicast for tensor in TENSORS)
+    network = Network(
+        (multicast[0], multicast[1], multicast[2]),
+        array.reduces,
+        array.shares_windows,
+        kept if array.is_systolic else None,
+        array.hides_load,
+    )
+    axes = tuple(
+        (device.values[axis.name], tuple(tuple(LOOPS.index(letter) for letter in way) for way in axis.takes))
+        for axis in array.axes
+    )
+    return Place(Station((holds[0], holds[1], holds[2]), network), memories, array.name, axes)
+
+
+def _memory(device: Device, level: Level) -> Memory:
+    holds = tuple(tensor in level.holds for tensor in TENSORS)
+    usable = 1.0 if level.is_managed else usable_cache(False)
+    width = device.values.get(f"{level.name}_width", float("inf"))
+    return Memory(level.name, (holds[0], holds[1], holds[2]), device.values[f"{level.name}_bytes"] * usable, width)

@@ -1,0 +1,269 @@
+"""What a loop nest, tiled over levels of memory and spread over arrays, moves at every level.
+
+A level sees a new tile of a tensor whenever a loop above it steps along the tensor; loops further in that do not
+concern it leave the tile where it is. Elements of an array that want the same value are served by one read where its
+network multicasts, and their partial sums leave as one where it adds. Neighbouring windows of a convolution overlap:
+what slides along as the innermost loop is read once. The rules are those of Timeloop (Parashar et al., ISPASS 2019).
+Tiles need not divide a loop: sums over ragged tiles are those of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hardware.demand import Floats, Ints
+from hardware.hierarchy import LOOPS, TENSORS
+
+N, G, K, C, P, Q, R, S = range(len(LOOPS))
+INPUT, WEIGHT, OUTPUT = range(len(TENSORS))
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+CONCERNS = np.array([[letter in loops for letter in LOOPS] for loops in ("NGCPQRS", "GKCRS", "NGKPQ")])
+WINDOWS = ((P, R), (Q, S))
+_SIDES = ((C, R, S), (K,), (N, P, Q))  # of a systolic array: what is added up, what results and what rows lie along
+
+
+class Network(msgspec.Struct, frozen=True):
+    """The array below a station: which tensors it multicasts, whether it adds partial sums, whether windows that
+    overlap are shared; of a systolic array, the tensor that its elements keep, and whether the next of it is loaded
+    behind work."""
+
+    multicast: tuple[bool, bool, bool] = (True, True, False)
+    reduces: bool = True
+    shares_windows: bool = False
+    kept: int | None = None
+    hides_load: bool = True
+
+
+class Station(msgspec.Struct, frozen=True):
+    """Memories between two arrays, which hold one tile: the tensors held, and the array below."""
+
+    holds: tuple[bool, bool, bool]
+    network: Network = Network()
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """m loop nests: the `sizes` of their loops (8, m), the `stride` of their windows (m,), and what `part` of the
+    inputs that windows cover there is (m,): the rest is padding."""
+
+    sizes: Floats
+    stride: Floats
+    part: Floats
+
+    def of(self, index: Ints) -> Problem:
+        """Those of an index."""
+        return Problem(self.sizes[:, index], self.stride[index], self.part[index])
+
+
+class Nest(msgspec.Struct, frozen=True):
+    """m mappings on s stations, off-chip memory first. `tiles`: extents (8, m) that each station but the first holds;
+    `spread`: elements (8, m) that the array below each station gives each loop; `orders`: its temporal loops
+    outermost first, (8, m)."""
+
+    tiles: tuple[Floats, ...]
+    spread: tuple[Floats, ...]
+    orders: tuple[Ints, ...]
+
+
+class Moves(msgspec.Struct, frozen=True):
+    """Values of one tensor at one station, over all its instances, (m,): `reads` for the stations within, `fills` from
+    without, `updates` from within, `drains` to without. `shared`: elements that one read serves, or whose sums
+    leave as one."""
+
+    reads: Floats
+    fills: Floats
+    updates: Floats
+    drains: Floats
+    shared: Floats
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What m nests do: `moves` by station and tensor; `cycles` of an element that makes one multiply-accumulate in
+    each; `instances` of each station at work, and last of the elements that multiply."""
+
+    moves: dict[tuple[int, int], Moves]
+    cycles: Floats
+    instances: tuple[Floats, ...]
+
+
+def run(problem: Problem, nest: Nest, stations: tuple[Station, ...]) -> Run:
+    """Count what moves. Shapes as in `Nest`; a station's tile holds those within it."""
+    return _Counter(problem, nest, stations).run()
+
+
+class _Counter:
+    """One evaluation: the steps of every loop, in time and over elements."""
+
+    def __init__(self, problem: Problem, nest: Nest, stations: tuple[Station, ...]) -> None:
+        self.problem, self.stations, self.spread = problem, stations, nest.spread
+        ones = np.ones_like(problem.sizes)
+        extents = (problem.sizes, *nest.tiles, ones)
+        parts = [np.ceil(outer / inner) for outer, inner in pairwise(extents)]
+        self.steps = [np.ceil(part / spread) for part, spread in zip(parts, nest.spread, strict=True)]
+        # Elements at work on average: the last round over an array may be partly empty.
+        self.busy = [part / step for part, step in zip(parts, self.steps, strict=True)]
+        # The loops of each station innermost first, their steps, and where there are any.
+        self.inward = [list(self._loops(steps, order)) for steps, order in zip(self.steps, nest.orders, strict=True)]
+        self.macs: Floats = np.prod(problem.sizes, axis=0)
+
+    @staticmethod
+    def _loops(steps: Floats, orders: Ints) -> Iterator[tuple[Ints, Floats, Bools]]:
+        column = np.arange(steps.shape[1])
+        for position in range(7, -1, -1):
+            loop = np.broadcast_to(orders[position], column.shape)
+            taken = steps[loop, column]
+            if (moves := taken > 1).any():
+                yield loop, taken, moves
+
+    def run(self) -> Run:
+        moves = {}
+        for tensor in range(len(TENSORS)):
+            held = [s for s, station in enumerate(self.stations) if station.holds[tensor]]
+            for outer, inner in zip(held, [*held[1:], len(self.stations)], strict=True):
+                moves[outer, tensor] = self._moves(tensor, outer, inner)
+        cycles = np.prod([np.prod(step, axis=0) for step in self.steps], axis=0)
+        cycles = cycles + self._exposed(cycles)
+        each = [np.ones_like(self.macs), *(np.prod(spread, axis=0) for spread in self.spread)]
+        return Run(moves, cycles, tuple(np.cumprod(each, axis=0)))
+
+    def _moves(self, tensor: int, outer: int, inner: int) -> Moves:
+        shared = self._shared(tensor, outer, inner)
+        zero = np.zeros_like(self.macs)
+        if tensor != OUTPUT:
+            fills = self._brought(tensor, outer) if outer else zero
+            return Moves(self._brought(tensor, inner) / shared, fills, zero, zero, shared)
+        results = np.prod(self.problem.sizes[CONCERNS[OUTPUT]], axis=0)
+        drains = self._brought(OUTPUT, outer) if outer else zero
+        # A result's first partial sum finds nothing to be added to.
+        first = results * self._copies(OUTPUT, outer)
+        updates = self._brought(OUTPUT, inner) / shared
+        return Moves(updates - first, np.maximum(drains - first, 0.0) if outer else zero, updates, drains, shared)
+
+    def _brought(self, tensor: int, station: int) -> Floats:
+        """Values of a tensor that come to all instances of a station (of the elements that multiply: all operands)."""
+        if station == len(self.stations):
+            return self.macs
+        again, slides = self._again(tensor, station)
+        return self._volume(tensor, station, slides) * again * self._copies(tensor, station)
+
+    def _copies(self, tensor: int, station: int) -> Floats:
+        """Elements of the arrays above a station that have the same values of a tensor."""
+        others = ~CONCERNS[tensor]
+        copies = np.ones(len(self.macs))
+        for busy in self.busy[:station]:
+            copies = copies * np.prod(busy[others], axis=0)
+        return copies
+
+    def _again(self, tensor: int, station: int) -> tuple[Floats, Ints]:
+        """How often each value comes, for loops above the station that do not concern it; and of which loop (m,) the
+        steps slide along windows, -1 for none."""
+        m = len(self.macs)
+        concerned, again = np.zeros(m, dtype=np.bool_), np.ones(m)
+        slides, column = np.full(m, -1), np.arange(m)
+        started = np.zeros(m, dtype=np.bool_)
+        alone = np.ones((8, m), dtype=np.bool_)  # no array between spreads the loop
+        for above in range(station - 1, -1, -1):
+            alone &= self.busy[above] <= 1
+            for loop, steps, moves in self.inward[above]:
+                matters = CONCERNS[tensor][loop]
+                if tensor == INPUT:
+                    slides = np.where(~started & moves & alone[loop, column], loop, slides)
+                    started |= moves
+                again = again * np.where(concerned & ~matters, steps, 1.0)
+                concerned |= matters & moves
+        return again, slides
+
+    def _volume(self, tensor: int, station: int, slides: Ints) -> Floats:
+        """Distinct values of a tensor, those that tiles have in common once for each tile."""
+        sizes = self.problem.sizes
+        if tensor != INPUT:
+            values: Floats = np.prod(sizes[CONCERNS[tensor]], axis=0)
+            return values
+        tiles = np.ones_like(sizes)
+        for step, busy in zip(self.steps[:station], self.busy[:station], strict=True):
+            tiles = tiles * step * busy
+        tiles = np.minimum(tiles, sizes)
+        total: Floats = sizes[N] * sizes[G] * sizes[C] * self.problem.part
+        for pair in WINDOWS:
+            parts = [tiles[loop] for loop in pair]
+            whole = [np.where(slides == loop, np.minimum(self._still(loop, station), tiles[loop]), tiles[loop])
+                     for loop in pair]  # fmt: skip
+            # With a stride beyond the window tiles do not touch.
+            total = total * np.minimum(self._extent(pair, parts), self._extent(pair, whole))
+        return total
+
+    def _extent(self, pair: tuple[int, int], parts: list[Floats]) -> Floats:
+        """Inputs along one side, of results and of windows that are cut into so many parts."""
+        results, window = (self.problem.sizes[loop] for loop in pair)
+        rows, pieces = parts
+        extent: Floats = pieces * (self.problem.stride * (results - rows) + rows) + rows * (window - pieces)
+        return extent
+
+    def _still(self, loop: int, station: int) -> Floats:
+        """Tiles along a loop were its innermost steps none."""
+        left, tiles = np.zeros(len(self.macs), dtype=np.bool_), np.ones(len(self.macs))
+        for above in range(station - 1, -1, -1):
+            steps = self.steps[above][loop]
+            tiles = tiles * self.busy[above][loop] * np.where(left, steps, 1.0)
+            left |= steps > 1
+        return tiles
+
+    def _shared(self, tensor: int, outer: int, inner: int) -> Floats:
+        """Elements of the arrays between two stations that one read serves, or whose sums leave as one."""
+        shared = np.ones(len(self.macs))
+        for station in range(outer, min(inner, len(self.stations))):
+            network, busy = self.stations[station].network, self.busy[station]
+            if network.reduces if tensor == OUTPUT else network.multicast[tensor]:
+                shared = shared * np.prod(busy[~CONCERNS[tensor]], axis=0)
+            if tensor == INPUT and network.shares_windows:
+                shared = shared * self._overlap(station)
+        return shared
+
+    def _overlap(self, station: int) -> Floats:
+        """Inputs that the elements of an array want over those that they want between them."""
+        stride, ratio = self.problem.stride, np.ones(len(self.macs))
+        for result, window in WINDOWS:
+            rows, pieces = self.busy[station][result], self.busy[station][window]
+            of_row, of_piece = self._within(result, station), self._within(window, station)
+            apart = rows * pieces * ((of_row - 1) * stride + of_piece)
+            together = (rows * of_row - 1) * stride + pieces * of_piece
+            ratio = ratio * np.maximum(apart / together, 1.0)
+        return ratio
+
+    def _within(self, loop: int, station: int) -> Floats:
+        """The extent along a loop that one element of the array below a station works on."""
+        extent = np.ones(len(self.macs))
+        for step, busy in zip(self.steps[station + 1 :], self.busy[station + 1 :], strict=True):
+            extent = extent * step[loop] * busy[loop]
+        return extent
+
+    def _exposed(self, cycles: Floats) -> Floats:
+        """Cycles in which systolic arrays are filled, drained and loaded while no element multiplies."""
+        exposed = np.zeros(len(self.macs))
+        for s, station in enumerate(self.stations):
+            if station.network.kept is None:
+                continue
+            sides = np.stack([np.prod(self.busy[s][list(loops)], axis=0) for loops in _SIDES])
+            skew = (sides - 1.0).sum(axis=0)
+            load = sides[0] if station.network.kept != OUTPUT else np.zeros_like(skew)
+            passes = self._visits(station.network.kept, s + 1)
+            if station.network.hides_load:
+                # The next tile is loaded behind the work on this one, which may be shorter than that.
+                exposed = exposed + skew + passes * np.maximum(load - cycles / passes, 0.0)
+            else:
+                exposed = exposed + passes * (load + skew)
+        return exposed
+
+    def _visits(self, tensor: int, station: int) -> Floats:
+        """How often an element of the array above a station is given another tile of a tensor."""
+        m = len(self.macs)
+        concerned, visits = np.zeros(m, dtype=np.bool_), np.ones(m)
+        for above in range(station - 1, -1, -1):
+            for loop, steps, moves in self.inward[above]:
+                concerned |= CONCERNS[tensor][loop] & moves
+                visits = visits * np.where(concerned, steps, 1.0)
+        return visits

@@ -1,0 +1,295 @@
+"""The fastest of a bounded list of tilings and loop orders for each operator; of equals, that of least traffic.
+
+Tiles come from menus that do not depend on the machine; one stays unless others that need no more of any memory let
+less through. Arrays are filled as far as a tile goes, so a larger one takes fewer steps over the same tiles: it is
+never slower, nor is more bandwidth. A larger memory lets better tiles in; those that let several times as much pass go
+(`_CLOSE`, which bounds the search), and in a few cases of a hundred one of these had suited the arrays better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hardware.demand import Floats, Ints
+from hardware.hierarchy import LOOPS
+from hardware.mapping.spatial.machine import Machine, Memory, Place
+from hardware.mapping.spatial.nest import CONCERNS, C, G, K, N, Nest, P, Problem, Q, R, Run, S, Station, run
+
+# Loops outermost first: weights stay while rows pass; results stay, of one channel or of all; inputs stay.
+_ORDERS = np.array([[LOOPS.index(x) for x in order] for order in ("GKCRSNPQ", "GKNPQCRS", "GNPQKCRS", "GNPQCRSK")])
+_OF = {"weight": (0,), "row": (0,), "output": (1, 2), "input": (3,), "free": (0, 1, 2, 3)}
+# Extents of outer tiles, whatever the loop: so a longer loop takes as many tiles or more.
+_ROWS = (1.0, 2.0, 4.0, 7.0, 14.0, 28.0, 56.0, 112.0, 256.0, 1024.0, 4096.0, 16384.0)
+_IMAGES = (1.0, 2.0, 4.0, 16.0, 64.0)
+_CHANNELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0, 512.0, 1024.0, 4096.0)
+_GROUPS = (1.0, 8.0, 64.0)
+_TOGETHER = 8  # operators whose mappings are counted together
+_KEEP = 4096  # operators remembered of a machine
+_CLOSE = 3.0  # a tile that lets so many times the least pass is not tried
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """What time depends on beside the mapping: seconds of a cycle, (n,), of a byte of off-chip memory, (n,), and of an
+    access on chip; and of the bytes moved once those that are on chip already, `spared`, (n,)."""
+
+    cycle_s: Floats
+    byte_s: Floats
+    access_s: float
+    spared: Floats
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What m mappings need: cycles of the elements, bytes of off-chip memory, accesses one after the other of the
+    busiest level on chip, and the bytes of all levels by their relative cost, each (m,)."""
+
+    cycles: Floats
+    off_chip: Floats
+    accesses: Floats
+    traffic: Floats
+
+    def seconds(self, costs: Costs, i: Ints) -> Floats:
+        """Of the arrays, of off-chip memory and of the levels on chip, (3, m), each mapping of an operator i (m,)."""
+        passing = np.maximum(self.off_chip - costs.spared[i], 0.0)
+        return np.stack([self.cycles * costs.cycle_s[i], passing * costs.byte_s[i], self.accesses * costs.access_s])
+
+
+class _Tried(msgspec.Struct, frozen=True):
+    """The mappings of one operator that no other beats in everything they need: whatever clocks and bandwidths are,
+    the best is among them."""
+
+    nest: Nest
+    needs: Needs
+
+
+def search(
+    machine: Machine, problem: Problem, value_bytes: Floats, weights: tuple[float, float, float], costs: Costs
+) -> Nest:
+    """The mapping of each of n operators. `value_bytes` (3, n) of inputs, weights and partial sums; `weights` are the
+    relative costs of a byte off chip, in the first and in the inner levels. Ties go to the first of the list."""
+    rows = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes]).T
+    keys = [row.tobytes() for row in np.ascontiguousarray(rows)]
+    known = _remembered(machine, weights)
+    new = list({key: i for i, key in enumerate(keys) if key not in known}.values())
+    for part in (new[start : start + _TOGETHER] for start in range(0, len(new), _TOGETHER)):
+        tried = _worthwhile(machine, problem.of(np.array(part)), value_bytes[:, part], weights)
+        known.update(zip((keys[i] for i in part), tried, strict=True))
+    found = [_nothing(len(machine.places))]
+    for i, key in enumerate(keys):
+        nest, needs = known[key].nest, known[key].needs
+        longest = needs.seconds(costs, np.full(len(needs.cycles), i)).max(axis=0)
+        found.append(_at(nest, np.array([np.lexsort((needs.traffic, longest))[0]])))
+    for key in list(known)[: max(len(known) - _KEEP, 0)]:
+        del known[key]
+    return _joined(found)
+
+
+def _nothing(places: int) -> Nest:
+    """The mappings of no operator."""
+    none, orders = np.ones((8, 0)), np.zeros((8, 0), dtype=np.intp)
+    return Nest((none,) * (places - 1), (none,) * places, (orders,) * places)
+
+
+@lru_cache(maxsize=64)
+def _remembered(_machine: Machine, _weights: tuple[float, float, float]) -> dict[bytes, _Tried]:
+    """What was found of a machine, by operator."""
+    return {}
+
+
+def _worthwhile(
+    machine: Machine, problem: Problem, value_bytes: Floats, weights: tuple[float, float, float]
+) -> list[_Tried]:
+    """What is worth trying, of each operator."""
+    tried, owner = _candidates(machine, problem, value_bytes)
+    runs = run(problem.of(owner), tried, machine.stations)
+    needs = needed(machine, runs, value_bytes[:, owner], weights)
+    table = np.stack([getattr(needs, name) for name in Needs.__struct_fields__])
+    found = []
+    for i in range(problem.sizes.shape[1]):
+        mine = np.flatnonzero(owner == i)
+        left, kept = mine[np.lexsort(table[::-1, mine])], []
+        while len(left):
+            kept.append(left[0])
+            left = left[(table[:, left] < table[:, left[:1]]).any(axis=0)]
+        found.append(_Tried(_at(tried, np.array(kept)), Needs(*table[:, kept])))
+    return found
+
+
+def needed(machine: Machine, runs: Run, value_bytes: Floats, weights: tuple[float, float, float]) -> Needs:
+    """What mappings need; `value_bytes` (3, m)."""
+    moved = [runs.moves[0, t] for t in range(3)]
+    off_chip = np.sum([(m.reads + m.updates) * width for m, width in zip(moved, value_bytes, strict=True)], axis=0)
+    accesses, traffic = np.zeros_like(runs.cycles), weights[0] * off_chip
+    for s, place in enumerate(machine.places[1:], start=1):
+        for memory in place.memories:
+            read, written = level_bytes(runs, s, memory, value_bytes)
+            accesses = np.maximum(accesses, np.maximum(read, written) / memory.width_bytes / runs.instances[s])
+            traffic = traffic + weights[1 if s == 1 else 2] * (read + written)
+    return Needs(runs.cycles, off_chip, accesses, traffic)
+
+
+def level_bytes(runs: Run, s: int, memory: Memory, value_bytes: Floats) -> tuple[Floats, Floats]:
+    """Bytes read from and written to all instances of one level."""
+    moved = [(runs.moves[s, t], value_bytes[t]) for t, held in enumerate(memory.holds) if held]
+    read = sum((m.reads + m.drains) * width for m, width in moved)
+    written = sum((m.fills + m.updates) * width for m, width in moved)
+    return np.asarray(read), np.asarray(written)
+
+
+def _joined(nests: list[Nest]) -> Nest:
+    def side(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+        return tuple(np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
+
+    return Nest(
+        side(nest.tiles for nest in nests), side(nest.spread for nest in nests), side(nest.orders for nest in nests)
+    )
+
+
+def _at(nest: Nest, index: Ints) -> Nest:
+    return Nest(*(tuple(part[:, index] for part in getattr(nest, name)) for name in Nest.__struct_fields__))
+
+
+def _candidates(machine: Machine, problem: Problem, value_bytes: Floats) -> tuple[Nest, Ints]:
+    """The mappings tried, (m,), and the operator of each."""
+    operators, inward = range(problem.sizes.shape[1]), machine.places[1:]
+    ways = [tuple(product(*(ways for _, ways in place.axes))) for place in machine.places]
+    lists = []
+    for s, place in enumerate(inward, start=1):
+        menus = [_inner(sizes) if s > 1 else _outer(sizes) for sizes in problem.sizes.T]
+        orders = _OF["free" if s < len(inward) else machine.stationary]
+        lists.append(_shortlists(problem, place, value_bytes, menus, orders))
+    picks, owner = [], []
+    for i in operators:
+        counts = [*(each[i][0].shape[1] for each in lists), *map(len, ways)]
+        picks.append(np.stack(np.unravel_index(np.arange(int(np.prod(counts))), counts)))
+        owner.append(np.full(picks[-1].shape[1], i))
+    tiles: list[Floats] = []
+    orders_of: list[Ints] = []
+    for s, each in enumerate(lists):
+        here = np.concatenate([each[i][0][:, picks[i][s]] for i in operators], axis=1)
+        tiles.append(np.minimum(here, tiles[-1]) if tiles else here)
+        orders_of.append(np.concatenate([each[i][1][:, picks[i][s]] for i in operators], axis=1))
+    whose, ways_picked = np.concatenate(owner), np.concatenate(picks, axis=1)[len(lists) :]
+    spread = _spread(machine, problem.sizes[:, whose], tiles, ways, ways_picked)
+    return Nest(tuple(tiles), spread, (*orders_of, orders_of[-1])), whose
+
+
+def _spread(
+    machine: Machine, sizes: Floats, tiles: list[Floats], ways: list[tuple[tuple[tuple[int, ...], ...], ...]],
+    picked: Ints,
+) -> tuple[Floats, ...]:  # fmt: skip
+    """Elements that each array gives each loop, (8, m): an axis is filled loop by loop as far as the tile goes, in
+    equal rounds."""
+    extents = [sizes, *tiles, np.ones_like(tiles[0])]
+    found = []
+    for s, place in enumerate(machine.places):
+        parts = np.ceil(extents[s] / extents[s + 1])
+        given = np.ones_like(parts)
+        for choice, way in enumerate(ways[s]):
+            mine = np.flatnonzero(picked[s] == choice)
+            for (elements, _), loops in zip(place.axes, way, strict=True):
+                room = np.full(len(mine), max(np.floor(elements), 1.0))
+                for loop in loops:
+                    left = np.ceil(parts[loop, mine] / given[loop, mine])
+                    taken = np.ceil(left / np.ceil(left / room))
+                    given[loop, mine] *= taken
+                    room = np.floor(room / taken)
+        found.append(given)
+    return tuple(found)
+
+
+def _shortlists(
+    problem: Problem, place: Place, value_bytes: Floats, menus: list[Floats], orders: tuple[int, ...]
+) -> list[tuple[Floats, Ints]]:
+    """Of each operator the tiles of its menu (8, e) that a station has room for, (8, k), and the order of the loops
+    over each, (8, k).
+
+    Those stay that no others beat in the room of every memory, in what they let pass under the best of the orders, and
+    in how much is added up in them. Where none fits, single values pass."""
+    room = np.array([memory.size_bytes for memory in place.memories])
+    held = np.array([memory.holds for memory in place.memories])
+    tiles, rooms = [], []
+    for i, menu in enumerate(menus):
+        needed_bytes = held @ (_footprints(problem.stride[i], menu) * value_bytes[:, [i]])
+        fits = (needed_bytes <= room[:, None]).all(axis=0)
+        tiles.append(menu[:, fits] if fits.any() else np.ones((8, 1)))
+        rooms.append(needed_bytes[:, fits] if fits.any() else np.zeros((len(room), 1)))
+    owner = np.repeat(np.arange(len(menus)), [menu.shape[1] for menu in tiles])
+    passing = np.stack([_passing(problem, place, np.hstack(tiles), value_bytes, owner, _ORDERS[o]) for o in orders])
+    best, least = _ORDERS[np.array(orders)[passing.argmin(axis=0)]].T, passing.min(axis=0)
+    found = []
+    for i, (menu, needed_bytes) in enumerate(zip(tiles, rooms, strict=True)):
+        mine = np.flatnonzero(owner == i)
+        close = np.flatnonzero(least[mine] <= _CLOSE * least[mine].min())
+        costs = np.vstack([needed_bytes, least[mine], -np.prod(menu[[C, R, S]], axis=0)])[:, close]
+        less = (costs[:, :, None] <= costs[:, None, :]).all(axis=0)
+        kept = close[~((less & ~less.T).any(axis=0) | np.triu(less & less.T, 1).any(axis=0))]
+        found.append((menu[:, kept], best[:, mine[kept]]))
+    return found
+
+
+def _passing(
+    problem: Problem, place: Place, menu: Floats, value_bytes: Floats, owner: Ints, order: Ints
+) -> Floats:  # fmt: skip
+    """Bytes that pass into a station that holds such tiles of operators, (e,). A tensor that it does not hold passes
+    whenever another tile of the others comes."""
+    many, orders = problem.of(owner), np.repeat(order[:, None], len(owner), axis=1)
+    alone = np.ones_like(menu)
+    stations = (Station((True, True, True)), Station(place.station.holds))
+    found = run(many, Nest((menu,), (alone, alone), (orders, orders)), stations)
+    passing, steps = np.zeros(menu.shape[1]), np.ceil(many.sizes / menu)
+    for t, held in enumerate(place.station.holds):
+        if held:
+            values = found.moves[1, t].fills + found.moves[1, t].drains
+        else:
+            values = np.prod(many.sizes[CONCERNS[t]], axis=0) * np.prod(steps[~CONCERNS[t]], axis=0)
+        passing += values * value_bytes[t, owner]
+    return passing
+
+
+def _footprints(stride: float, menu: Floats) -> Floats:
+    """Values of each tensor in a tile, (3, e)."""
+    span = [(menu[result] - 1) * stride + menu[window] for result, window in ((P, R), (Q, S))]
+    inputs = menu[N] * menu[G] * menu[C] * span[0] * span[1]
+    weights = menu[G] * menu[K] * menu[C] * menu[R] * menu[S]
+    return np.stack([inputs, weights, menu[N] * menu[G] * menu[K] * menu[P] * menu[Q]])
+
+
+def _outer(sizes: Floats) -> Floats:
+    """Tiles (8, e) of some rows or some images, some of both kinds of channels, and whole windows."""
+    n, g, k, c, p, q, r, s = sizes
+    rows = [(1.0, 1.0, np.ceil(q / 4)), *((1.0, extent, q) for extent in _up_to(_ROWS, p))]
+    rows += [(extent, p, q) for extent in _up_to(_IMAGES, n)]
+    return np.array([
+        (tn, tg, tk, tc, tp, tq, r, s)
+        for tn, tp, tq in dict.fromkeys(rows)
+        for tk, tc, tg in product(_up_to(_CHANNELS, k), _up_to(_CHANNELS, c), _up_to(_GROUPS, g))
+    ]).T  # fmt: skip
+
+
+def _up_to(menu: tuple[float, ...], size: float) -> list[float]:
+    return sorted({min(extent, size) for extent in (*menu, size)})
+
+
+def _inner(sizes: Floats) -> Floats:
+    """Tiles (8, e) of an element: a few channels, a window or a value of it, a few columns."""
+    return np.array(
+        list(product(*(sorted({min(e, size) for e in menu}) for menu, size in zip(_INNER, sizes, strict=True))))
+    ).T
+
+
+_INNER = (
+    (1.0,),
+    (1.0,),
+    (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0),
+    (1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
+    (1.0,),
+    (1.0, 4.0, 16.0, 64.0),
+    (1.0, np.inf),
+    (1.0, np.inf),
+)

@@ -1,0 +1,275 @@
+"""What-if devices: a device with changed facts, `kpu_t256{units=512,clock_hz=1.2e9,tile.mac:fp32*0.5}`.
+
+A change sets a fact (`=`), or multiplies or divides it (`*`, `/`). What follows from it follows by the rules of the
+data files (`follows`, `matrix_follows`): peaks, bandwidths of levels, power at rest and of the clock. A clock above
+or below that of the device's own file takes another voltage, as in a power mode.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hardware import files
+from hardware.amount import parse_amount
+from hardware.area import silicon_amount
+from hardware.device_file import DeviceFile, Fact, check_physics
+from hardware.errors import RequestError, unknown
+from hardware.names import known, listed
+from hardware.precision import UNITS
+from hardware.scaling import logic_scale
+
+if TYPE_CHECKING:
+    from hardware.device import Device
+
+RANGES = Path(__file__).with_name("what_if.toml")
+_CHANGE = re.compile(r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)")
+_MOST = 64  # changes of one device
+ARRAY = "array"  # `array=32x32` is its rows and columns
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One change as written. `name` is a fact, `matrix` or `vector` (their multiply-adds per clock, `.fp16` for one
+    format), or an event (`tile.mac`, `tile.mac:fp32` for one format)."""
+
+    name: str
+    how: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.how}{self.value}"
+
+
+def split(text: str) -> tuple[str, str | None]:
+    """The device and what stands between its braces, None without any. Raises RequestError for a brace too few."""
+    base, brace, rest = text.strip().partition("{")
+    if not brace:
+        return base, None
+    if not rest.endswith("}"):
+        raise RequestError(f"device {text[:60]!r}: the changes end with a brace, as in h100_sxm{{memory_bandwidth*2}}")
+    return base.strip(), rest[:-1]
+
+
+def parse(text: str) -> tuple[Change, ...]:
+    """The changes that a text says. Raises RequestError."""
+    parts = listed(text)
+    if len(parts) > _MOST:
+        raise RequestError(f"{len(parts)} changes of one device (allowed: {_MOST})")
+    changes = []
+    for part in parts:
+        match = _CHANGE.fullmatch("".join(part.split()))
+        if match is None:
+            raise RequestError(
+                f"change {part[:40]!r}: a name and a value are expected, as in clock_hz=1.2e9 or units*2"
+            )
+        changes.append(Change(match["name"], match["how"], match["value"]))
+    return tuple(changes)
+
+
+@lru_cache(maxsize=1)
+def _ranges() -> dict[str, list[float]]:
+    ranges: dict[str, list[float]] = files.table(RANGES)["range"]
+    return ranges
+
+
+def amount_of(text: str, unit: str) -> float:
+    """An amount in the unit of a fact or price, as people type it. Raises RequestError."""
+    return parse_amount(text, "J" if unit.startswith("J/") else unit)
+
+
+def fields(device: Device, name: str) -> tuple[str, str]:
+    """The full name and the unit of what can be set to a value: a fact, `array`, one format of a unit, or an event.
+    Raises RequestError."""
+    facts = device.arch.data.facts
+    unit, _, format_ = name.partition(".")
+    events = {event.label: event for event in device.arch.events}
+    if name == ARRAY and "array_rows" in facts:
+        return name, "count"
+    if (fact := known(name, facts)) is not None:
+        return fact, facts[fact].unit
+    if format_ in device.file.fma_per_clock.get(unit, {}):
+        return name, device.file.fma_per_clock[unit][format_].unit
+    if (event := events.get(name.partition(":")[0])) is not None:
+        return name, f"J/{event.count}"
+    raise _unknown(device, name)
+
+
+def _unknown(device: Device, name: str) -> RequestError:
+    names = (*device.arch.data.facts, ARRAY, *device.file.fma_per_clock, *(event.label for event in device.arch.events))
+    return unknown(f"fact or event of {device.id}", name, names, listing=f"`hwexplorer device {device.id}` lists them")
+
+
+def _new(change: Change, unit: str, old: float) -> float:
+    """The value after a change. Raises RequestError for none, or one out of range."""
+    kind = "J" if unit.startswith("J/") else unit
+    if change.how == "=":
+        value = amount_of(change.value, kind)
+    else:
+        factor = parse_amount(change.value, "")
+        if factor <= 0.0:
+            raise RequestError(f"{change}: a factor greater than 0 is expected")
+        value = old * factor if change.how == "*" else old / factor
+    least, most = _ranges().get(kind, _ranges()["other"])
+    if not least <= value <= most:
+        raise RequestError(f"{change}: {value:g} {unit} is out of range (allowed: {least:g} to {most:g} {unit})")
+    return value
+
+
+def _fact(old: Fact | None, value: float, unit: str, why: str) -> Fact:
+    """A changed fact, with the spread that the old one had."""
+    if old is not None and value == old.value:
+        return old
+    scale = value / old.value if old is not None and old.value else 0.0
+    low, high = (
+        (None, None)
+        if old is None
+        else tuple(None if end is None or not scale else end * scale for end in (old.low, old.high))
+    )
+    was = "" if old is None else f", was {old.value:g}"
+    return Fact(value, unit, f"what if: {why}{was}", "assumed", low, high)
+
+
+class _Changed:
+    """A device being changed: its new facts, and by how much each fact that the user named has changed."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.facts = dict(device.facts)
+        self.fma = {unit: dict(formats) for unit, formats in device.file.fma_per_clock.items()}
+        self.coefficients = dict(device.file.coefficients)
+        self.factors = dict(device.file.price_factors)
+        self.ratios: dict[str, float] = {}
+        self.followed: set[str] = set()
+
+    def take(self, change: Change) -> Change:
+        """Make one change; it comes back with its name spelt in full."""
+        fields = self.device.arch.data.facts
+        unit, _, format_ = change.name.partition(".")
+        if change.name == ARRAY and "array_rows" in fields:
+            for side, length in zip(("array_rows", "array_columns"), self._sides(change), strict=True):
+                self.take(Change(side, "=", length))
+        elif (name := known(change.name, fields)) is not None:
+            change = msgspec.structs.replace(change, name=name)
+            old = self.facts.get(name)
+            self._set(name, _new(change, fields[name].unit, old.value if old else 0.0), str(change))
+        elif unit in self.fma:
+            for each in [format_] if format_ else list(self.fma[unit]):
+                if each not in self.fma[unit]:
+                    raise unknown(f"format of its {unit} unit", each, self.fma[unit])
+                old = self.fma[unit][each]
+                self.fma[unit][each] = _fact(old, _new(change, old.unit, old.value), old.unit, str(change))
+        else:
+            self._price(change)
+        return change
+
+    def _sides(self, change: Change) -> list[str]:
+        sides = change.value.split("x")
+        if change.how != "=" or len(sides) != 2:
+            raise RequestError(f"{change}: rows and columns are expected, as in {ARRAY}=128x128")
+        return sides
+
+    def _set(self, name: str, value: float, why: str) -> None:
+        old, unit = self.facts.get(name), self.device.arch.data.facts[name].unit
+        if old is not None and old.value:
+            self.ratios[name] = self.ratios.get(name, 1.0) * value / old.value
+        self.facts[name] = _fact(old, value, unit, why)
+
+    def _price(self, change: Change) -> None:
+        """What an event costs, for all formats or one."""
+        events = {event.label: event for event in self.device.arch.events}
+        label, colon, format_ = change.name.partition(":")
+        if label not in events:
+            raise _unknown(self.device, change.name)
+        if colon and format_ not in UNITS:
+            raise unknown("precision", format_, UNITS)
+        if change.how == "=":
+            unit = f"J/{events[label].count}"
+            self.coefficients[change.name] = Fact(_new(change, unit, 0.0), unit, f"what if: {change}", "assumed")
+        else:
+            factor = _new(change, "", 1.0)
+            self.factors[change.name] = self.factors.get(change.name, 1.0) * factor
+
+    def follow(self, *facts: str) -> None:
+        """Change what follows from these facts, and neither was changed itself nor follows from another."""
+        for name, field in self.device.arch.data.facts.items():
+            sources = {fact: power for fact, power in field.follows.items() if fact in facts and fact in self.ratios}
+            old = self.facts.get(name)
+            if not sources or old is None or name in self.ratios or name in self.followed:
+                continue
+            self.followed.add(name)
+            value = old.value
+            for fact, power in sources.items():
+                value *= self.ratios[fact] ** power
+            self.facts[name] = _fact(old, value, old.unit, f"follows {' and '.join(sources)}")
+
+    def follow_array(self) -> None:
+        """The matrix unit grows with its array, where its own rate was not changed."""
+        scale = 1.0
+        for name in self.device.arch.data.matrix_follows:
+            scale *= self.ratios.get(name, 1.0)
+        for name, fact in self.device.file.fma_per_clock.get("matrix", {}).items():
+            if scale != 1.0 and self.fma["matrix"][name] is fact:
+                self.fma["matrix"][name] = _fact(fact, fact.value * scale, fact.unit, "follows the array")
+
+    def follow_node(self) -> None:
+        """Prices that the maker states for its own node are those of the new one."""
+        before, after = self.device.facts["process_nm"].value, self.facts["process_nm"].value
+        if before != after:
+            scale = logic_scale(after) / logic_scale(before)
+            for name, fact in self.device.file.coefficients.items():
+                if self.coefficients[name] is fact:
+                    self.coefficients[name] = _fact(fact, fact.value * scale, fact.unit, "follows process_nm")
+
+    def follow_silicon(self) -> None:
+        """What leaks and is clocked goes with the amount of transistors and the energy of logic at the node."""
+        node = self.device.process_nm
+        new = self.built(self.device.file.changes)
+        amounts = silicon_amount(new, node) / silicon_amount(self.device, node)
+        scale = amounts * logic_scale(new.process_nm) / logic_scale(node)
+        if scale != 1.0:
+            self.ratios["silicon"] = scale
+            self.follow("silicon")
+
+    def built(self, changes: tuple[str, ...]) -> Device:
+        """The device with what was changed so far."""
+        # The clock of the file stays: what it says is at the voltage of that clock.
+        of_file = {
+            name: fact
+            for name, fact in self.facts.items()
+            if name != "clock_hz" and fact is not self.device.facts.get(name)
+        }
+        file: DeviceFile = msgspec.structs.replace(
+            self.device.file,
+            facts={**self.device.file.facts, **of_file},
+            fma_per_clock=self.fma,
+            coefficients=self.coefficients,
+            price_factors=self.factors,
+            is_silicon=False,
+            peak_flops={},
+            exceptions={},
+            changes=changes,
+        )
+        name = self.device.file.name + f" {{{','.join(changes)}}}"
+        return msgspec.structs.replace(self.device, name=name, facts=self.facts, file=file)
+
+
+def changed(device: Device, changes: tuple[Change, ...]) -> Device:
+    """A device with changes, marked as such; the device itself without any. Raises RequestError of one line."""
+    if not changes:
+        return device
+    new = _Changed(device)
+    taken = [new.take(change) for change in changes]
+    new.follow(*new.ratios)
+    new.follow_array()
+    new.follow_node()
+    new.follow_silicon()
+    result = new.built((*device.file.changes, *map(str, taken)))
+    try:
+        check_physics(result.facts)
+    except ValueError as error:
+        raise RequestError(f"{device.id}{{{','.join(result.file.changes)}}}: {error}") from None
+    return result
