@@ -48,6 +48,12 @@ def is_data_dependent(error: BaseException) -> bool:
     return any(type(e).__name__ in names or any(word in _said(e) for word in words) for e in chain(error))
 
 
+def is_of_weights(error: BaseException) -> bool:
+    """Whether a model without weights lacks them for it."""
+    words = ("meta", "FakeTensor", "fake tensor", "storage")
+    return any(isinstance(e, NotImplementedError) or any(word in _said(e) for word in words) for e in chain(error))
+
+
 def is_final(error: BaseException) -> bool:
     """Whether another way of capturing would fail in the same manner."""
     return is_memory(error) or is_exit(error) or is_data_dependent(error) or isinstance(error, KeyboardInterrupt)
@@ -93,6 +99,12 @@ def reason(error: BaseException) -> str:
     if name == "ExportError":  # ours: it says all there is
         return text[:_DETAIL]
     return f"{name}: {text[:_DETAIL]}" if text else name
+
+
+def largest_batch(error: BaseException) -> int:
+    """Up to which batch a model's code goes the way that was captured; 0 where that is not what is wrong."""
+    limits = re.findall(r"\.size\(\)\[\d+\] <= (\d+)", reason(error)) if "requires" in reason(error) else []
+    return min(map(int, limits), default=0)
 
 
 def _telling(error: BaseException) -> BaseException:

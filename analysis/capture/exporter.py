@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 import operator
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.export.graph_signature import InputKind
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import SUPPORTED_NODES, tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from analysis.workload.graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
@@ -21,7 +23,8 @@ from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 from .inline import Added, BoundValue, ExportError, Inline
 from .runtime import export_settings, versions
 
-_MAX_BATCH = 65536
+MAX_BATCH = 65536
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def export(
@@ -30,23 +33,27 @@ def export(
     names: Sequence[str] = (),
     batch_dims: Sequence[int | None] | None = None,
     keywords: Mapping[str, Any] | None = None,
+    most: int = MAX_BATCH,
 ) -> Graph:
     """Export `module` in evaluation mode. Inputs may hold lists and dictionaries. `batch_dims` says per tensor in
-    them which dimension is the batch, None where none is; without it, it is dimension 0 of every one."""
+    them which dimension is the batch, None where none is; without it, it is dimension 0 of every one. `most` is the
+    largest batch it must work for."""
     labels = _labels(module)
     parameters = sum(parameter.numel() for parameter in module.parameters())
     with suppress(NotImplementedError):  # an exported module is in evaluation mode, or never
         module = module.eval()
     if any(p.device.type == "meta" for p in module.parameters()):
         module = module.to("meta")
-    batch = torch.export.Dim("batch", min=1, max=_MAX_BATCH)
+    batch = torch.export.Dim("batch", min=1, max=most)
     given = (tuple(inputs), dict(keywords or {}))
     if batch_dims is None:
         batch_dims = [0 if value.dim() else None for value in tensors_in(given)]
     positions = iter(batch_dims)
-    live = tree_map(lambda value: _live(value, positions, batch), given)
-    shapes = _by_name(module, *live) if keywords else _grouped(module, list(live[0]))
-    with export_settings():
+    live = tree_map(lambda value: _live(value, positions, batch), given, is_leaf=_is_object)
+    with export_settings(), _without_collected_keywords(module, given):
+        shapes = dict(
+            inspect.signature(module.forward).bind(*live[0], **live[1]).arguments
+        )  # *args are one nested tuple
         program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
         if _has_vmap(program):  # inside one, shapes lack the dimension that is mapped over
             program = program.run_decompositions({})
@@ -59,28 +66,35 @@ def tensors_in(given: Any) -> list[Any]:
 
 
 def _live(value: Any, positions: Iterator[int | None], batch: Any) -> Any:
-    """Which dimension of one input is live, as torch wants it said."""
+    """Which dimension of one input is live, as torch wants it said: of an object that holds tensors a list."""
+    if _is_object(value):
+        return [_live(tensor, positions, batch) for tensor in tree_leaves(value)]
     position = next(positions) if isinstance(value, torch.Tensor) else None
     return None if position is None else {position: batch}
 
 
-def _by_name(module: Any, shapes: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-    """Dynamic shapes by parameter; those that go into `**kwargs` stand beside the others."""
-    arguments = dict(inspect.signature(module.forward).bind(*shapes, **keywords).arguments)
-    kinds = inspect.signature(module.forward).parameters
-    collected = [name for name in arguments if kinds[name].kind is inspect.Parameter.VAR_KEYWORD]
-    return {name: value for name, value in arguments.items() if name not in collected} | {
-        key: value for name in collected for key, value in arguments[name].items()
-    }
+def _is_object(value: Any) -> bool:
+    return type(value) in SUPPORTED_NODES and not isinstance(value, (tuple, list, dict, deque))
 
 
-def _grouped(module: Any, shapes: list[Any]) -> tuple[Any, ...]:
-    """Dynamic shapes in the form of the signature: what goes into `*args` is one nested tuple."""
-    kinds = [parameter.kind for parameter in inspect.signature(module.forward).parameters.values()]
-    if inspect.Parameter.VAR_POSITIONAL not in kinds:
-        return tuple(shapes)
-    named = kinds.index(inspect.Parameter.VAR_POSITIONAL)
-    return (*shapes[:named], tuple(shapes[named:]))
+@contextmanager
+def _without_collected_keywords(module: Any, given: Inputs) -> Iterator[None]:
+    """Inside, what goes into `**kwargs` are parameters of their own: torch takes no dynamic shapes for a collection."""
+    forward, kinds = module.forward, inspect.Parameter
+    signature = inspect.signature(forward)
+    collected = [name for name in given[1] if name not in signature.parameters]
+    if not collected:
+        yield
+        return
+    usual = [parameter for parameter in signature.parameters.values() if parameter.kind is not kinds.VAR_KEYWORD]
+
+    def plain(*args: Any, **keywords: Any) -> Any:
+        return forward(*args, **keywords)
+
+    own = [kinds(name, kinds.KEYWORD_ONLY) for name in collected]
+    plain.__signature__ = signature.replace(parameters=[*usual, *own])  # type: ignore[attr-defined]
+    with patch.object(module, "forward", plain):
+        yield
 
 
 def _has_vmap(program: Any) -> bool:

@@ -8,8 +8,9 @@ import inspect
 import io
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,17 @@ from torch.utils._pytree import tree_map
 from analysis.workload import targets
 from analysis.workload.errors import CaptureError, ModelError
 from analysis.workload.graph import Graph
+from analysis.workload.limits import TORCH_HOST
 from analysis.workload.lower import lower
 from analysis.workload.workload import Workload
 from hardware.names import hint
 
-from . import blame, namesakes, tracked
-from .exporter import export, tensors_in
-from .runtime import without_weights
+from . import blame, caches, libraries, namesakes, tracked
+from .exporter import MAX_BATCH, Inputs, export, tensors_in
+from .runtime import import_torchvision, without_weights
 
 Progress = Callable[[str, float], None]
 Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
-Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
@@ -40,8 +41,13 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     tracked.start()
     progress("build", 0.3)
     with namesakes.beside(file.parent):
-        factory = _find(_module(target, file), target)
-        graph = _capture(lambda: _build(factory, target), target.inputs, target.batch_dim, progress)
+        with suppress(Exception):  # where its compiled operators do not load, only so does the user's code import it
+            import_torchvision()
+        if libraries.has(target):
+            build = partial(libraries.build, target)
+        else:
+            build = partial(_build, _find(_module(target, file), target), target)
+        graph = _capture(build, target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)
     graph = replace(graph, versions={"torch": graph.versions["torch"], **tracked.versions()})
     return lower(graph, target.label, "custom", str(file))
@@ -57,6 +63,48 @@ def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -
     finally:
         module.train(was_training)
     return lower(replace(graph, versions={"torch": graph.versions["torch"]}), name, "custom", "python")
+
+
+# --- a model to run ---------------------------------------------------------------------------------------
+
+
+def built(target: targets.Target, file: Path) -> Built:
+    """The module with its own weights, and the inputs that came with it. Raises CaptureError."""
+    try:
+        return _build(_find(_module(target, file), target), target)
+    except ModelError:
+        raise
+    except BaseException as error:
+        raise CaptureError(blame.explain(error, "building it")) from None
+
+
+def inputs_at(module: Any, target: targets.Target, given: Any, batch: int) -> Inputs:
+    """Inputs of so many samples: random numbers, and ones where they are whole numbers."""
+    (arguments, keywords), dims = _inputs(
+        module, target.inputs, placed(module, given), target.batch_dim, target.batch_dim is not None, TORCH_HOST
+    )
+    positions = iter(dims)
+
+    def filled(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        position, shape = next(positions), list(value.shape)
+        if position is not None:
+            shape[position] = batch
+        if value.is_floating_point():
+            return torch.rand(shape, dtype=value.dtype)
+        return torch.ones(shape, dtype=value.dtype)
+
+    return tree_map(filled, (arguments, keywords))  # type: ignore[no-any-return]
+
+
+def run_with(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """One forward pass in evaluation mode. Raises CaptureError, in a line, with what its code raised."""
+    try:
+        with torch.no_grad():
+            module.eval()(*arguments, **keywords)
+    except BaseException as error:
+        raise CaptureError(blame.explain(error, "its forward pass")) from None
 
 
 # --- finding the factory ----------------------------------------------------------------------------------
@@ -164,10 +212,13 @@ def _check_call(function: Any, arguments: Sequence[Any], keywords: dict[str, Any
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """`weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is symbolic."""
+    """`weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is symbolic.
+    `cached`: a language model hands its key-value cache out. `most`: the largest batch."""
 
     weights: str
     live: bool
+    cached: bool = True
+    most: int = MAX_BATCH
 
 
 def _capture(
@@ -177,25 +228,51 @@ def _capture(
     progress: Progress,
     ways: Iterable[str] = ("none", "real"),
 ) -> Graph:
-    """Without weights and for any batch if the model allows it; else with weights, else at the batch given."""
+    """Without weights and for any batch if the model allows it; else with weights, else at the batch given. What fails
+    in the same manner whatever the batch, and not for want of weights, is not built once more with them."""
     batches = (True, False) if batch_dim is not None else (False,)
+    notes: tuple[str, ...] = ()
     failures: list[tuple[_Way, BaseException]] = []
-    for way in [_Way(weights, live) for weights in ways for live in batches]:
+    left = [_Way(weights, live) for weights in ways for live in batches]
+    while left:
+        way = left.pop(0)
         try:
             graph = _attempt(build, inputs, batch_dim, way, progress)
+        except _OneGraph:
+            batch_dim, left = None, [replace(way, live=False), *(other for other in left if not other.live)]
+            notes = ("its inputs are one graph: --batch 1, nodes and edges as given",)
+            continue
         except ModelError:
             raise
         except BaseException as error:
             failures.append((way, error))
-            if blame.is_final(error):
+            if way.cached and "Cache" in str(error):
+                left = [replace(other, cached=False) for other in (way, *left)]
+            elif way.live and (most := blame.largest_batch(error)) and most < way.most:
+                left = [replace(way, most=most), *left]
+            elif blame.is_final(error) or (
+                way.weights == "none" and not way.live and not blame.is_of_weights(error) and _repeats(failures)
+            ):
                 break
             continue
+        graph = replace(graph, notes=(*graph.notes, *notes))
+        if not way.cached:
+            graph = replace(graph, notes=(*graph.notes, "captured with use_cache off: its cache is not counted"))
+        if way.live and way.most < MAX_BATCH:
+            note = targets.range_note(way.most, f"larger ones go another way ({blame.reason(failures[-1][1])})")
+            graph = replace(graph, notes=(*graph.notes, note))
         if batch_dim is not None and not way.live:
             why = blame.reason(next(error for tried, error in failures if tried.live))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
             graph = replace(graph, notes=(*graph.notes, targets.fixed_note(int(batch), f"the model fixes it ({why})")))
         return graph
     raise CaptureError(_verdict(failures)) from None
+
+
+def _repeats(failures: list[tuple[_Way, BaseException]]) -> bool:
+    """Whether the last failure is that of the way before."""
+    reasons = [blame.reason(error) for _, error in failures[-2:]]
+    return len(reasons) == 2 and reasons[0] == reasons[1] and not isinstance(failures[-1][1], _BuildFailure)
 
 
 def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
@@ -205,6 +282,10 @@ def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
     if blame.is_memory(last) and not blame.is_memory(errors[0]):
         last = errors[min(1, len(errors) - 1)]
     return blame.explain(last, "building it" if isinstance(last, _BuildFailure) else "its forward pass")
+
+
+class _OneGraph(Exception):
+    """The inputs are nodes and edges: dimension 0 is neither's batch."""
 
 
 class _BuildFailure(Exception):
@@ -218,7 +299,7 @@ def _attempt(
     way: _Way,
     progress: Progress,
 ) -> Graph:
-    device = "meta" if way.weights == "none" else "cpu"
+    device = "meta" if way.weights == "none" else TORCH_HOST
     try:
         with without_weights() if way.weights == "none" else nullcontext():
             module, given = build()
@@ -226,6 +307,9 @@ def _attempt(
         raise
     except BaseException as error:
         raise _BuildFailure from error
+    caches.register()
+    if not way.cached and hasattr(module, "config"):
+        module.config.use_cache = False
     (arguments, keywords), dims = _inputs(module, inputs, placed(module, given), batch_dim, way.live, device)
     progress("export", 0.45)
     count = len(arguments) + len(keywords)
@@ -240,10 +324,24 @@ def _attempt(
         f"{type(module).__name__}.forward: {count} input{'s' if count != 1 else ''} given",
         "one --input for each, as --input 1x3x224x224, or let the factory return (model, {name: value})",
     )
+    if way.live and _edges(module, arguments, keywords):
+        raise _OneGraph
     if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
         with torch.no_grad():  # its sizes come from its first inputs
             module(*arguments, **keywords)
-    return export(module, arguments, batch_dims=dims, keywords=keywords)
+    return export(module, arguments, batch_dims=dims, keywords=keywords, most=way.most)
+
+
+def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> bool:
+    """Whether an input is a list of edges, two nodes each."""
+    given = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
+    return any(
+        name.startswith("edge")
+        and isinstance(value, torch.Tensor)
+        and not value.is_floating_point()
+        and len(value) == 2
+        for name, value in given.items()
+    )
 
 
 def _inputs(
@@ -251,7 +349,10 @@ def _inputs(
 ) -> tuple[Inputs, list[int | None]]:
     """Example inputs and where their batch is: the tensors as large there as the first one are batched."""
     if inputs:
-        given = _assigned(module, [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in inputs])
+        made = [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in inputs]
+        named = {x.name: tensor for x, tensor in zip(inputs, made, strict=True) if x.name}
+        arguments, by_name = _assigned(module, [tensor for x, tensor in zip(inputs, made, strict=True) if not x.name])
+        given = arguments, by_name | named
     shapes = [list(value.shape) for value in tensors_in(given)]
     if not live or batch_dim is None:
         dims: list[int | None] = [None] * len(shapes)

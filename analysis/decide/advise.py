@@ -63,21 +63,22 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     if aim not in AIMS:
         raise unknown("aim", aim, AIMS)
     now = figures(result)
-    real, on_paper = ([device for device in devices if device.silicon is made] for made in (True, False))
-    tried = [*_changes(result), *_devices(result, real), *_recomputed(result)]
-    useful = [s for s in tried if _helps(s)]
-    together = _together(result, useful, aim)
+    real, on_paper = ([device for device in devices if device.silicon is exists] for exists in (True, False))
+    is_whole = not result.covered.gap  # of a part of a model nothing is said
+    tried = [*_changes(result), *_devices(result, real), *_recomputed(result)] if is_whole else []
+    useful = [suggestion for suggestion in tried if _helps(suggestion)]
+    together = _together(result, useful, aim) if is_whole else None
     if together is not None:
         useful.append(together)
-    useful.sort(key=lambda s: -gain(s, now, aim))
+    useful.sort(key=lambda suggestion: -gain(suggestion, now, aim))
     return Advice(
         **about(result, on_device=True),
         aim=aim,
         now=now,
         suggestions=tuple(useful),
-        design_targets=tuple(filter(_helps, _devices(result, on_paper))),
+        design_targets=tuple(filter(_helps, _devices(result, on_paper))) if is_whole else (),
         tried=len(tried) + (together is not None),
-        without_avail=tuple(s.change for s in tried if not _helps(s)),
+        without_avail=tuple(suggestion.change for suggestion in tried if not _helps(suggestion)),
     )
 
 
@@ -129,8 +130,8 @@ def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, 
     )
 
 
-def _run(before: Estimate, kind: str, change: str, device: Device, asked: Scenario) -> tuple[Suggestion, Estimate]:
-    after = estimate(before.workload, device, asked)
+def _run(before: Estimate, kind: str, change: str, device: Device, scenario: Scenario) -> tuple[Suggestion, Estimate]:
+    after = estimate(before.workload, device, scenario)
     return _suggestion(kind, change, figures(before), figures(after), _why(before, after), again(after)), after
 
 
@@ -162,11 +163,11 @@ def _dram(result: Estimate) -> float:
 
 
 def _changes(result: Estimate) -> Iterator[Suggestion]:
-    asked, device = result.scenario, result.device
+    scenario, device = result.scenario, result.device
     change = msgspec.structs.replace
-    found = _best_batch(result)
-    if found is not None:
-        yield found
+    larger = _best_batch(result)
+    if larger is not None:
+        yield larger
     stored, run = FORMATS[result.plan.weights].bytes, result.precision_run
     for name in KEYS:
         precision, runs = parse(name), plan(device, name, result.execution)
@@ -174,13 +175,13 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
         as_asked = runs.convolution[1] == runs.contraction[1] == precision.multiplied
         as_asked |= not (precision.is_uniform or runs.marks)
         if narrower and as_asked and precision.suits(result.workload.work):
-            yield _run(result, "precision", f"precision {name}", device, change(asked, precision=name))[0]
+            yield _run(result, "precision", f"precision {name}", device, change(scenario, precision=name))[0]
     for mode in MODES[MODES.index(result.execution) + 1 :]:
-        yield _run(result, "fusion", f"execution {mode}", device, change(asked, execution=mode))[0]
-    if asked.layout == "nchw" and device.arch.has_layouts:
-        yield _run(result, "layout", "layout channels_last", device, change(asked, layout="channels_last"))[0]
+        yield _run(result, "fusion", f"execution {mode}", device, change(scenario, execution=mode))[0]
+    if scenario.layout == "nchw" and device.arch.has_layouts:
+        yield _run(result, "layout", "layout channels_last", device, change(scenario, layout="channels_last"))[0]
     for other in _other_modes(device):
-        yield _run(result, "power mode", f"power mode {other.power_mode or 'default'}", other, asked)[0]
+        yield _run(result, "power mode", f"power mode {other.power_mode or 'default'}", other, scenario)[0]
 
 
 def _best_batch(result: Estimate) -> Suggestion | None:
@@ -190,8 +191,8 @@ def _best_batch(result: Estimate) -> Suggestion | None:
         batch = result.scenario.batch * factor
         if batch > limits.BATCH:
             break
-        asked = msgspec.structs.replace(result.scenario, batch=batch)
-        tried = _run(result, "batch", f"batch {batch}", result.device, asked)
+        scenario = msgspec.structs.replace(result.scenario, batch=batch)
+        tried = _run(result, "batch", f"batch {batch}", result.device, scenario)
         if not tried[1].fits:
             break
         if best is None or tried[0].after.energy_j_per_inference < best[0].after.energy_j_per_inference:
@@ -221,7 +222,7 @@ def _devices(result: Estimate, devices: Sequence[Device]) -> Iterator[Suggestion
         for device in devices
         if device.id != result.device.id
     ]
-    fitting = [suggestion for suggestion, after in tried if after.fits]
+    fitting = [suggestion for suggestion, after in tried if after.can_win]
     picked: list[Suggestion] = []
     figures: tuple[Callable[[Figures], float], ...] = (lambda e: e.energy_j_per_inference, lambda e: e.latency_s)
     for figure in figures:
@@ -234,41 +235,41 @@ def _devices(result: Estimate, devices: Sequence[Device]) -> Iterator[Suggestion
 
 def _recomputed(result: Estimate) -> Iterator[Suggestion]:
     """Recomputing the value held across the peak instead of keeping it: memory bought with work."""
-    found = recompute_one(result)
-    if not found.value or found.saved_bytes <= 0:
+    recomputed = recompute_one(result)
+    if not recomputed.value or recomputed.saved_bytes <= 0:
         return
     now = figures(result)
-    memory = now.peak_memory_bytes - found.saved_bytes
+    memory = now.peak_memory_bytes - recomputed.saved_bytes
     after = with_cost(
-        now, now.latency_s + found.latency_s, now.energy_j + found.energy_j, peak_memory_bytes=memory,
-        activation_bytes=now.activation_bytes - found.saved_bytes,
+        now, now.latency_s + recomputed.latency_s, now.energy_j + recomputed.energy_j, peak_memory_bytes=memory,
+        activation_bytes=now.activation_bytes - recomputed.saved_bytes,
     )  # fmt: skip
-    why = f"{found.kernels} kernels run again; {found.value} is not held across the peak"
-    step = NextStep("memory", result.workload.name, (result.device.key,), Scenario())
-    yield _suggestion("checkpointing", f"recompute {found.value}", now, after, why, step)
+    why = f"{recomputed.kernels} kernels run again; {recomputed.value} is not held across the peak"
+    step = NextStep("memory", result.workload, (result.device.key,), Scenario())
+    yield _suggestion("checkpointing", f"recompute {recomputed.value}", now, after, why, step)
 
 
 def _together(result: Estimate, useful: Sequence[Suggestion], aim: str) -> Suggestion | None:
     """The best change of each kind that keeps the device, all at once, and run."""
-    now, asked = figures(result), result.scenario
+    now, scenario = figures(result), result.scenario
     best: dict[str, Suggestion] = {}
-    for s in useful:
-        if s.kind in ("batch", "precision", "fusion", "layout", "power mode") and gain(s, now, aim) > 0:
-            held = best.get(s.kind)
-            if held is None or gain(s, now, aim) > gain(held, now, aim):
-                best[s.kind] = s
+    for each in useful:
+        if each.kind in ("batch", "precision", "fusion", "layout", "power mode") and gain(each, now, aim) > 0:
+            held = best.get(each.kind)
+            if held is None or gain(each, now, aim) > gain(held, now, aim):
+                best[each.kind] = each
     if len(best) < 2:
         return None
     device = result.device
-    values = {kind: s.change.rpartition(" ")[2] for kind, s in best.items()}
+    values = {kind: each.change.rpartition(" ")[2] for kind, each in best.items()}
     if "power mode" in values:
         mode = values["power mode"]
         device = next(m for m in _other_modes(device) if (m.power_mode or "default") == mode)
     changed = Scenario(
-        int(values.get("batch", asked.batch)),
-        values.get("precision", asked.precision),
-        values.get("fusion", asked.execution),
-        values.get("layout", asked.layout),
+        int(values.get("batch", scenario.batch)),
+        values.get("precision", scenario.precision),
+        values.get("fusion", scenario.execution),
+        values.get("layout", scenario.layout),
     )
-    found, after = _run(result, "together", " + ".join(s.change for s in best.values()), device, changed)
-    return found if after.fits else None
+    suggestion, after = _run(result, "together", " + ".join(each.change for each in best.values()), device, changed)
+    return suggestion if after.fits else None

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -25,8 +24,7 @@ from analysis.run.totals import Totals, rates
 from analysis.workload import store, zoo
 from analysis.workload.workload import Floats, Workload
 from hardware import errors as hardware_errors
-from hardware import policy
-from hardware.device import Device, load, load_all
+from hardware.device import Device, catalogue, load
 from hardware.errors import RequestError
 from hardware.plan import Plan, plan
 from hardware.precision import SWEEP
@@ -65,7 +63,7 @@ def chunks(
     precisions: Sequence[str] = SWEEP,
     models: Sequence[str] = (),
     devices: Sequence[str] = (),
-    asked: Scenario | None = None,
+    scenario: Scenario | None = None,
     folders: Sequence[Path] = (),
     form: str = "csv",
 ) -> list[Chunk]:
@@ -73,11 +71,11 @@ def chunks(
 
     Raises RequestError for an empty or invalid list."""
     named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
-    on = tuple(devices) or tuple(device.key for device in load_all(tuple(folders))[0])
+    on = tuple(devices) or tuple(device.key for device in catalogue(tuple(folders)))
     for what, values in (("model", named), ("device", on), ("batch", batches), ("precision", precisions)):
         if not values:
             raise RequestError(f"nothing to sweep: no {what} is given")
-    settings = asked or Scenario()
+    settings = scenario or Scenario()
     for batch in batches:
         for precision in precisions:
             Scenario(batch, precision)
@@ -135,20 +133,20 @@ def key(work: Sequence[Chunk]) -> str:
 
 
 @lru_cache(maxsize=4)
-def _bundle(models: tuple[str, ...], execution: str, is_managed: bool, places_models: bool) -> Bundle:
-    return bundle([_ready(name) for name in models], execution, is_managed, places_models)
+def bundled(models: tuple[str, ...], execution: str, is_managed: bool, places_models: bool) -> Bundle:
+    return bundle([ready(name) for name in models], execution, is_managed, places_models)
 
 
 @lru_cache(maxsize=2 * GROUP)
-def _ready(name: str) -> Workload:
-    found = store.ready(name)
-    if found is None:
+def ready(name: str) -> Workload:
+    workload = store.ready(name)
+    if workload is None:
         raise RequestError(f"{name} has to be captured first")
-    return found
+    return workload
 
 
 @lru_cache(maxsize=1024)
-def _device(key: str, folders: tuple[str, ...]) -> Device:
+def named_device(key: str, folders: tuple[str, ...]) -> Device:
     return load(key, tuple(map(Path, folders)))
 
 
@@ -159,12 +157,12 @@ def run_chunk(chunk: Chunk) -> str:
     held: dict[tuple[Any, ...], Floats] = {}
     lines: list[str] = []
     for key, work, models in _by_work(chunk):
-        device = _device(key, chunk.folders)
+        device = named_device(key, chunk.folders)
         runtime = resolve(device, chunk.execution, work)
         execution = runtime.mode
         # One bundle for devices with caches, one for those with a scratchpad, one for those that place whole models.
         kind = (device.arch.is_managed, device.arch.places_models)
-        many = _bundle(models, execution, *kind)
+        many = bundled(models, execution, *kind)
         for batch in chunk.batches:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             for precision in chunk.precisions:
@@ -172,14 +170,14 @@ def run_chunk(chunk: Chunk) -> str:
                 asked_key = (work, batch, runs.widths, execution, kind)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batch, runs.widths)
-                asked = cache[asked_key]
+                demands = cache[asked_key]
                 held_key = (*asked_key, device.arch.is_host)
                 if held_key not in held:
                     held[held_key] = peaks(many, batch, runs.widths, device)
                 ran = _what_runs(runs)
                 if ran not in same:
-                    same[ran] = evaluate(asked, device, runs, runtime, chunk.layout)
-                rows = _rows(asked, device, precision, execution, *same[ran], held[held_key])
+                    same[ran] = evaluate(demands, device, runs, runtime, chunk.layout)
+                rows = _rows(demands, device, precision, execution, *same[ran], held[held_key])
                 lines.extend(map(write, rows))
     return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
 
@@ -188,7 +186,7 @@ def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Devices with the models that one runtime runs: those of one kind of work."""
     works: dict[str, list[str]] = {}
     for name in chunk.models:
-        works.setdefault(_ready(name).work, []).append(name)
+        works.setdefault(ready(name).work, []).append(name)
     for key in chunk.devices:
         for work, models in works.items():
             yield key, work, tuple(models)
@@ -203,12 +201,18 @@ def _what_runs(runs: Plan) -> tuple[Any, ...]:
 
 
 def _rows(
-    asked: Asked, device: Device, precision: str, execution: str, whole: Totals, formats: tuple[str, ...], held: Floats
+    demands: Asked,
+    device: Device,
+    precision: str,
+    execution: str,
+    totals: Totals,
+    formats: tuple[str, ...],
+    held: Floats,
 ) -> Iterator[tuple[Any, ...]]:
-    batch, room, key = asked.batch, device.memory_bytes, device.key
+    batch, room, key = demands.batch, device.memory_bytes, device.key
     for workload, latency, pipelined, energy, peak, utilization, bound, form in zip(
-        asked.bundle.workloads, whole.latency_s.tolist(), whole.pipelined_s.tolist(), whole.energy_j.tolist(),
-        held.tolist(), whole.utilization.tolist(), whole.bound, formats, strict=True,
+        demands.bundle.workloads, totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(),
+        held.tolist(), totals.utilization.tolist(), totals.bound, formats, strict=True,
     ):  # fmt: skip
         each = rates(batch, latency, energy, pipelined)
         yield (
@@ -233,87 +237,3 @@ def _quoted(name: str) -> str:
 def _json(row: tuple[Any, ...]) -> str:
     finite = [None if isinstance(value, float) and not math.isfinite(value) else value for value in row]
     return json.dumps(dict(zip(COLUMNS, finite, strict=True)), allow_nan=False)
-
-
-def local(work: Sequence[Chunk], workers: int = 0) -> Iterator[str]:
-    """Evaluate chunks here on `workers` processes (0: one per core available), results in order."""
-    count = 1 if policy.current().is_served else min(workers or _cores(), len(work))
-    if count <= 1:
-        yield from map(run_chunk, work)
-        return
-    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
-
-    pool = ProcessPoolExecutor(count, get_context("spawn"), _work_for_parent)
-    done = False
-    try:
-        with ThreadPoolExecutor(1) as starter:  # a signal is raised in the main thread: here none breaks off a start
-            futures = starter.submit(lambda: [pool.submit(run_chunk, chunk) for chunk in work]).result()
-        for future in futures:
-            yield future.result()
-        done = True
-    except BrokenProcessPool:
-        raise RequestError("a worker of the sweep was killed (out of memory? --workers takes fewer)") from None
-    finally:
-        # Killed first, and none is cancelled: the pool's thread fails on a cancelled one whose worker has gone.
-        for process in [] if done else list((pool._processes or {}).values()):
-            process.kill()
-        pool.shutdown()
-
-
-def _work_for_parent() -> None:
-    """In a worker. It ignores Ctrl-C: the parent hears it, drops what has not begun and ends it. Where the parent is
-    killed nobody says so, and a worker would wait for work forever: it holds both ends of the pipe that work comes on.
-    """
-    import multiprocessing
-    import signal
-    import threading
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def scheduled(work: Sequence[Chunk], address: str, connect: Callable[[str], Any] | None = None) -> Iterator[str]:
-    """Evaluate chunks on an existing Dask cluster, which is left running; results in order.
-
-    Raises RequestError, before there is any, where `distributed` is not installed or nothing answers at the address."""
-    policy.require("code", f"connecting to {address}")  # what a scheduler answers with may be code
-    return _gathered(work, (connect or _client)(address))
-
-
-def _gathered(work: Sequence[Chunk], client: Any) -> Iterator[str]:
-    try:
-        futures = client.map(run_chunk, list(work), pure=False)
-        try:
-            for future in futures:
-                yield future.result()
-        except BaseException:
-            client.cancel(futures)
-            raise
-    finally:
-        client.close()
-
-
-def _client(address: str) -> Any:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise RequestError("--scheduler needs Dask: pip install distributed") from None
-    try:
-        return Client(address, timeout=10)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise RequestError(f"no Dask scheduler answers at {address[:80]!r} ({type(error).__name__})") from None

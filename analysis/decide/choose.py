@@ -119,7 +119,7 @@ def candidates(
     devices: Sequence[Device],
     batches: Sequence[int],
     precisions: Sequence[str],
-    asked: Scenario,
+    base: Scenario,
     by: CostSettings,
     tick: Tick | None = None,
 ) -> list[Candidate]:
@@ -128,19 +128,17 @@ def candidates(
         if not values:
             raise RequestError(f"nothing to choose from: no {what} is given")
     scenarios = [
-        msgspec.structs.replace(asked, batch=batch, precision=precision)
-        for batch in batches
-        for precision in precisions
+        msgspec.structs.replace(base, batch=batch, precision=precision) for batch in batches for precision in precisions
     ]
     total = len(workloads) * len(scenarios) * len(devices)
-    found: list[Candidate] = []
+    evaluated: list[Candidate] = []
     for workload in workloads:
         for scenario in scenarios:  # the demand of a scenario serves all devices
             for device in devices:
-                found.append(candidate(estimate(workload, device, scenario), by))
+                evaluated.append(candidate(estimate(workload, device, scenario), by))
                 if tick is not None:
-                    tick(len(found), total)
-    return found
+                    tick(len(evaluated), total)
+    return evaluated
 
 
 # --- Pareto -----------------------------------------------------------------------------------------------
@@ -157,21 +155,21 @@ def front(values: Floats) -> NDArray[np.bool_]:
     return keep
 
 
-def pareto(found: Sequence[Candidate], with_accuracy: bool) -> Pareto:
+def pareto(evaluated: Sequence[Candidate], with_accuracy: bool) -> Pareto:
     """The front over energy per inference, latency and, over several models, published accuracy.
 
     Raises RequestError where accuracies are missing or of different kinds."""
     if with_accuracy:
-        _check_accuracies(found)
-    fitting = [c for c in found if c.point.fits]
+        _check_accuracies(evaluated)
+    fitting = [c for c in evaluated if c.point.can_win]
     fitting.sort(key=lambda c: c.point.energy_j_per_inference)
     best, beaten = _front([c for c in fitting if c.point.silicon], with_accuracy)
     on_paper, beaten_on_paper = _front([c for c in fitting if not c.point.silicon], with_accuracy)
     return Pareto(
-        models=tuple(dict.fromkeys(c.point.model for c in found)),
+        models=tuple(dict.fromkeys(c.point.model for c in evaluated)),
         objectives=("energy_j_per_inference", "latency_s", *(("accuracy",) if with_accuracy else ())),
-        evaluated=len(found),
-        not_fitting=len(found) - len(fitting),
+        evaluated=len(evaluated),
+        not_fitting=len(evaluated) - len(fitting),
         front=tuple(best),
         dominated=(*beaten, *beaten_on_paper),
         design_targets=tuple(on_paper),
@@ -188,8 +186,8 @@ def _front(group: Sequence[Candidate], with_accuracy: bool) -> tuple[list[Candid
     return [c for kept, c in pairs if kept], [c for kept, c in pairs if not kept]
 
 
-def _check_accuracies(found: Sequence[Candidate]) -> None:
-    metrics = {c.point.model: c.accuracy_metric for c in found}
+def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
+    metrics = {c.point.model: c.accuracy_metric for c in evaluated}
     without = [name for name, metric in metrics.items() if not metric]
     if without:
         raise RequestError(f"no published accuracy is known for {', '.join(without[:5])}: leave it out of --models")
@@ -201,26 +199,26 @@ def _check_accuracies(found: Sequence[Candidate]) -> None:
 # --- search -----------------------------------------------------------------------------------------------
 
 
-def search(found: Sequence[Candidate], limits: Sequence[Limit], order: str = "edp") -> Search:
+def search(evaluated: Sequence[Candidate], limits: Sequence[Limit], order: str = "edp") -> Search:
     """The candidates within all limits that fit, best first; the verdict is about silicon where there is any. Raises
     RequestError without any limit."""
     if not limits:
         flags = ", ".join(f"--{'min' if more else 'max'}-{name}" for name, (_, _, more) in FIGURES.items())
         raise RequestError(f"search needs a limit (one or more of {flags})")
-    has_silicon = any(c.point.silicon for c in found)
+    has_silicon = any(c.point.silicon for c in evaluated)
     ordered = sorted(
-        (c for c in found if c.point.fits), key=lambda c: (_figure(c, order), c.point.energy_j_per_inference)
+        (c for c in evaluated if c.point.fits), key=lambda c: (_figure(c, order), c.point.energy_j_per_inference)
     )
-    held = [c for c in ordered if all(limit.excess(c) <= 1.0 for limit in limits)]
+    held = [c for c in ordered if c.point.can_win and all(limit.excess(c) <= 1.0 for limit in limits)]
     fitting, within = ([c for c in those if c.point.silicon is has_silicon] for those in (ordered, held))
     nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
     rulings = tuple(_ruling(limit, fitting) for limit in limits)
     return Search(
-        model=found[0].point.model,
+        model=evaluated[0].point.model,
         constraints=tuple(map(str, limits)),
         order=order,
-        evaluated=len(found),
-        not_fitting=len(found) - len(ordered),
+        evaluated=len(evaluated),
+        not_fitting=len(evaluated) - len(ordered),
         found=tuple(c for c in held if c.point.silicon),
         design_targets=tuple(c for c in held if not c.point.silicon),
         verdict=_verdict(within, fitting, limits, rulings),
@@ -256,6 +254,8 @@ def _verdict(
         return f"{len(within)} of {len(fitting)} configurations are within all limits"
     if not fitting:
         return "the model fits in the memory of none of these devices"
+    if all(c.point.incomplete for c in fitting):
+        return f"nothing is recommended: {fitting[0].point.incomplete}"
     alone = [ruling for ruling in rulings if not ruling.leaves]
     if alone:
         said = "; ".join(f"{r.constraint} (the best there is: {quantity(r.best, r.unit)})" for r in alone)
@@ -302,7 +302,7 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
     rows = [candidate(result, by) for result in results]
     flagged = [False] * len(rows)
     for metric in {row.accuracy_metric for row in rows if row.accuracy_metric}:
-        members = [i for i, row in enumerate(rows) if row.accuracy_metric == metric and row.point.fits]
+        members = [i for i, row in enumerate(rows) if row.accuracy_metric == metric and row.point.can_win]
         values = [
             [rows[i].point.energy_j_per_inference, rows[i].point.latency_s, -(rows[i].accuracy or 0.0)] for i in members
         ]
@@ -315,14 +315,14 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
             return -accuracy if accuracy is not None else np.inf
         return _figure(rows[i], order)
 
-    asked, device = results[0].scenario, results[0].device
+    scenario, device = results[0].scenario, results[0].device
     ordered = sorted(range(len(rows)), key=key)
     return Rank(
         device=device.key,
-        batch=asked.batch,
-        precision=asked.precision,
-        execution=asked.execution,
-        layout=asked.layout,
+        batch=scenario.batch,
+        precision=scenario.precision,
+        execution=scenario.execution,
+        layout=scenario.layout,
         order=order,
         rows=tuple(_ranked(results[i], rows[i], flagged[i]) for i in ordered),
     )

@@ -1,12 +1,13 @@
 """Rules that must hold, for CI: `energy(h100_sxm) < 50mJ`, `share(layer4.*) < 0.5`.
 
     rule   := figure "(" argument { "," argument } ")" comparison amount
-    figure := energy | latency | throughput | edp | memory | power | utilization | coverage | share | ratio
+    figure := energy | latency | throughput | edp | memory | power | utilization | coverage | share | ratio | change
     comparison := < | <= | > | >=
 
 Figures of a device take the device (`energy(gpu)`); without one, the device under test. `share` takes a pattern of
-node paths (`layer4.*`) and a device; `ratio` a figure and two devices: `ratio(energy, cpu, gpu) > 2`. Energy is per
-inference, latency of the batch.
+node paths (`layer4.*`) and a device; `ratio` a figure and two devices: `ratio(energy, cpu, gpu) > 2`; `change`, where
+two results are compared, a figure and a pattern: `change(energy, layer4.*) < 5%`. Energy is per inference, latency of
+the batch.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import msgspec
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
 from analysis.run.tree import tree
+from analysis.workload import coverage
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.quantity import Unit, quantity
 
 # Figure of an estimate: how it is read, the unit an amount is given in, the unit it is shown in.
 FIGURES: dict[str, tuple[Callable[[Estimate], float], str, str]] = {
@@ -35,7 +37,17 @@ FIGURES: dict[str, tuple[Callable[[Estimate], float], str, str]] = {
     "utilization": (lambda r: r.utilization, "fraction", "%"),
     "coverage": (lambda r: r.coverage, "fraction", "%"),
 }
-WORDS = (*FIGURES, "share", "ratio")
+WORDS = (*FIGURES, "share", "ratio", "change")
+# What `change` may be of: how it is called, and its unit.
+CHANGING: dict[str, tuple[str, Unit]] = {
+    "energy": ("energy per inference", "J"),
+    "latency": ("latency", "s"),
+    "edp": ("EDP", "Js"),
+    "memory": ("peak memory", "byte"),
+    "macs": ("MACs", "MAC"),
+    "flops": ("FLOPs", "FLOP"),
+    "operators": ("operators", "count"),
+}
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
@@ -45,7 +57,8 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A parsed rule. `pattern` belongs to share, `figure` to what a ratio is of; `devices` are as written."""
+    """A parsed rule. `pattern` belongs to share and change, `figure` to what a ratio or a change is of; `devices` are
+    as written."""
 
     text: str
     word: str
@@ -86,11 +99,11 @@ class _RuleReader:
     def take(self, pattern: str) -> str | None:
         """What matches here, spaces before it skipped; None where nothing does."""
         self.at += len(self.text[self.at :]) - len(self.text[self.at :].lstrip())
-        found = re.compile(pattern).match(self.text, self.at)
-        if found is None:
+        match = re.compile(pattern).match(self.text, self.at)
+        if match is None:
             return None
-        self.at = found.end()
-        return found[0]
+        self.at = match.end()
+        return match[0]
 
 
 class RuleError(RequestError):
@@ -123,7 +136,7 @@ def parse_rule(text: str) -> Rule:
     figure, pattern, devices = _meaning(reader, word, arguments, places, start)
     reader.take(r"")
     at = reader.at
-    unit = FIGURES[word][1] if word in FIGURES else ("fraction" if word == "share" else "")
+    unit = FIGURES[word][1] if word in FIGURES else ("" if word == "ratio" else "fraction")
     try:
         limit = parse_amount(text[at:], unit)
     except RequestError as error:
@@ -135,19 +148,19 @@ def _arguments(reader: _RuleReader) -> tuple[list[str], list[int]]:
     """The arguments in parentheses, none where there are none, and the columns they begin at."""
     if reader.take(r"\(") is None:
         return [], []
-    found: list[str] = []
+    words: list[str] = []
     places: list[int] = []
     while True:
         reader.take(r"")
         places.append(reader.at)
         word = reader.take(r"[^,()\s<>]+")
         if word is None:
-            if not found and reader.take(r"\)") is not None:
+            if not words and reader.take(r"\)") is not None:
                 return [], []
             raise reader.fail("an argument is expected: a device or a path")
-        found.append(word)
+        words.append(word)
         if reader.take(r"\)") is not None:
-            return found, places
+            return words, places
         if reader.take(r",") is None:
             raise reader.fail("',' or ')' is expected")
 
@@ -160,6 +173,12 @@ def _meaning(
         if not 1 <= len(arguments) <= 2:
             raise reader.fail("share takes a path and, if need be, a device: share(layer4.*, gpu)", start)
         return "edp", arguments[0], tuple(arguments[1:])
+    if word == "change":
+        if not 1 <= len(arguments) <= 2:
+            raise reader.fail("change takes a figure and, if need be, a path: change(energy, layer4.*)", start)
+        if arguments[0] not in CHANGING:
+            raise reader.fail(f"unknown figure {arguments[0]!r} (allowed: {', '.join(CHANGING)})", places[0])
+        return arguments[0], "".join(arguments[1:]), ()
     if word == "ratio":
         if len(arguments) != 3:
             raise reader.fail("ratio takes a figure and two devices: ratio(energy, cpu, gpu)", start)
@@ -171,27 +190,45 @@ def _meaning(
     return word, "", tuple(arguments)
 
 
+# change(figure, pattern): a fraction.
+Change = Callable[[str, str], float]
+
+
 def check(rules: Sequence[Rule], run: Callable[[str], Estimate]) -> Findings:
     """Evaluate rules. `run(device)` gives the estimate on a device, '' on the one under test.
 
     Raises RequestError where a rule names an unknown device or a path that no node has."""
     if not rules:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
-    findings = tuple(_finding(rule, run) for rule in rules)
+    evaluated = findings(rules, run, _nothing_before)
     first = run(rules[0].devices[0] if rules[0].devices else "")
-    return Findings(**about(first), holds=all(finding.holds for finding in findings), findings=findings)
+    if gap := first.covered.gap:  # figures of a part hold no rule about the whole
+        evaluated += (Finding("coverage", False, first.coverage, coverage.least(), "%", gap),)
+    return Findings(**about(first), holds=all(finding.holds for finding in evaluated), findings=evaluated)
 
 
-def _finding(rule: Rule, run: Callable[[str], Estimate]) -> Finding:
-    value, unit, what = _value(rule, run)
+def _nothing_before(figure: str, pattern: str) -> float:
+    raise RequestError(f"change({figure}) is of two results: hwexplorer diff BEFORE AFTER --rule ..")
+
+
+def findings(rules: Sequence[Rule], run: Callable[[str], Estimate], change: Change) -> tuple[Finding, ...]:
+    """What rules find of estimates, and of changes. Raises RequestError as both do."""
+    return tuple(_finding(rule, run, change) for rule in rules)
+
+
+def _finding(rule: Rule, run: Callable[[str], Estimate], change: Change) -> Finding:
+    value, unit, what = _value(rule, run, change)
     holds = _COMPARE[rule.comparison](value, rule.limit)
     verdict = "holds" if holds else "is broken"
     says = f"{what} is {quantity(value, unit)}: {rule.comparison} {quantity(rule.limit, unit)} {verdict}"
     return Finding(rule.text, holds, value, rule.limit, unit, says)
 
 
-def _value(rule: Rule, run: Callable[[str], Estimate]) -> tuple[float, str, str]:
+def _value(rule: Rule, run: Callable[[str], Estimate], change: Change) -> tuple[float, str, str]:
     """The figure of a rule, the unit it is shown in, and what it is."""
+    if rule.word == "change":
+        where = f" of {rule.pattern}" if rule.pattern else ""
+        return change(rule.figure, rule.pattern), "%", f"change of {rule.figure}{where}"
     device = rule.devices[0] if rule.devices else ""
     if rule.word == "ratio":
         figure = FIGURES[rule.figure][0]
@@ -210,11 +247,11 @@ def share(result: Estimate, pattern: str) -> float:
     """The EDP share of the operators whose path, or whose subgraph's, matches a pattern. Raises RequestError where
     none does."""
     parts, names = result.partition, result.workload.operators.path
-    found = [
+    matching = [
         i
         for i, name in enumerate(names)
         if any(fnmatchcase(path, pattern) for path in (name, parts.id[int(parts.subgraph[i])], parts.operator_id[i]))
     ]
-    if not found:
+    if not matching:
         raise RequestError(f"no node of {result.workload.name} matches {pattern!r} (`hwexplorer tree` lists them)")
-    return float(tree(result).operators.share[found].sum())
+    return float(tree(result).operators.share[matching].sum())

@@ -55,8 +55,8 @@ def _concentrated(result: Estimate) -> Claim:
     why = "its subgraphs cost alike" if half > TOP else "a few subgraphs do most of the work"
     if result.bound == "launch":
         why = "every kernel costs at least one dispatch, whatever it computes"
-    found = f"the top {TOP} make {top:.0%}, half takes {half} of {len(share)}: {why}"
-    return Claim("the top 3 subgraphs make half of the EDP", top >= TOP_CLAIM, found)
+    sentence = f"the top {TOP} make {top:.0%}, half takes {half} of {len(share)}: {why}"
+    return Claim("the top 3 subgraphs make half of the EDP", top >= TOP_CLAIM, sentence)
 
 
 def _worse(claim: str, result: Estimate, rival: Device, device: Device) -> Claim:
@@ -65,9 +65,9 @@ def _worse(claim: str, result: Estimate, rival: Device, device: Device) -> Claim
     a, b = estimate(workload, rival, one), estimate(workload, device, one)
     many = estimate(workload, device, msgspec.structs.replace(one, batch=LARGER))
     per_inference = many.energy_j / LARGER
-    found = (
+    sentence = (
         f"at batch 1 {device.name} takes {quantity(b.energy_j, 'J')} against {quantity(a.energy_j, 'J')} on "
         f"{rival.name}, {b.utilization:.1%} of its peak used; batch {LARGER} makes it "
         f"{quantity(per_inference, 'J')} per inference ({b.energy_j / (per_inference or 1.0):.1f}x less)"
     )
-    return Claim(claim, b.energy_j > a.energy_j, found)
+    return Claim(claim, b.energy_j > a.energy_j, sentence)

@@ -1,4 +1,4 @@
-"""One model on several devices: rows, recommendations among those that fit, insights that quote numbers."""
+"""One model on several devices: rows, recommendations among those that can win, insights that quote numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.decide.next_step import NextStep
+from analysis.decide.odds import Odds, odds, settling, told
+from analysis.decide.phrases import phrases
 from analysis.decide.software import split
+from analysis.run.causes import causes, named
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures
 from analysis.run.scenario import Scenario
@@ -24,9 +27,15 @@ CURES = (4, 16, 64, 256)  # times the batch
 
 
 class Compared(Figures, frozen=True, kw_only=True):
-    """One device; ratios are of its figures to the baseline's."""
+    """One device; ratios are of its figures to the baseline's. `verdict` says in a phrase what it is among the
+    others; `energy_as_designed_j` what a design target takes at its designer's own prices; latency and energy of the
+    batch by cause (analysis/run/causes.py) add up to them."""
 
     ratio_to_baseline: dict[str, float]
+    verdict: str
+    energy_as_designed_j: float | msgspec.UnsetType = msgspec.UNSET
+    latency_by_cause_s: dict[str, float]
+    energy_by_cause_j: dict[str, float]
 
 
 class Comparison(Head, frozen=True, kw_only=True):
@@ -40,8 +49,10 @@ class Comparison(Head, frozen=True, kw_only=True):
     flops: float
     coverage: float
     coverage_bytes: float
+    coverage_flops: float
     recommendations: dict[str, str]
     recommendations_design_targets: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    odds: tuple[Odds, ...]
     insights: tuple[str, ...]
     next: tuple[NextStep, ...]
     rows: tuple[Compared, ...]
@@ -69,12 +80,14 @@ def compare(
         macs_per_inference=macs / scenario.batch,
         flops=float((workload.operators.flops @ point).sum()),
         coverage=results[0].coverage,
-        coverage_bytes=results[0].coverage_bytes,
+        coverage_bytes=results[0].covered.bytes,
+        coverage_flops=results[0].covered.flops,
         recommendations=recommendations(results),
         recommendations_design_targets=(on_paper and recommendations(results, silicon=False)) or msgspec.UNSET,
+        odds=odds(results, reference),
         insights=insights(results, reference),
         next=next_steps(results, scenario),
-        rows=tuple(compared(result, reference) for result in results),
+        rows=compared(results, reference),
     )
 
 
@@ -88,20 +101,32 @@ _RATIOS = {
 }
 
 
-def compared(result: Estimate, reference: Estimate) -> Compared:
-    """One device's figures beside the baseline's."""
-    mine, theirs = figures(result), figures(reference)
+def compared(results: Sequence[Estimate], reference: Estimate) -> tuple[Compared, ...]:
+    """The devices' figures beside the baseline's."""
+    told = phrases(results, reference)
+    return tuple(_compared(result, reference, phrase) for result, phrase in zip(results, told, strict=True))
+
+
+def _compared(result: Estimate, reference: Estimate, phrase: str) -> Compared:
+    mine, theirs, of = figures(result), figures(reference), causes(result).of(slice(None))
     ratios = {name: getattr(mine, key) / (getattr(theirs, key) or 1.0) for name, key in _RATIOS.items()}
-    return Compared(**msgspec.structs.asdict(mine), ratio_to_baseline=ratios)
+    return Compared(
+        **msgspec.structs.asdict(mine),
+        ratio_to_baseline=ratios,
+        verdict=phrase,
+        energy_as_designed_j=msgspec.UNSET if (hoped := as_designed(result)) is None else hoped.energy_j,
+        latency_by_cause_s=named(of.time_s),
+        energy_by_cause_j=named(of.energy_j),
+    )
 
 
 def recommendations(results: Sequence[Estimate], silicon: bool = True) -> dict[str, str]:
-    """The best device for each aim, among those the model fits on, real ones or design targets; '' where none does,
+    """The best device for each aim, among those that can win, real ones or design targets; '' where none does,
     nothing at all where there are no design targets.
 
     Balance is the least EDP per inference; equal memory is decided by energy."""
     group = [result for result in results if result.device.silicon is silicon]
-    fitting = [result for result in group if result.fits]
+    fitting = [result for result in group if result.can_win]
     if not group and not silicon:
         return {}
     if not fitting:
@@ -131,25 +156,46 @@ def _figure(result: Estimate, name: str) -> float:
 def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
     """What a reader should notice, with the numbers."""
     lines = [line for result in results if (line := _served(result))]
-    lines += [_against(result, reference) for result in results if result is not reference and result.energy_j > 0]
+    chances = odds(results, reference)
+    lines += [
+        _against(result, reference, [each for each in chances if each.device == result.device.key])
+        for result in results
+        if result is not reference and result.energy_j > 0
+    ]
+    lines += [line for line in (settling(chances),) if line]
+    lines += [_hoped(result, hoped) for result in results if (hoped := as_designed(result)) is not None]
     for result in results:
         lines.extend(_about(result))
     return tuple(lines)
 
 
-def _served(result: Estimate) -> str:
-    """A request as its users speak of it; '' for anything else."""
-    found = serving(result)
-    if found is None:
-        return ""
+@remembered()
+def as_designed(result: Estimate) -> Estimate | None:
+    """A design target at its designer's own prices; None for what exists."""
+    device = result.device.as_designed
+    return None if device is None else estimate(result.workload, device, result.scenario)
+
+
+def _hoped(result: Estimate, hoped: Estimate) -> str:
     return (
-        f"{result.device.name}: first token after {quantity(found.time_to_first_token_s, 's')}, then one every "
-        f"{quantity(found.time_per_output_token_s, 's')}: {found.tokens_per_s:.3g} tokens/s, "
-        f"{quantity(found.energy_j_per_token, 'J')} per token; {found.largest_batch} such requests fit at once"
+        f"{result.device.name}: {quantity(result.energy_j, 'J')} at prices of silicon of its node, "
+        f"{quantity(hoped.energy_j, 'J')} at its designer's ({hoped.device.key})"
     )
 
 
-def _against(result: Estimate, reference: Estimate) -> str:
+def _served(result: Estimate) -> str:
+    """A request as its users speak of it; '' for anything else."""
+    served = serving(result)
+    if served is None:
+        return ""
+    return (
+        f"{result.device.name}: first token after {quantity(served.time_to_first_token_s, 's')}, then one every "
+        f"{quantity(served.time_per_output_token_s, 's')}: {served.tokens_per_s:.3g} tokens/s, "
+        f"{quantity(served.energy_j_per_token, 'J')} per token; {served.largest_batch} such requests fit at once"
+    )
+
+
+def _against(result: Estimate, reference: Estimate, chances: Sequence[Odds]) -> str:
     energy = reference.energy_j / result.energy_j
     speed = reference.latency_s / (result.latency_s or 1.0)
     less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x the energy"
@@ -161,7 +207,8 @@ def _against(result: Estimate, reference: Estimate) -> str:
     slower, quicker = (reference, result) if speed >= 1 else (result, reference)
     parts = split(slower, quicker)
     how = f" ({parts.text})" if parts else ""
-    return f"{result.device.name} against {reference.device.name}: {less}, {fast}{how}"
+    doubt = "; " + said if (said := told(chances)) else ""
+    return f"{result.device.name} against {reference.device.name}: {less}, {fast}{how}{doubt}"
 
 
 def _about(result: Estimate) -> list[str]:
@@ -171,13 +218,13 @@ def _about(result: Estimate) -> list[str]:
     if result.bound == "launch":
         busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
         lines.append(f"{name} is launch bound: {result.demand.n_kernels} kernels keep it busy {busy:.0%} of the time")
-    found = cure(result)
-    if found is not None:
-        less = result.energy_j_per_inference / found.energy_j_per_inference
+    larger = cure(result)
+    if larger is not None:
+        less = result.energy_j_per_inference / larger.energy_j_per_inference
         lines.append(
-            f"{name} reaches {result.utilization:.1%} of its peak: batch {found.scenario.batch} makes it "
-            f"{found.utilization:.0%}, {less:.1f}x less energy per inference "
-            f"and {found.throughput_per_s / (result.throughput_per_s or 1.0):.1f}x the throughput"
+            f"{name} reaches {result.utilization:.1%} of its peak: batch {larger.scenario.batch} makes it "
+            f"{larger.utilization:.0%}, {less:.1f}x less energy per inference "
+            f"and {larger.throughput_per_s / (result.throughput_per_s or 1.0):.1f}x the throughput"
         )
     if static > 0.5:
         lines.append(
@@ -213,7 +260,7 @@ def cure(result: Estimate) -> Estimate | None:
 
 def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextStep, ...]:
     """What follows up on what was found."""
-    model = results[0].workload.name
+    model = results[0].workload
     best = recommendations(results)["balance"] or results[0].device.key
     steps = [NextStep("tree", model, (best,), scenario), NextStep("events", model, (best,), scenario)]
     batches = [cured.scenario.batch for cured in map(cure, results) if cured is not None]

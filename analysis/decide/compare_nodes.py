@@ -70,7 +70,7 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
         raise RequestError("nothing to compare: no device is given")
     columns = {result.device.key: _columns(result, level) for result in results}
     bounds = {result.device.key: _bounds(result, level) for result in results}
-    fitting = [result.device.key for result in results if result.fits and (on_paper or result.device.silicon)]
+    fitting = [result.device.key for result in results if result.can_win and (on_paper or result.device.silicon)]
     first = results[0]
     parts, ops = first.partition, first.workload.operators
     ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)

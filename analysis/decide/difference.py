@@ -13,12 +13,10 @@ import numpy as np
 from analysis.decide.division import TIMES
 from analysis.run.estimate import Estimate
 from analysis.run.families import FAMILIES, family_of
-from analysis.run.metrics import METRICS
 from analysis.workload.workload import Floats
 from hardware.remember import remembered
 
 _MOST_IN_ONE = 0.6  # of the subgraphs: a place that holds more of them says little
-_WORTH_SAYING = 5e-4  # of the value
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -54,14 +52,6 @@ def difference(here: Estimate, there: Estimate, metric: str) -> Difference:
     np.add.at(parts, where, each)
     causes = (*(f"{name.removesuffix(' power')} energy" for name in FAMILIES), *(f"{name} time" for name in TIMES))
     return Difference(parts, places, causes)
-
-
-def waterfall(here: Estimate, there: Estimate, metric: str) -> list[tuple[str, float]]:
-    """The difference by cause as fractions of `there`, the largest first; they add up to the change."""
-    found = difference(here, there, metric)
-    base = METRICS[metric].of(there) or 1.0
-    each = zip(found.causes, (found.parts.sum(axis=0) / base).tolist(), strict=True)
-    return sorted(((cause, part) for cause, part in each if abs(part) > _WORTH_SAYING), key=lambda pair: -abs(pair[1]))
 
 
 def stages(ids: tuple[str, ...]) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from analysis.run.causes import STEPS, causes, steps
 from analysis.run.estimate import COMPONENTS, Estimate
 from analysis.run.families import FAMILIES, family_energy
 from analysis.run.kernels import structure
@@ -57,11 +58,11 @@ def parts(names: Sequence[str], a: Floats, b: Floats, ordered: bool = True) -> t
 
 
 def _parts(names: Sequence[str], a: Floats, b: Floats, difference: Floats, ordered: bool) -> tuple[Part, ...]:
-    whole = float(difference.sum())
-    if abs(whole) < _NOTHING * float(np.abs(a).sum() + np.abs(b).sum()):
-        whole = np.inf  # the sides are equal: rounding has no causes
+    total = float(difference.sum())
+    if abs(total) < _NOTHING * float(np.abs(a).sum() + np.abs(b).sum()):
+        total = np.inf  # the sides are equal: rounding has no causes
     order = np.argsort(-np.abs(difference), kind="stable") if ordered else np.arange(len(names))
-    columns = (a.tolist(), b.tolist(), difference.tolist(), (difference / whole).tolist())
+    columns = (a.tolist(), b.tolist(), difference.tolist(), (difference / total).tolist())
     return tuple(Part(names[i], *(column[i] for column in columns)) for i in order.tolist())
 
 
@@ -108,10 +109,17 @@ def _latencies(result: Estimate) -> tuple[Floats, Floats]:
     return time_parts(result), _by_subgraph(result, result.run.latency_s)
 
 
+def _steps(result: Estimate) -> Floats:
+    """The latency by the steps from the roofs to what is estimated, (5,)."""
+    total: Floats = steps(causes(result).of(slice(None))).sum(axis=1)
+    return total
+
+
 def _latency_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, tuple[Part, ...]]:
     mine, theirs = _latencies(a), _latencies(b)
     return {
         "cause": parts(TIMES, mine[0], theirs[0], False),
+        "step": parts(STEPS, _steps(a), _steps(b), False),
         "subgraph": parts(a.partition.id, mine[1], theirs[1]),
     }
 
@@ -123,16 +131,16 @@ def live_at_peak(result: Estimate) -> dict[str, float]:
     """What is held when the most is: weights, workspace, and each live activation by name, in bytes."""
     workload, held = result.workload, result.memory
     batch, widths = result.scenario.batch, result.plan.widths
-    found = {"weights": held.weight_bytes, "workspace": held.workspace_peak_bytes}
+    held_bytes = {"weights": held.weight_bytes, "workspace": held.workspace_peak_bytes}
     if not workload.n_operators:
-        return found
+        return held_bytes
     kernel = int(structure(workload, result.execution).kernel[held.peak_at])
     lives = lifetimes(workload, result.execution)
     sizes = allocation_bytes(workload, lives, batch, widths)
     for row in np.flatnonzero((lives.first <= kernel) & (lives.last >= kernel)).tolist():
         name = f"activation {workload.tensors.name[int(lives.tensor[row])]}"
-        found[name] = found.get(name, 0.0) + float(sizes[row])
-    return found
+        held_bytes[name] = held_bytes.get(name, 0.0) + float(sizes[row])
+    return held_bytes
 
 
 def _memory_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, tuple[Part, ...]]:
@@ -159,14 +167,15 @@ def _shapley(
     names: Sequence[str], energies: tuple[Floats, Floats], times: tuple[Floats, Floats], a: Estimate, b: Estimate
 ) -> tuple[Part, ...]:
     """Parts of the difference of e x t: each side's energy and latency parts weighed with the mean of the other."""
-    e = [side.energy_j_per_inference for side in (a, b)]
-    t = [a.latency_s, b.latency_s]
-    difference = (energies[0] - energies[1]) * (t[0] + t[1]) / 2 + (times[0] - times[1]) * (e[0] + e[1]) / 2
-    mine, theirs = (0.5 * (energies[i] * t[i] + times[i] * e[i]) for i in range(2))
-    whole = float(difference.sum())
+    energy_j = [side.energy_j_per_inference for side in (a, b)]
+    latency_s = [a.latency_s, b.latency_s]
+    by_energy = (energies[0] - energies[1]) * (latency_s[0] + latency_s[1]) / 2
+    difference = by_energy + (times[0] - times[1]) * (energy_j[0] + energy_j[1]) / 2
+    mine, theirs = (0.5 * (energies[i] * latency_s[i] + times[i] * energy_j[i]) for i in range(2))
+    total = float(difference.sum())
     order = np.argsort(-np.abs(difference), kind="stable").tolist()
     return tuple(
-        Part(names[i], float(mine[i]), float(theirs[i]), float(difference[i]), float(difference[i]) / (whole or np.inf))
+        Part(names[i], float(mine[i]), float(theirs[i]), float(difference[i]), float(difference[i]) / (total or np.inf))
         for i in order
     )
 

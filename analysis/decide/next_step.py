@@ -5,18 +5,19 @@ from __future__ import annotations
 from analysis.run.estimate import Estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import zoo
+from analysis.workload.workload import Workload
 
 
 class NextStep:
     """A report of a model on devices (their keys), run in a way. No struct: as text it is what a front end makes of
     it. `image_size` is None where the model has its own."""
 
-    __slots__ = ("devices", "image_size", "model", "report", "scenario")
+    __slots__ = ("devices", "image_size", "report", "scenario", "words")
 
     def __init__(
-        self, report: str, model: str, devices: tuple[str, ...], scenario: Scenario, image_size: int | None = None
+        self, report: str, model: Workload, devices: tuple[str, ...], scenario: Scenario, image_size: int | None = None
     ) -> None:
-        self.report, self.model, self.devices = report, model, devices
+        self.report, self.words, self.devices = report, model.words, devices
         self.scenario, self.image_size = scenario, image_size
 
 
@@ -25,4 +26,4 @@ def again(result: Estimate) -> NextStep:
     workload = result.workload
     size, info = workload.image_size, zoo.table().get(workload.name)
     own = info is None or size == info.image_size
-    return NextStep("compare", workload.name, (result.device.key,), result.scenario, None if own else size)
+    return NextStep("compare", workload, (result.device.key,), result.scenario, None if own else size)

@@ -60,8 +60,8 @@ def step(result: Estimate) -> Step:
     """One device of the progression."""
     batch = result.scenario.batch
     energy = dict(zip(FAMILIES, (family_energy(result) / batch).tolist(), strict=True))
-    whole = sum(energy.values()) or 1.0
-    part = {name: value / whole for name, value in energy.items()}
+    total_j = sum(energy.values()) or 1.0
+    part = {name: value / total_j for name, value in energy.items()}
     macs, issued = float(result.demand.macs.sum()) / batch, instructions(result) / batch
     overhead = sum(energy[name] for name in _OVERHEAD)
     return Step(
@@ -76,7 +76,7 @@ def step(result: Estimate) -> Step:
         instructions_per_inference=issued,
         macs_per_instruction=macs / issued if issued else 0.0,
         arithmetic_fraction=part["arithmetic"],
-        overhead_fraction=overhead / whole,
+        overhead_fraction=overhead / total_j,
         movement_fraction=part["on-chip memory"] + part["DRAM"],
         static_fraction=part["static power"],
         overhead_per_mac_j=overhead / macs if macs else 0.0,

@@ -62,7 +62,7 @@ def sweep(
     devices: Sequence[Device],
     batches: Iterable[int],
     precisions: Iterable[str],
-    asked: Scenario,
+    base: Scenario,
     tick: Callable[[int, int], None] | None = None,
     on_paper: bool = True,
 ) -> Sweep:
@@ -75,7 +75,7 @@ def sweep(
         if not values:
             raise RequestError(f"nothing to sweep: no {what} is given")
     series = [
-        [(workload, device, msgspec.structs.replace(asked, batch=batch, precision=precision)) for batch in sizes]
+        [(workload, device, msgspec.structs.replace(base, batch=batch, precision=precision)) for batch in sizes]
         for workload in workloads
         for device in devices
         for precision in formats
@@ -89,13 +89,13 @@ def sweep(
             done += 1
             if tick is not None:
                 tick(done, total)
-    best = tuple(found for line in rows for found in _best(line))
+    best = tuple(batch_of_aim for line in rows for batch_of_aim in _best(line))
     return Sweep(
         model=workloads[0].name,
         batches=sizes,
         precisions=formats,
-        execution=asked.execution,
-        layout=asked.layout,
+        execution=base.execution,
+        layout=base.layout,
         rows=tuple(p for line in rows for p in line),
         best=best,
         crossovers=_crossovers(*_ranked(series, rows, on_paper)),
@@ -108,18 +108,18 @@ _AIMS = {"energy per inference": METRICS["energy"], "throughput": METRICS["throu
 
 def _best(line: list[Figures]) -> list[Best]:
     """The best batch of one device for each aim; the smallest of equals; nothing where none fits."""
-    fitting = [p for p in line if p.fits]
-    found = []
+    fitting = [p for p in line if p.can_win]
+    best = []
     for aim, metric in _AIMS.items():
         if fitting:
             top = (max if metric.more_is_better else min)(fitting, key=metric.of)
-            found.append(Best(top.device, top.precision, top.image_size, aim, top.batch, metric.of(top)))
-    return found
+            best.append(Best(top.device, top.precision, top.image_size, aim, top.batch, metric.of(top)))
+    return best
 
 
 def _standing(result: Figures | Estimate, name: str) -> float:
     """The metric; infinite where the model does not fit, so that such a device is never ahead of one it fits on."""
-    return METRICS[name].of(result) if result.fits else float("inf")
+    return METRICS[name].of(result) if result.can_win else float("inf")
 
 
 _Configuration = tuple[Workload, Device, Scenario]
@@ -137,12 +137,12 @@ def _ranked(series: _Series, rows: _Rows, on_paper: bool) -> tuple[_Series, _Row
 
 def _crossovers(series: _Series, rows: _Rows) -> tuple[Crossover, ...]:
     """For each pair of devices in the same precision and image size, the batch from which the other wins."""
-    found: list[Crossover] = []
+    crossovers: list[Crossover] = []
     for i, j in combinations(range(len(rows)), 2):
         a, b = rows[i], rows[j]
         if (a[0].precision, a[0].image_size) == (b[0].precision, b[0].image_size) and a[0].device != b[0].device:
-            found.extend(_crossover(name, series[i], series[j], a, b) for name in ADDITIVE)
-    return tuple(found)
+            crossovers.extend(_crossover(name, series[i], series[j], a, b) for name in ADDITIVE)
+    return tuple(crossovers)
 
 
 def _crossover(
@@ -163,8 +163,8 @@ def _turn(name: str, left: _Configuration, right: _Configuration, low: int, high
 
     def wins(batch: int) -> bool:
         first, second = (
-            estimate(workload, device, msgspec.structs.replace(asked, batch=batch))
-            for workload, device, asked in (left, right)
+            estimate(workload, device, msgspec.structs.replace(scenario, batch=batch))
+            for workload, device, scenario in (left, right)
         )
         return _standing(first, name) <= _standing(second, name)
 

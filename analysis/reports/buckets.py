@@ -37,28 +37,30 @@ def buckets(values: Floats, edges: Sequence[float], labels: Sequence[str], weigh
     where = np.searchsorted(np.asarray(edges), values, side="right")
     counts = np.bincount(where, minlength=len(labels)).tolist()
     weighed = np.bincount(where, weights, minlength=len(labels)).tolist()
-    whole, weight = len(values) or 1, float(weights.sum()) or 1.0
+    count, weight = len(values) or 1, float(weights.sum()) or 1.0
     ends = [0.0, *edges, None]
     return tuple(
         Bucket(
             label=label,
-            low=float(ends[b] or 0.0),
-            high=ends[b + 1],
-            count=counts[b],
-            fraction=counts[b] / whole,
-            weight=weighed[b] / weight,
+            low=float(ends[place] or 0.0),
+            high=ends[place + 1],
+            count=counts[place],
+            fraction=counts[place] / count,
+            weight=weighed[place] / weight,
         )
-        for b, label in enumerate(labels)
+        for place, label in enumerate(labels)
     )
 
 
 def kinds(types: Iterable[str], flops: Floats) -> tuple[KindCount, ...]:
     """Members by type, the most frequent first."""
-    found: dict[str, list[float]] = {}
+    by_type: dict[str, list[float]] = {}
     for name, work in zip(types, flops.tolist(), strict=True):
-        entry = found.setdefault(name, [0, 0.0])
+        entry = by_type.setdefault(name, [0, 0.0])
         entry[0] += 1
         entry[1] += work
     count, total = len(flops) or 1, float(flops.sum()) or 1.0
-    rows = [KindCount(name, int(n), n / count, work, work / total) for name, (n, work) in found.items()]
+    rows = [
+        KindCount(name, int(members), members / count, work, work / total) for name, (members, work) in by_type.items()
+    ]
     return tuple(sorted(rows, key=lambda row: (-row.count, row.type)))

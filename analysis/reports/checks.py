@@ -43,8 +43,8 @@ def _sums(result: Estimate) -> Check:
     subgraphs = float(np.bincount(parts.subgraph, result.run.energy_j, minlength=len(parts.id)).sum())
     latency = float(result.run.latency_s.sum())
     off = max(
-        abs(found - whole) / (whole or 1.0)
-        for found, whole in (
+        abs(summed - total) / (total or 1.0)
+        for summed, total in (
             (events, result.energy_j), (operators, result.energy_j), (subgraphs, result.energy_j),
             (latency, result.latency_s),
         )
@@ -61,8 +61,8 @@ def _latency(result: Estimate) -> Check:
     """Latency against the roofline without efficiencies or overheads."""
     from analysis.reports.kernel_rows import kernels
 
-    found = kernels(result)
-    roof = np.maximum(found.ideal_s, found.dram_bytes / result.device.memory_bandwidth)
+    rows = kernels(result)
+    roof = np.maximum(rows.ideal_s, rows.dram_bytes / result.device.memory_bandwidth)
     below = int((result.run.kernel_s * NEAR < roof).sum())
     times = result.latency_s / float(roof.sum()) if roof.sum() else np.inf
     return Check(
@@ -86,10 +86,10 @@ def _parallelism(result: Estimate) -> Check:
     """A kernel cannot use more of the peak than the part of the units it runs on."""
     from hardware.mapping.common import units_in_all
 
-    run, asked = result.run, result.demand
+    run, demand = result.run, result.demand
     active = run.mapping.units / units_in_all(result.device, run.mapping.on_matrix)
-    most = np.zeros(asked.n_kernels)
-    np.maximum.at(most, asked.kernel, np.minimum(active, 1.0))
+    most = np.zeros(demand.n_kernels)
+    np.maximum.at(most, demand.kernel, np.minimum(active, 1.0))
     over = int((run.utilization > most * (1.0 + 1e-6)).sum())
     weight = result.latency_s or 1.0
     used = float((most * run.kernel_s).sum()) / weight
@@ -97,7 +97,7 @@ def _parallelism(result: Estimate) -> Check:
         "utilisation and parallelism",
         over == 0,
         f"{used:.0%} of the units have work on average, {result.utilization:.1%} of the peak is used; {over} of "
-        f"{asked.n_kernels} kernels use more than the units they run on could give",
+        f"{demand.n_kernels} kernels use more than the units they run on could give",
     )
 
 
@@ -105,17 +105,17 @@ def _bounds(result: Estimate) -> Check:
     """Kernels bound by memory lie left of where their own efficiencies put the ridge, those bound by compute right."""
     from analysis.reports.kernel_rows import kernels
 
-    run, found = result.run, kernels(result)
+    run, rows = result.run, kernels(result)
     bandwidth = result.device.memory_bandwidth
-    plain = ~np.isin(run.bound, (LAUNCH, POWER)) & (found.dram_bytes > 0) & (found.ideal_s > 0)
+    plain = ~np.isin(run.bound, (LAUNCH, POWER)) & (rows.dram_bytes > 0) & (rows.ideal_s > 0)
     by_dram = plain & (run.bound == MEMORY) & (run.resource == _DRAM)
     by_compute = plain & (run.bound != MEMORY)
-    intensity = found.flops / np.maximum(found.dram_bytes, 1.0)
-    ridge = found.flops / np.maximum(found.ideal_s, 1e-300) / bandwidth
+    intensity = rows.flops / np.maximum(rows.dram_bytes, 1.0)
+    ridge = rows.flops / np.maximum(rows.ideal_s, 1e-300) / bandwidth
     # Ridge at the rates that are reached: compute seconds over the ideal moves it left, DRAM seconds right.
     dram_s = np.maximum(run.kernel_memory_s, 1e-300)
-    reached = ridge * (found.ideal_s / np.maximum(run.kernel_compute_s, 1e-300))
-    reached = reached * (dram_s * bandwidth / np.maximum(found.dram_bytes, 1.0))
+    reached = ridge * (rows.ideal_s / np.maximum(run.kernel_compute_s, 1e-300))
+    reached = reached * (dram_s * bandwidth / np.maximum(rows.dram_bytes, 1.0))
     wrong = int((by_dram & (intensity > reached * NEAR)).sum() + (by_compute & (intensity * NEAR < reached)).sum())
     textbook = int((by_dram & (intensity < ridge)).sum() + (by_compute & (intensity >= ridge)).sum())
     judged = int(by_dram.sum() + by_compute.sum())
@@ -161,20 +161,20 @@ def _memory(result: Estimate) -> Check:
     from analysis.run.memory import roots
 
     held, workload = result.memory, result.workload
-    tensors, asked = workload.tensors, structure(workload, result.execution)
+    tensors, joined = workload.tensors, structure(workload, result.execution)
     width = tensor_bytes(workload, result.plan.widths)
     size = (tensors.numel @ workload.at(batch=result.scenario.batch)) * width
-    is_passing = ~np.isin(tensors.role, (WEIGHT, BUFFER))[asked.tensor]
-    root = np.array(roots(tensors.storage), dtype=np.int64)[asked.tensor]
+    is_passing = ~np.isin(tensors.role, (WEIGHT, BUFFER))[joined.tensor]
+    root = np.array(roots(tensors.storage), dtype=np.int64)[joined.tensor]
     touched: dict[tuple[int, int], float] = {}
     largest: dict[int, float] = {}
     for kernel, storage, each in zip(
-        asked.own_kernel[is_passing].tolist(), root[is_passing].tolist(), size[asked.tensor][is_passing].tolist(),
+        joined.own_kernel[is_passing].tolist(), root[is_passing].tolist(), size[joined.tensor][is_passing].tolist(),
         strict=True,
     ):  # fmt: skip
         touched[kernel, storage] = max(touched.get((kernel, storage), 0.0), each)
         largest[storage] = max(largest.get(storage, 0.0), each)
-    at_once = np.zeros(asked.n_kernels)
+    at_once = np.zeros(joined.n_kernels)
     for (kernel, _), each in touched.items():
         at_once[kernel] += each
     least = held.weight_bytes + float(at_once.max(initial=0.0))
@@ -202,9 +202,10 @@ def _bands(result: Estimate) -> Check:
 
 
 def _coverage(result: Estimate) -> Check:
-    count = result.workload.n_operators
-    without = count - int(result.workload.operators.has_rule.sum())
-    return Check("coverage", without == 0, f"{count - without} of {count} operators have a cost rule")
+    count, covered = result.workload.n_operators, result.covered
+    known = count - sum(many for _, many in covered.missing)
+    says = f"{known} of {count} operators have a cost rule, {covered.work:.0%} of the work"
+    return Check("coverage", known == count, says)
 
 
 _CHECKS: tuple[Callable[[Estimate], Check], ...] = (

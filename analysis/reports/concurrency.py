@@ -158,15 +158,15 @@ def _critical_path(result: Estimate, operators: Dependencies, subgraphs: Depende
     count, _ = heaviest_path(operators, np.ones(operators.n))
     heavy, _ = heaviest_path(operators, flops)
     slow, nodes = heaviest_path(operators, result.run.latency_s)
-    whole = float(flops.sum())
-    through = dict.fromkeys(int(result.partition.subgraph[i]) for i in nodes)
+    total = float(flops.sum())
+    through = dict.fromkeys(int(result.partition.subgraph[operator]) for operator in nodes)
     return CriticalPath(
         operators=int(count),
         flops=heavy,
-        flops_fraction=heavy / whole if whole else 0.0,
+        flops_fraction=heavy / total if total else 0.0,
         time_s=slow,
         time_fraction=slow / result.latency_s if result.latency_s else 0.0,
-        subgraphs=tuple(result.partition.id[s] for s in through),
+        subgraphs=tuple(result.partition.id[subgraph] for subgraph in through),
     )
 
 
@@ -247,33 +247,33 @@ def _candidates(total: int) -> list[int]:
 
 def _times(result: Estimate, units: int) -> Floats:
     """Seconds of each subgraph on the device with so many units, shape (s,), before any power limit."""
-    device, asked = result.device, result.demand
+    device, demand = result.device, result.demand
     if units != device.units:
         fact = Fact(float(units), "count", "rule: the device with fewer units", "derived")
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
-    run = execute(asked, device, result.plan, result.runtime, result.scenario.layout)
-    subgraph = np.zeros(asked.n_kernels, dtype=np.int32)
-    subgraph[asked.kernel] = result.partition.subgraph
+    run = execute(demand, device, result.plan, result.runtime, result.scenario.layout)
+    subgraph = np.zeros(demand.n_kernels, dtype=np.int32)
+    subgraph[demand.kernel] = result.partition.subgraph
     return np.bincount(subgraph, run.unthrottled_s, minlength=len(result.partition.id)).astype(np.float64)
 
 
 def _splits(
-    asked: Demand, head: int, batch: int, inputs: float, weights: float, results: float
+    demand: Demand, head: int, batch: int, inputs: float, weights: float, results: float
 ) -> tuple[SubgraphSplit, ...]:
     """How a subgraph with this head can be divided, the most ways first."""
-    g, m, n, k = (float(side) for side in asked.gemm[:, head])
-    found = [SubgraphSplit("batch", batch, weights, 0.0)]
-    if asked.macs[head] <= 0 or not m:
-        found.append(SubgraphSplit("elements", int(max(asked.elements[head], 1.0)), 0.0, 0.0))
+    g, m, n, k = (float(side) for side in demand.gemm[:, head])
+    splits = [SubgraphSplit("batch", batch, weights, 0.0)]
+    if demand.macs[head] <= 0 or not m:
+        splits.append(SubgraphSplit("elements", int(max(demand.elements[head], 1.0)), 0.0, 0.0))
     else:
         rows = m / batch if m % batch == 0 else m
-        found += [
+        splits += [
             SubgraphSplit("rows", int(rows), weights, 0.0),
             SubgraphSplit("columns", int(n), inputs, 0.0),
             SubgraphSplit("groups", int(g), 0.0, 0.0),
-            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / asked.element_bytes),
+            SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / demand.element_bytes),
         ]
-    return tuple(sorted((split for split in found if split.ways > 1), key=lambda split: -split.ways))
+    return tuple(sorted((split for split in splits if split.ways > 1), key=lambda split: -split.ways))
 
 
 def _checks(

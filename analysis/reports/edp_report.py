@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.reports.records import records
 from analysis.run.estimate import COMPONENTS, Estimate, estimate
 from analysis.run.figures import Head, about
 from analysis.run.tree import Level, Tree, told, tree
@@ -164,29 +165,27 @@ def component_shares(result: Estimate) -> Floats:
 
 def component_seconds(result: Estimate) -> Floats:
     """Each operator's time by the component it belongs to, shape (3, n): compute, memory, static."""
-    run, asked = result.run, result.demand
-    k = asked.kernel
+    run, demand = result.run, result.demand
+    kernel = demand.kernel
     throttled = np.where(run.unthrottled_s > 0, run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, 1), 1)
-    waiting = np.minimum(asked.head * (run.overhead_s * throttled)[k], run.latency_s)
+    waiting = np.minimum(demand.head * (run.overhead_s * throttled)[kernel], run.latency_s)
     busy = run.latency_s - waiting
-    by_memory = run.resource[k] >= _FIRST_MEMORY_RESOURCE
+    by_memory = run.resource[kernel] >= _FIRST_MEMORY_RESOURCE
     return np.stack([np.where(by_memory, 0.0, busy), np.where(by_memory, busy, 0.0), waiting])
 
 
 def _components(result: Estimate, shares: Floats) -> tuple[Component, ...]:
-    energy, time = result.component_energy_j.sum(axis=1), component_seconds(result).sum(axis=1)
+    energy_j, share = result.component_energy_j.sum(axis=1), np.array([row.sum() for row in shares])
     batch = result.scenario.batch
-    return tuple(
-        Component(
-            name=name,
-            energy_j=float(energy[c]),
-            energy_j_per_inference=float(energy[c]) / batch,
-            time_s=float(time[c]),
-            share=float(shares[c].sum()),
-            edp_js=float(shares[c].sum()) * result.edp_js,
-            energy_delay_js=float(energy[c]) / batch * result.latency_s,
-        )
-        for c, name in enumerate(COMPONENTS)
+    return records(
+        Component,
+        name=COMPONENTS,
+        energy_j=energy_j,
+        energy_j_per_inference=energy_j / batch,
+        time_s=component_seconds(result).sum(axis=1),
+        share=share,
+        edp_js=share * result.edp_js,
+        energy_delay_js=energy_j / batch * result.latency_s,
     )
 
 
@@ -229,28 +228,22 @@ def _top(
     top: int,
 ) -> tuple[EdpNode, ...]:
     """The `top` nodes of a level by share, the largest first; ties in order."""
-    whole, batch = result.edp_js, result.scenario.batch
-    order = np.argsort(-level.share, kind="stable")[:top].tolist()
-    return tuple(
-        EdpNode(
-            id=ids[i],
-            type=kinds[i],
-            edp_js=float(level.share[i]) * whole,
-            share=float(level.share[i]),
-            cumulative=float(level.cumulative[i]),
-            own_edp_js=float(level.own_edp_js[i]),
-            energy_j=float(level.energy_j[i]),
-            energy_j_per_inference=float(level.energy_j[i]) / batch,
-            latency_s=float(level.latency_s[i]),
-            compute_edp_js=float(by_component[0, i]) * whole,
-            memory_edp_js=float(by_component[1, i]) * whole,
-            static_edp_js=float(by_component[2, i]) * whole,
-            is_fused=bool(fused[i]),
-            base_edp_js=float(level.base_edp_js[i]),
-            architectural_modifier=told(float(level.modifier[i])),
-            fusion_benefit_js=float(level.fusion_benefit_js[i]),
-        )
-        for i in order
+    order = np.argsort(-level.share, kind="stable")[:top]
+    places = order.tolist()
+    compute, memory, static = by_component[:, order] * result.edp_js
+    return records(
+        EdpNode,
+        level,
+        order,
+        id=[ids[i] for i in places],
+        type=[kinds[i] for i in places],
+        edp_js=level.share[order] * result.edp_js,
+        energy_j_per_inference=level.energy_j[order] / result.scenario.batch,
+        compute_edp_js=compute,
+        memory_edp_js=memory,
+        static_edp_js=static,
+        is_fused=[fused[i] for i in places],
+        architectural_modifier=[told(modifier) for modifier in level.modifier[order].tolist()],
     )
 
 
@@ -262,8 +255,8 @@ def _in(result: Estimate, mode: str) -> Estimate:
 
 def _written(result: Estimate) -> Floats:
     """Values that each operator's kernel writes for others, counted at the operator, shape (n,)."""
-    asked = result.demand
-    return asked.per_op((asked.transfer_role == WRITE).astype(np.float64))
+    demand = result.demand
+    return demand.per_op((demand.transfer_role == WRITE).astype(np.float64))
 
 
 def _dram(result: Estimate) -> Floats:
@@ -272,8 +265,8 @@ def _dram(result: Estimate) -> Floats:
 
 
 def _execution(result: Estimate) -> ExecutionEdp:
-    asked = result.demand
-    activations = asked.transfer_bytes[asked.transfer_role != READ_WEIGHT]
+    demand = result.demand
+    activations = demand.transfer_bytes[demand.transfer_role != READ_WEIGHT]
     return ExecutionEdp(
         execution=result.execution,
         edp_js=result.edp_js,
@@ -282,7 +275,7 @@ def _execution(result: Estimate) -> ExecutionEdp:
         memory_j=result.component_j["memory"],
         memory_j_per_inference=result.component_j["memory"] / result.scenario.batch,
         latency_s=result.latency_s,
-        kernels=asked.n_kernels,
+        kernels=demand.n_kernels,
         values_moved=int(_written(result).sum()),
         activation_bytes=float(activations.sum()),
         dram_bytes=float(_dram(result).sum()),
@@ -290,17 +283,9 @@ def _execution(result: Estimate) -> ExecutionEdp:
 
 
 def _saved(eager: ExecutionEdp, fused: ExecutionEdp) -> Saved:
-    return Saved(
-        round_trips=eager.values_moved - fused.values_moved,
-        activation_bytes=eager.activation_bytes - fused.activation_bytes,
-        dram_bytes=eager.dram_bytes - fused.dram_bytes,
-        memory_j=eager.memory_j - fused.memory_j,
-        memory_j_per_inference=eager.memory_j_per_inference - fused.memory_j_per_inference,
-        energy_j=eager.energy_j - fused.energy_j,
-        energy_j_per_inference=eager.energy_j_per_inference - fused.energy_j_per_inference,
-        latency_s=eager.latency_s - fused.latency_s,
-        edp_js=eager.edp_js - fused.edp_js,
-    )
+    alike = (name for name in Saved.__struct_fields__ if name != "round_trips")
+    saved = {name: getattr(eager, name) - getattr(fused, name) for name in alike}
+    return Saved(round_trips=eager.values_moved - fused.values_moved, **saved)
 
 
 def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
@@ -312,23 +297,22 @@ def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
     before, after = tree(eager).subgraphs, tree(fused).subgraphs
     trips = total(_written(eager)) - total(_written(fused))
     dram = total(_dram(eager)) - total(_dram(fused))
-    return tuple(
-        SideBySide(
-            id=name,
-            type=parts.kind[s],
-            eager_edp_js=float(before.share[s]) * eager.edp_js,
-            fused_edp_js=float(after.share[s]) * fused.edp_js,
-            benefit_js=float(before.share[s]) * eager.edp_js - float(after.share[s]) * fused.edp_js,
-            eager_share=float(before.share[s]),
-            fused_share=float(after.share[s]),
-            eager_energy_j=float(before.energy_j[s]),
-            eager_energy_j_per_inference=float(before.energy_j[s]) / eager.scenario.batch,
-            fused_energy_j=float(after.energy_j[s]),
-            fused_energy_j_per_inference=float(after.energy_j[s]) / eager.scenario.batch,
-            eager_latency_s=float(before.latency_s[s]),
-            fused_latency_s=float(after.latency_s[s]),
-            round_trips_saved=round(float(trips[s])),
-            dram_bytes_saved=float(dram[s]),
-        )
-        for s, name in enumerate(parts.id)
+    eager_edp_js, fused_edp_js = before.share * eager.edp_js, after.share * fused.edp_js
+    return records(
+        SideBySide,
+        id=parts.id,
+        type=parts.kind,
+        eager_edp_js=eager_edp_js,
+        fused_edp_js=fused_edp_js,
+        benefit_js=eager_edp_js - fused_edp_js,
+        eager_share=before.share,
+        fused_share=after.share,
+        eager_energy_j=before.energy_j,
+        eager_energy_j_per_inference=before.energy_j / eager.scenario.batch,
+        fused_energy_j=after.energy_j,
+        fused_energy_j_per_inference=after.energy_j / eager.scenario.batch,
+        eager_latency_s=before.latency_s,
+        fused_latency_s=after.latency_s,
+        round_trips_saved=[round(trip) for trip in trips.tolist()],
+        dram_bytes_saved=dram,
     )

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from analysis.reports.kernel_rows import kernel_id, kernels, kernels_of
+from analysis.reports.records import records
 from analysis.run.estimate import COMPONENTS, Estimate
 from analysis.run.figures import Head, about
 from analysis.run.tree import operators_of
@@ -110,8 +111,8 @@ def _utilization(result: Estimate, members: Ints) -> float:
     """Utilisation of the kernels that the operators run in, weighed by the operators' time."""
     time = result.run.latency_s[members]
     used = result.run.utilization[result.demand.kernel[members]]
-    whole = float(time.sum())
-    return min(float((time * used).sum()) / whole, 1.0) if whole else 0.0
+    total_s = float(time.sum())
+    return min(float((time * used).sum()) / total_s, 1.0) if total_s else 0.0
 
 
 def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
@@ -126,14 +127,14 @@ def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
 
 def _top_subgraphs(result: Estimate, members: Ints, energy: float, top: int) -> tuple[Consumer, ...]:
     parts = result.partition
-    found = parts.subgraph[members]
+    subgraph = parts.subgraph[members]
 
     def total(values: Floats) -> Floats:
-        return np.bincount(found, values[members], minlength=len(parts.id)).astype(np.float64)
+        return np.bincount(subgraph, values[members], minlength=len(parts.id)).astype(np.float64)
 
     component = np.stack([total(row) for row in result.component_energy_j])
     energies, times = total(result.run.energy_j), total(result.run.latency_s)
-    return _consumers(parts.id, parts.kind, np.unique(found), energies, component, times, energy, top)
+    return _consumers(parts.id, parts.kind, np.unique(subgraph), energies, component, times, energy, top)
 
 
 def _top_operators(result: Estimate, members: Ints, energy: float, top: int) -> tuple[Consumer, ...]:
@@ -149,23 +150,22 @@ def _consumers(
     energy: Floats,
     component: Floats,
     latency: Floats,
-    whole: float,
+    total_j: float,
     top: int,
 ) -> tuple[Consumer, ...]:
     """The `top` members by energy, the largest first; ties in order."""
     order = members[np.argsort(-energy[members], kind="stable")][:top]
-    running = np.cumsum(energy[order])
-    return tuple(
-        Consumer(
-            id=ids[i],
-            type=kinds[i],
-            energy_j=float(energy[i]),
-            fraction=float(energy[i]) / whole if whole else 0.0,
-            cumulative=float(running[j]) / whole if whole else 0.0,
-            compute_j=float(component[0, i]),
-            memory_j=float(component[1, i]),
-            static_j=float(component[2, i]),
-            latency_s=float(latency[i]),
-        )
-        for j, i in enumerate(order.tolist())
+    places, per_joule = order.tolist(), total_j or np.inf
+    compute, memory, static = component[:, order]
+    return records(
+        Consumer,
+        id=[ids[i] for i in places],
+        type=[kinds[i] for i in places],
+        energy_j=energy[order],
+        fraction=energy[order] / per_joule,
+        cumulative=np.cumsum(energy[order]) / per_joule,
+        compute_j=compute,
+        memory_j=memory,
+        static_j=static,
+        latency_s=latency[order],
     )

@@ -51,5 +51,5 @@ def energy_roof(result: Estimate) -> EnergyRoof:
 
 def efficiencies(result: Estimate, of: Points) -> Floats:
     """FLOP per joule that kernels reach."""
-    found = kernels(result)
-    return found.flops[of.kernel] / found.energy_j[of.kernel]
+    rows = kernels(result)
+    return rows.flops[of.kernel] / rows.energy_j[of.kernel]

@@ -8,11 +8,15 @@ import numpy as np
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
 from analysis.run.tree import operators_of
+from hardware.demand import Ints
+from hardware.events import Event
 from hardware.mapping.common import units_in_all
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One event. `fraction` of the node's energy; the band holds the count and moves the price."""
+    """One event. `fraction` of the node's energy; the band holds the count and moves the price. `is_dynamic`: it
+    is paid for what is done, not for the time that passes; `waits`: of the cycles of a clocked part, the share in which
+    what it works for has nothing to do (None for other events)."""
 
     category: str
     event: str
@@ -28,6 +32,8 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     quality: str
     component: str
+    is_dynamic: bool
+    waits: float | None
 
 
 class EventReport(Head, frozen=True, kw_only=True):
@@ -62,6 +68,8 @@ def report(result: Estimate, path: str = "") -> EventReport:
             source=price.source,
             quality=price.quality,
             component=event.component,
+            is_dynamic=is_dynamic(event),
+            waits=_waits(result, members, event, float(count)),
         )
         for price, event, count, energy in zip(result.run.prices.rows, result.events, counts, energies, strict=True)
     )
@@ -74,6 +82,30 @@ def report(result: Estimate, path: str = "") -> EventReport:
         events=rows,
         rates=rates(result, members),
     )
+
+
+def is_dynamic(event: Event) -> bool:
+    """Whether it is paid for what is done, not for the time that passes."""
+    return event.component != "static" and event.family != "clock"
+
+
+def _waits(result: Estimate, members: Ints, event: Event, cycles: float) -> float | None:
+    """Of the cycles of a clocked part, the share in which what it works for has nothing to do."""
+    part = result.device.arch.data.clock.get(event.argument) if event.family == "clock" else None
+    if part is None:
+        return None
+    mapping = result.run.mapping
+    matrix_s, vector_s = mapping.matrix_s[0], mapping.vector_s[0]
+    seconds = {
+        "matrix": matrix_s,
+        "vector": vector_s,
+        "compute": matrix_s + vector_s,
+        "chip": np.broadcast_to(mapping.chip_s, len(matrix_s)),
+        "dram": mapping.dram_s[0],
+    }
+    clocked_s = cycles / (result.device.clock_hz * result.device.units)
+    worked_s = float(seconds[part.works][members].sum())
+    return max(1.0 - worked_s / clocked_s, 0.0) if clocked_s else 0.0
 
 
 def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> dict[str, float]:

@@ -28,42 +28,42 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True):
 @remembered()
 def kernels(result: Estimate) -> Kernels:
     """The kernels of an estimate, computed once."""
-    asked, run = result.demand, result.run
+    demand, run = result.demand, result.run
     flow = run.mapping.traffic
-    head = np.zeros(asked.n_kernels, dtype=np.int32)
-    heads = np.flatnonzero(asked.head)
-    head[asked.kernel[heads]] = heads
-    matrix, vector = asked.per_kernel(run.mapping.matrix_ideal_s), asked.per_kernel(run.mapping.vector_ideal_s)
+    head = np.zeros(demand.n_kernels, dtype=np.int32)
+    heads = np.flatnonzero(demand.head)
+    head[demand.kernel[heads]] = heads
+    matrix, vector = demand.per_kernel(run.mapping.matrix_ideal_s), demand.per_kernel(run.mapping.vector_ideal_s)
     return Kernels(
         head=head,
-        size=np.bincount(asked.kernel, minlength=asked.n_kernels).astype(np.int32),
-        flops=asked.per_kernel(asked.flops),
+        size=np.bincount(demand.kernel, minlength=demand.n_kernels).astype(np.int32),
+        flops=demand.per_kernel(demand.flops),
         ideal_s=np.maximum(matrix, vector),
-        dram_bytes=asked.per_kernel(flow.dram_read + flow.dram_write),
-        chip_bytes=asked.per_kernel(flow.chip_read + flow.chip_write),
-        energy_j=asked.per_kernel(run.energy_j),
-        static_j=asked.per_kernel(result.component_energy_j[2]),
+        dram_bytes=demand.per_kernel(flow.dram_read + flow.dram_write),
+        chip_bytes=demand.per_kernel(flow.chip_read + flow.chip_write),
+        energy_j=demand.per_kernel(run.energy_j),
+        static_j=demand.per_kernel(result.component_energy_j[2]),
     )
 
 
 def kernels_of(result: Estimate, path: str) -> Ints:
     """Kernels that run an operator below a node ('' is the model), in order. Raises RequestError for no node."""
-    found: Ints = np.unique(result.demand.kernel[operators_of(result, path)]).astype(np.int32)
-    return found
+    kernel: Ints = np.unique(result.demand.kernel[operators_of(result, path)]).astype(np.int32)
+    return kernel
 
 
 def members(result: Estimate, k: int) -> Ints:
     """The operators of a kernel, in order."""
-    found: Ints = np.flatnonzero(result.demand.kernel == k).astype(np.int32)
-    return found
+    operator: Ints = np.flatnonzero(result.demand.kernel == k).astype(np.int32)
+    return operator
 
 
 def kernel_id(result: Estimate, k: int) -> str:
     """A kernel by the operator it was started for, or by its subgraph where it runs all of it."""
     parts, head = result.partition, int(kernels(result).head[k])
-    s = int(parts.subgraph[head])
-    whole = int(kernels(result).size[k]) == len(parts.members[s])
-    return parts.id[s] if whole else parts.operator_id[head]
+    subgraph = int(parts.subgraph[head])
+    is_whole = int(kernels(result).size[k]) == len(parts.members[subgraph])
+    return parts.id[subgraph] if is_whole else parts.operator_id[head]
 
 
 def kernel_type(result: Estimate, k: int) -> str:

@@ -75,17 +75,17 @@ class MappingReport(Head, frozen=True, kw_only=True):
 def mapping_report(result: Estimate, path: str = "") -> MappingReport:
     """The kernels below a node ('' is the model). Raises RequestError for an unknown node."""
     chosen = kernels_of(result, path)
-    run, found = result.run, kernels(result)
+    run, rows = result.run, kernels(result)
     time, used = run.kernel_s[chosen], run.utilization[chosen]
-    whole = float(time.sum())
-    heads, total = found.head[chosen], total_units(result.device)
+    total_s = float(time.sum())
+    heads, total = rows.head[chosen], total_units(result.device)
     active = _weighted((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
     resident = _occupancy(result, heads)
     return MappingReport(
         **about(result, on_device=True),
         node=path,
         kernels=len(chosen),
-        latency_s=whole,
+        latency_s=total_s,
         average_utilization=_weighted(used, time),
         mean_utilization=float(used.mean()) if len(used) else 0.0,
         utilization=buckets(used, UTILIZATION, UTILIZATION_LABELS, time),
@@ -103,8 +103,8 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
 
 
 def _weighted(values: Floats, time: Floats) -> float:
-    whole = float(time.sum())
-    return float((values * time).sum()) / whole if whole else 0.0
+    total_s = float(time.sum())
+    return float((values * time).sum()) / total_s if total_s else 0.0
 
 
 def _occupancy(result: Estimate, heads: Ints) -> Floats | None:
@@ -114,56 +114,53 @@ def _occupancy(result: Estimate, heads: Ints) -> Floats | None:
 
 def _bounds(result: Estimate, chosen: Ints) -> tuple[Bound, ...]:
     run, count = result.run, len(chosen) or 1
-    time, whole = run.kernel_s[chosen], float(run.kernel_s[chosen].sum()) or 1.0
+    time, total_s = run.kernel_s[chosen], float(run.kernel_s[chosen].sum()) or 1.0
     rows = []
-    for b, name in enumerate(BOUNDS):
-        mine = run.bound[chosen] == b
-        rows.append(
-            Bound(
-                name, int(mine.sum()), int(mine.sum()) / count, float(time[mine].sum()), float(time[mine].sum()) / whole
-            )
-        )
+    for bound, name in enumerate(BOUNDS):
+        bound_so = run.bound[chosen] == bound
+        count_so, time_s = int(bound_so.sum()), float(time[bound_so].sum())
+        rows.append(Bound(name, count_so, count_so / count, time_s, time_s / total_s))
     return tuple(rows)
 
 
 def _row(result: Estimate, k: int, resident: float | None) -> KernelRow:
-    run, asked, found = result.run, result.demand, kernels(result)
-    i, time = int(found.head[k]), float(run.kernel_s[k]) or 1.0
-    tiling, on_matrix = run.mapping.tiling, bool(run.mapping.on_matrix[i])
-    total = float(units_in_all(result.device, run.mapping.on_matrix)[i])
-    blocks, waves = _grid(result, i, total)
-    is_product = bool(asked.macs[i] > 0)
+    run, demand, rows = result.run, result.demand, kernels(result)
+    head, time = int(rows.head[k]), float(run.kernel_s[k]) or 1.0
+    tiling, on_matrix = run.mapping.tiling, bool(run.mapping.on_matrix[head])
+    total = float(units_in_all(result.device, run.mapping.on_matrix)[head])
+    blocks, waves = _grid(result, head, total)
+    is_product = bool(demand.macs[head] > 0)
     form = result.plan.matrix if on_matrix else (result.plan.vector_mac if is_product else result.plan.vector)
     return KernelRow(
         id=kernel_id(result, k),
         type=kernel_type(result, k),
-        operators=int(found.size[k]),
+        operators=int(rows.size[k]),
         bound=BOUNDS[int(run.bound[k])],
         resource=RESOURCES[int(run.resource[k])],
         latency_s=float(run.kernel_s[k]),
-        flops=float(found.flops[k]),
-        effective_flop_per_s=float(found.flops[k]) / time,
+        flops=float(rows.flops[k]),
+        effective_flop_per_s=float(rows.flops[k]) / time,
         utilization=float(run.utilization[k]),
-        effective_byte_per_s=float(found.dram_bytes[k]) / time,
+        effective_byte_per_s=float(rows.dram_bytes[k]) / time,
         runs_on="matrix" if on_matrix else "vector",
         format=form,
         blocks=blocks,
-        tile_m=float(tiling.tile_m[i]),
-        tile_n=float(tiling.tile_n[i]),
-        split=max(float(tiling.split[i]), 1.0),
+        tile_m=float(tiling.tile_m[head]),
+        tile_n=float(tiling.tile_n[head]),
+        split=max(float(tiling.split[head]), 1.0),
         waves=waves,
-        units=float(run.mapping.units[i]),
+        units=float(run.mapping.units[head]),
         units_total=total,
-        units_fraction=float(run.mapping.units[i]) / total,
+        units_fraction=float(run.mapping.units[head]) / total,
         occupancy=resident,
-        sentence=result.device.arch.sentence(asked, result.device, result.plan, run.mapping, i),
+        sentence=result.device.arch.sentence(demand, result.device, result.plan, run.mapping, head),
     )
 
 
 def _grid(result: Estimate, i: int, total: float) -> tuple[float, float]:
     """Blocks and waves of an operator: of its tiles, or of element-wise blocks."""
-    tiling, asked = result.run.mapping.tiling, result.demand
-    if asked.macs[i] > 0:
+    tiling, demand = result.run.mapping.tiling, result.demand
+    if demand.macs[i] > 0:
         return float(tiling.blocks[i]), float(tiling.waves[i])
-    blocks = max(float(np.ceil(asked.elements[i] / result.device.arch.data.assumed("elements_per_block"))), 1.0)
+    blocks = max(float(np.ceil(demand.elements[i] / result.device.arch.data.assumed("elements_per_block"))), 1.0)
     return blocks, float(np.ceil(blocks / total))

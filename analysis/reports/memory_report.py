@@ -109,7 +109,7 @@ def memory_report(result: Estimate) -> MemoryReport:
     size = allocation_bytes(result.workload, lives, result.scenario.batch, result.plan.widths)
     timeline = _timeline(result)
     at = int(result.demand.kernel[held.peak_at]) if result.demand.n_kernels else 0
-    whole = float(size.sum())
+    total = float(size.sum())
     most = float(held.timeline.max(initial=0.0))
     ruled = workspace.applies(result.device, result.execution)
     return MemoryReport(
@@ -122,8 +122,8 @@ def memory_report(result: Estimate) -> MemoryReport:
         workspace_rule=workspace.SOURCE if ruled else "",
         device_bytes=result.device.memory_bytes,
         fits=result.fits,
-        total_activation_bytes=whole,
-        reuse=whole / most if most else 1.0,
+        total_activation_bytes=total,
+        reuse=total / most if most else 1.0,
         roles=_roles(result, at),
         live=_live(result, at),
         levels=_levels(result),
@@ -136,10 +136,10 @@ def memory_report(result: Estimate) -> MemoryReport:
 
 
 def _timeline(result: Estimate) -> tuple[Moment, ...]:
-    held, asked = result.memory, result.demand
-    activations, scratch = np.zeros(asked.n_kernels), np.zeros(asked.n_kernels)
-    np.maximum.at(activations, asked.kernel, held.timeline)
-    np.maximum.at(scratch, asked.kernel, held.workspace)
+    held, demand = result.memory, result.demand
+    activations, scratch = np.zeros(demand.n_kernels), np.zeros(demand.n_kernels)
+    np.maximum.at(activations, demand.kernel, held.timeline)
+    np.maximum.at(scratch, demand.kernel, held.workspace)
     total = held.weight_bytes + (activations + scratch)
     fraction = total / (held.peak_bytes or 1.0)
     columns = (column.tolist() for column in (activations, scratch, total, fraction))
@@ -188,19 +188,19 @@ def _live(result: Estimate, at: int) -> tuple[Live, ...]:
     lives = lifetimes(workload, result.execution)
     size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
     here = np.flatnonzero((lives.first <= at) & (lives.last >= at))
-    whole = float(size[here].sum()) or 1.0
+    held = float(size[here].sum()) or 1.0
     rows = []
-    for a in here[np.argsort(-size[here], kind="stable")].tolist():
-        t = int(lives.tensor[a])
-        made_by = "input" if tensors.role[t] == INPUT else workload.operators.path[int(tensors.producer[t])]
+    for value in here[np.argsort(-size[here], kind="stable")].tolist():
+        tensor = int(lives.tensor[value])
+        made_by = "input" if tensors.role[tensor] == INPUT else workload.operators.path[int(tensors.producer[tensor])]
         rows.append(
             Live(
-                name=tensors.name[t],
+                name=tensors.name[tensor],
                 made_by=made_by,
-                bytes=float(size[a]),
-                fraction=float(size[a]) / whole,
-                first=kernel_id(result, int(lives.first[a])),
-                last=kernel_id(result, int(lives.last[a])),
+                bytes=float(size[value]),
+                fraction=float(size[value]) / held,
+                first=kernel_id(result, int(lives.first[value])),
+                last=kernel_id(result, int(lives.last[value])),
             )
         )
     return tuple(rows)
@@ -226,10 +226,10 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
     )
 
 
-def _working_sets(asked: Demand) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _working_sets(demand: Demand) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Bytes of operands and results of each kernel, shape (k,)."""
-    found: np.ndarray[tuple[int], np.dtype[np.float64]] = asked.per_kernel(asked.per_op(asked.transfer_bytes))
-    return found
+    bytes_of: np.ndarray[tuple[int], np.dtype[np.float64]] = demand.per_kernel(demand.per_op(demand.transfer_bytes))
+    return bytes_of
 
 
 def _quantization(result: Estimate) -> tuple[Quantization, ...]:

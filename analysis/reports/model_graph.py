@@ -52,15 +52,15 @@ class ModelGraph(Head, frozen=True, kw_only=True):
 
 
 def model_graph(result: Estimate) -> ModelGraph:
-    parts, asked, figures = result.partition, result.demand, tree(result)
+    parts, demand, figures = result.partition, result.demand, tree(result)
     level, graph, ids = figures.operators, operator_graph(result.workload), parts.operator_id
-    kernels = [kernel_id(result, k) for k in range(asked.n_kernels)]
+    kernels = [kernel_id(result, k) for k in range(demand.n_kernels)]
     nodes = records(
         OperatorNode,
         id=ids,
         type=result.workload.operators.kind,
         subgraph=[parts.id[s] for s in parts.subgraph],
-        kernel=[kernels[k] for k in asked.kernel],
+        kernel=[kernels[k] for k in demand.kernel],
         bytes=level.dram_bytes,
         bound=figures.operator_bound,
         **{name: getattr(level, name) for name in ("macs", "flops", "latency_s", "energy_j", "edp_js", "share")},
@@ -81,9 +81,9 @@ def to_networkx(graph: ModelGraph) -> networkx.DiGraph[str]:
     def rest(record: msgspec.Struct, *names: str) -> dict[str, Any]:
         return {name: value for name, value in msgspec.structs.asdict(record).items() if name not in names}
 
-    made: networkx.DiGraph[str] = networkx.DiGraph()
-    made.add_nodes_from((node.id, rest(node, "id")) for node in graph.nodes)
-    made.add_edges_from((edge.source, edge.target, rest(edge, "source", "target")) for edge in graph.edges)
-    asked = rest(graph, "nodes", "edges")
-    made.graph.update({name: value for name, value in asked.items() if isinstance(value, str | int)})
-    return made
+    network: networkx.DiGraph[str] = networkx.DiGraph()
+    network.add_nodes_from((node.id, rest(node, "id")) for node in graph.nodes)
+    network.add_edges_from((edge.source, edge.target, rest(edge, "source", "target")) for edge in graph.edges)
+    about_model = rest(graph, "nodes", "edges")
+    network.graph.update({name: value for name, value in about_model.items() if isinstance(value, str | int)})
+    return network

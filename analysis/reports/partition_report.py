@@ -8,6 +8,8 @@ subgraph what crosses its border (ingress, weights, egress), since the rest stay
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -95,10 +97,10 @@ class _Columns(msgspec.Struct, frozen=True, kw_only=True):
 
     macs: Floats
     flops: Floats
-    ingress: Floats
-    egress: Floats
-    weights: Floats
-    internal: Floats
+    ingress_bytes: Floats
+    egress_bytes: Floats
+    weight_bytes: Floats
+    internal_bytes: Floats
     threads: Floats
     intensity: Floats
     operator_flops: Floats
@@ -106,11 +108,15 @@ class _Columns(msgspec.Struct, frozen=True, kw_only=True):
     operator_intensity: Floats
 
 
+_SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes")
+
+
 def partition_report(workload: Workload, batch: int, precision: str) -> PartitionReport:
     """The report at one batch and precision."""
     widths = parse(precision).widths
     parts, columns = partition(workload), _columns(workload, batch, widths)
     path = _critical_path(workload, columns)
+    sums: dict[str, Any] = {name: float(getattr(columns, name).sum()) for name in _SUMMED}
     fused = sum(len(members) for members in parts.members if len(members) > 1)
     n = workload.n_operators
     return PartitionReport(
@@ -121,12 +127,7 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
         subgraphs_by_pattern=kinds(parts.kind, columns.flops),
         fused_operators=fused,
         fused_fraction=fused / n if n else 0.0,
-        macs=float(columns.macs.sum()),
-        flops=float(columns.flops.sum()),
-        ingress_bytes=float(columns.ingress.sum()),
-        egress_bytes=float(columns.egress.sum()),
-        weight_bytes=float(columns.weights.sum()),
-        internal_bytes=float(columns.internal.sum()),
+        **sums,
         parallelism=_distribution(columns, "threads", PARALLELISM, PARALLELISM_LABELS),
         intensity=_distribution(columns, "intensity", INTENSITY, INTENSITY_LABELS),
         critical_path=path,
@@ -136,25 +137,25 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
 
 
 def _columns(workload: Workload, batch: int, widths: Widths) -> _Columns:
-    parts, asked = partition(workload), demand(workload, batch, widths, "fused")
+    parts, work = partition(workload), demand(workload, batch, widths, "fused")
     flops = workload.operators.flops @ workload.at(batch=batch)
 
     def crossing(role: int) -> Floats:
-        return asked.per_kernel(asked.per_op(asked.transfer_bytes, role))
+        return work.per_kernel(work.per_op(work.transfer_bytes, role))
 
     ingress, egress, weights = crossing(READ), crossing(WRITE), crossing(READ_WEIGHT)
-    total, alone = asked.per_kernel(flops), operand_bytes(workload, batch, widths)
+    total, alone = work.per_kernel(flops), operand_bytes(workload, batch, widths)
     return _Columns(
-        macs=asked.per_kernel(asked.macs),
+        macs=work.per_kernel(work.macs),
         flops=total,
-        ingress=ingress,
-        egress=egress,
-        weights=weights,
-        internal=asked.per_kernel(asked.local_bytes),
-        threads=asked.elements[parts.head],
+        ingress_bytes=ingress,
+        egress_bytes=egress,
+        weight_bytes=weights,
+        internal_bytes=work.per_kernel(work.local_bytes),
+        threads=work.elements[parts.head],
         intensity=_ratio(total, ingress + egress + weights),
         operator_flops=flops,
-        operator_threads=asked.elements,
+        operator_threads=work.elements,
         operator_intensity=_ratio(flops, alone),
     )
 
@@ -176,35 +177,26 @@ def _critical_path(workload: Workload, columns: _Columns) -> FlopsPath:
     parts = partition(workload)
     flops, path = heaviest_path(subgraph_graph(workload), columns.flops)
     chain, _ = heaviest_path(operator_graph(workload), np.ones(workload.n_operators))
-    whole = float(columns.flops.sum())
+    total = float(columns.flops.sum())
     return FlopsPath(
-        tuple(parts.id[s] for s in path),
-        sum(len(parts.members[s]) for s in path),
+        tuple(parts.id[subgraph] for subgraph in path),
+        sum(len(parts.members[subgraph]) for subgraph in path),
         flops,
-        min(flops / whole, 1.0) if whole else 0.0,
+        min(flops / total, 1.0) if total else 0.0,
         int(chain),
     )
 
 
 def _subgraphs(workload: Workload, columns: _Columns, critical: set[str]) -> tuple[Subgraph, ...]:
-    parts, stage = partition(workload), levels(subgraph_graph(workload)).tolist()
-    return tuple(
-        Subgraph(
-            id=parts.id[s],
-            type=parts.kind[s],
-            stage=stage[s],
-            operators=tuple(parts.operator_id[i] for i in parts.members[s]),
-            macs=float(columns.macs[s]),
-            flops=float(columns.flops[s]),
-            ingress_bytes=float(columns.ingress[s]),
-            egress_bytes=float(columns.egress[s]),
-            weight_bytes=float(columns.weights[s]),
-            internal_bytes=float(columns.internal[s]),
-            threads=float(columns.threads[s]),
-            intensity=float(columns.intensity[s]),
-            on_critical_path=parts.id[s] in critical,
-        )
-        for s in range(len(parts.id))
+    parts = partition(workload)
+    return records(
+        Subgraph,
+        columns,
+        id=parts.id,
+        type=parts.kind,
+        stage=levels(subgraph_graph(workload)),
+        operators=[tuple(parts.operator_id[i] for i in members) for members in parts.members],
+        on_critical_path=[name in critical for name in parts.id],
     )
 
 

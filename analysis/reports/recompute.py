@@ -65,34 +65,34 @@ class _Values(msgspec.Struct, frozen=True, kw_only=True):
 
 def _values(result: Estimate) -> _Values:
     workload, tensors = result.workload, result.workload.tensors
-    asked = structure(workload, result.execution)
+    joined = structure(workload, result.execution)
     lives = lifetimes(workload, result.execution)
     size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
     root = roots(tensors.storage)
-    place = {root[t]: a for a, t in enumerate(lives.tensor.tolist())}
+    place = {root[tensor]: value for value, tensor in enumerate(lives.tensor.tolist())}
     writes: list[list[int]] = [[] for _ in size]
     reads: list[list[int]] = [[] for _ in size]
-    inputs: list[list[int]] = [[] for _ in range(asked.n_kernels)]
-    rows = zip(asked.tensor.tolist(), asked.own_kernel.tolist(), asked.role.tolist(), strict=True)
-    for t, k, role in rows:
-        if tensors.role[t] in (WEIGHT, BUFFER):
+    inputs: list[list[int]] = [[] for _ in range(joined.n_kernels)]
+    rows = zip(joined.tensor.tolist(), joined.own_kernel.tolist(), joined.role.tolist(), strict=True)
+    for tensor, kernel, role in rows:
+        if tensors.role[tensor] in (WEIGHT, BUFFER):
             continue
-        a = place[root[t]]
-        (writes if role == WRITE else reads)[a].append(k)
+        value = place[root[tensor]]
+        (writes if role == WRITE else reads)[value].append(kernel)
         if role != WRITE:
-            inputs[k].append(a)
-    scratch = np.zeros(asked.n_kernels)
-    np.maximum.at(scratch, asked.kernel, result.memory.workspace)
+            inputs[kernel].append(value)
+    scratch = np.zeros(joined.n_kernels)
+    np.maximum.at(scratch, joined.kernel, result.memory.workspace)
     return _Values(
         size=size,
         first=lives.first.tolist(),
         last=lives.last.tolist(),
-        name=[tensors.name[t] for t in lives.tensor.tolist()],
-        is_input=[bool(tensors.role[t] == INPUT) for t in lives.tensor.tolist()],
+        name=[tensors.name[tensor] for tensor in lives.tensor.tolist()],
+        is_input=[bool(tensors.role[tensor] == INPUT) for tensor in lives.tensor.tolist()],
         writes=[sorted(set(ks)) for ks in writes],
         reads=[sorted(set(ks)) for ks in reads],
         inputs=inputs,
-        held=live_bytes(lives, size, asked.n_kernels),
+        held=live_bytes(lives, size, joined.n_kernels),
         scratch=scratch,
     )
 
@@ -109,15 +109,15 @@ def recompute_one(result: Estimate) -> Recomputation:
         return best
     energy, seconds = kernels(result).energy_j, result.run.kernel_s
     at = int(total.argmax())
-    for a in range(len(values.size)):
-        found = _without(values, a, at)
-        if found is None:
+    for value in range(len(values.size)):
+        without = _without(values, value, at)
+        if without is None:
             continue
-        peak, again = found
+        peak, again = without
         cost = float(seconds[again].sum())
         if peak < best.peak_bytes or (peak == best.peak_bytes and best.value and cost < best.latency_s):
             best = Recomputation(
-                value=values.name[a],
+                value=values.name[value],
                 before_bytes=before,
                 peak_bytes=peak,
                 saved_bytes=before - peak,
@@ -174,9 +174,9 @@ def _chain_bytes(values: _Values, a: int, again: list[int], use: int) -> float:
     standing = [b for b in range(len(values.size)) if b != a and values.first[b] < use <= values.last[b]]
     base = float(values.size[standing].sum())
     kept = set(standing)
-    made = {b: [k for k in again if k in values.writes[b]] for b in range(len(values.size)) if b not in kept}
+    written = {b: [k for k in again if k in values.writes[b]] for b in range(len(values.size)) if b not in kept}
     spans = []
-    for b, writes in made.items():
+    for b, writes in written.items():
         if writes:
             reads = [k for k in again if b in values.inputs[k]]
             spans.append((writes[0], again[-1] if b == a else max([*reads, writes[-1]]), float(values.size[b])))
@@ -189,7 +189,7 @@ def _chain_bytes(values: _Values, a: int, again: list[int], use: int) -> float:
 def checkpointing(result: Estimate) -> Checkpointing:
     """Activation memory of a training step with everything kept, and in the best number of segments."""
     values = _values(result)
-    n = len(values.held)
+    n_kernels = len(values.held)
     energy, seconds = kernels(result).energy_j, result.run.kernel_s
     kept = float(values.size.sum())
     best = Checkpointing(
@@ -201,14 +201,15 @@ def checkpointing(result: Estimate) -> Checkpointing:
         energy_j=0.0,
         forward_s=result.latency_s,
     )
-    made = np.bincount(np.array(values.first, dtype=np.int64), values.size, minlength=max(n, 1)).astype(np.float64)
+    first = np.array(values.first, dtype=np.int64)
+    made_bytes = np.bincount(first, values.size, minlength=max(n_kernels, 1)).astype(np.float64)
     needed = [
-        max([*reads, *writes, first])
-        for reads, writes, first in zip(values.reads, values.writes, values.first, strict=True)
+        max([*reads, *writes, start])
+        for reads, writes, start in zip(values.reads, values.writes, values.first, strict=True)
     ]
-    for segments in range(2, int(2 * np.sqrt(n)) + 2):
-        cuts = _cuts(made, segments)
-        held = _segmented(values, needed, cuts, n)
+    for segments in range(2, int(2 * np.sqrt(n_kernels)) + 2):
+        cuts = _cuts(made_bytes, segments)
+        held = _segmented(values, needed, cuts, n_kernels)
         if held < best.checkpointed_bytes and cuts:
             last = cuts[-1]
             best = Checkpointing(
@@ -223,11 +224,11 @@ def checkpointing(result: Estimate) -> Checkpointing:
     return best
 
 
-def _cuts(made: Floats, segments: int) -> list[int]:
+def _cuts(made_bytes: Floats, segments: int) -> list[int]:
     """The kernels that segments after the first begin with: equal shares of the bytes made."""
-    running = np.cumsum(made)
+    running = np.cumsum(made_bytes)
     targets = running[-1] * np.arange(1, segments) / segments
-    return sorted({int(k) for k in np.searchsorted(running, targets) + 1 if 0 < k < len(made)})
+    return sorted({int(k) for k in np.searchsorted(running, targets) + 1 if 0 < k < len(made_bytes)})
 
 
 def _segmented(values: _Values, needed: list[int], cuts: list[int], n: int) -> float:

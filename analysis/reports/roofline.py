@@ -125,17 +125,17 @@ class Points(msgspec.Struct, frozen=True):
 def points(result: Estimate) -> Points:
     """What stays on chip has no byte of memory traffic: its intensity is drawn from what crosses the last on-chip
     level."""
-    found = kernels(result)
-    moved = np.where(found.dram_bytes > 0, found.dram_bytes, found.chip_bytes)
-    kept = np.flatnonzero((found.flops > 0) & (moved > 0)).astype(np.int32)
-    rate = found.flops[kept] / np.maximum(result.run.kernel_s[kept], 1e-30)
-    return Points(found.flops[kept] / moved[kept], rate, kept, found.head[kept])
+    rows = kernels(result)
+    moved = np.where(rows.dram_bytes > 0, rows.dram_bytes, rows.chip_bytes)
+    kept = np.flatnonzero((rows.flops > 0) & (moved > 0)).astype(np.int32)
+    rate = rows.flops[kept] / np.maximum(result.run.kernel_s[kept], 1e-30)
+    return Points(rows.flops[kept] / moved[kept], rate, kept, rows.head[kept])
 
 
 def _kernel(result: Estimate, k: int) -> KernelRoof:
-    run, found = result.run, kernels(result)
-    flops, ideal, time = float(found.flops[k]), float(found.ideal_s[k]), float(run.kernel_s[k])
-    dram, bandwidth = float(found.dram_bytes[k]), result.device.memory_bandwidth
+    run, rows = result.run, kernels(result)
+    flops, ideal, time = float(rows.flops[k]), float(rows.ideal_s[k]), float(run.kernel_s[k])
+    dram, bandwidth = float(rows.dram_bytes[k]), result.device.memory_bandwidth
     roof = flops / max(ideal, dram / bandwidth) if flops and ideal else 0.0
     ridge = flops / ideal / bandwidth if flops and ideal else None
     intensity = flops / dram if dram else None
@@ -144,10 +144,10 @@ def _kernel(result: Estimate, k: int) -> KernelRoof:
     return KernelRoof(
         id=kernel_id(result, k),
         type=kernel_type(result, k),
-        operators=int(found.size[k]),
+        operators=int(rows.size[k]),
         flops=flops,
         dram_bytes=dram,
-        chip_bytes=float(found.chip_bytes[k]),
+        chip_bytes=float(rows.chip_bytes[k]),
         intensity=intensity,
         ridge=ridge,
         side="" if ridge is None else ("left" if is_left else "right"),
@@ -161,14 +161,14 @@ def _kernel(result: Estimate, k: int) -> KernelRoof:
         attainable_flop_per_s=roof,
         efficiency=achieved / roof if roof else 0.0,
         flips=flip(result, k),
-        parts=tuple(_operator(result, i, k) for i in members(result, k).tolist()),
+        parts=tuple(_operator(result, operator, k) for operator in members(result, k).tolist()),
     )
 
 
 def _operator(result: Estimate, i: int, k: int) -> OperatorRoof:
-    run, asked = result.run, result.demand
+    run, demand = result.run, result.demand
     mapping, flow = run.mapping, run.mapping.traffic
-    flops = float(2.0 * asked.macs[i] + asked.vector_flops[i])
+    flops = float(2.0 * demand.macs[i] + demand.vector_flops[i])
     dram = float(flow.dram_read[i] + flow.dram_write[i])
     compute = max(float(mapping.matrix_s[0, i]), float(mapping.vector_s[0, i]))
     memory = max(float(mapping.dram_s[0, i]), float(mapping.chip_s[i]))
@@ -181,7 +181,7 @@ def _operator(result: Estimate, i: int, k: int) -> OperatorRoof:
         intensity=flops / dram if dram else None,
         compute_s=compute,
         memory_s=memory,
-        overhead_s=float(run.overhead_s[k]) if asked.head[i] else 0.0,
+        overhead_s=float(run.overhead_s[k]) if demand.head[i] else 0.0,
         latency_s=float(run.latency_s[i]),
         bound="memory" if memory > compute else "compute",
     )

@@ -20,6 +20,7 @@ from analysis.run.estimate import mostly_convolution, precision_run
 from analysis.run.kernels import Structure, demand, structure
 from analysis.run.memory import memory
 from analysis.run.totals import Places, Totals, totals
+from analysis.run.windows import windows
 from analysis.run.workspace import applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ_WEIGHT, Demand, Stream
@@ -82,13 +83,13 @@ def bundle(
         first_op = np.zeros(s.n_kernels, dtype=np.int64)
         alone = (b"%d" % k for k in range(n_kernels, n_kernels + s.n_kernels))
         for k, signature in enumerate(alone if places_models else _signatures(workload, s, is_managed)):
-            found = seen.get(signature)
-            if found is None:
-                found = seen[signature] = (n_kernels, n_ops)
+            place = seen.get(signature)
+            if place is None:
+                place = seen[signature] = (n_kernels, n_ops)
                 is_first[k] = True
                 n_kernels += 1
                 n_ops += int(counts[k])
-            kernels[k], first_op[k] = found
+            kernels[k], first_op[k] = place
         order, rank = _by_kernel(s.kernel, counts)
         operators = np.empty(len(s.kernel), dtype=np.int64)
         operators[order] = first_op[s.kernel[order]] + rank
@@ -170,8 +171,8 @@ def _distances(s: Structure) -> Floats:
     first, second = np.minimum(s.own_kernel, s.previous), np.maximum(s.own_kernel, s.previous)
     between = until[second] - until[first + 1]
     around = until[-1] - (until[second + 1] - until[first])
-    found = np.where(s.wraps[:, None], around, between)
-    return np.where((s.previous < 0)[:, None], 0.0, found)
+    distance = np.where(s.wraps[:, None], around, between)
+    return np.where((s.previous < 0)[:, None], 0.0, distance)
 
 
 def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
@@ -209,8 +210,8 @@ def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
 def peaks(many: Bundle, batch: int, widths: Widths, device: Device) -> Floats:
     """Peak memory of each workload in bytes, (w,)."""
     scratch = applies(device, many.execution)
-    found = [memory(workload, batch, widths, many.execution, scratch).peak_bytes for workload in many.workloads]
-    return np.array(found)
+    peak_bytes = [memory(workload, batch, widths, many.execution, scratch).peak_bytes for workload in many.workloads]
+    return np.array(peak_bytes)
 
 
 def _join(many: Bundle, alone: list[Demand]) -> Demand:
@@ -248,11 +249,13 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         alone[0].element_bytes,
         column("winograd_tiles"),
         column("calls"),
+        column("sequences"),
         _links(many, [one.link_bytes for one in alone]),
         _links(many, [one.link_s for one in alone]),
         right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
+        windows=np.concatenate([windows(w)[:, mine] for w, mine in zip(many.workloads, many.ops, strict=True)], axis=1),
     )
 
 
@@ -279,12 +282,14 @@ def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
     return _by_operator(many, each)
 
 
-def evaluate(asked: Asked, device: Device, plan: Plan, runtime: Runtime, layout: str) -> tuple[Totals, tuple[str, ...]]:
+def evaluate(
+    demands: Asked, device: Device, plan: Plan, runtime: Runtime, layout: str
+) -> tuple[Totals, tuple[str, ...]]:
     """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
     most multiply-accumulates of each run in."""
-    run = execute(asked.demand, device, plan, runtime, layout)
-    if asked.times is not None:
-        run, _ = repeated(run, asked.demand, asked.times)
-    if asked.devices is not None:
-        run = grouped(run, asked.devices)
-    return totals(run, asked.bundle.places), tuple(precision_run(plan, mostly) for mostly in asked.convolution)
+    run = execute(demands.demand, device, plan, runtime, layout)
+    if demands.times is not None:
+        run, _ = repeated(run, demands.demand, demands.times)
+    if demands.devices is not None:
+        run = grouped(run, demands.devices)
+    return totals(run, demands.bundle.places), tuple(precision_run(plan, mostly) for mostly in demands.convolution)

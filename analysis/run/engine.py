@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
-from analysis.workload import store, targets
+from analysis.workload import aliases, store, targets
 from analysis.workload.errors import ModelError
-from analysis.workload.job import USER_LIMITS, Job, Limits
+from analysis.workload.limits import USER_LIMITS, Limits
 from analysis.workload.model_ref import ModelRef, own, refer
 from analysis.workload.targets import Target
 from analysis.workload.workload import Workload
@@ -24,13 +27,24 @@ from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.remember import forget, remembered
 
+if TYPE_CHECKING:
+    from analysis.workload.job import Job
+
+
+class CodeError(RequestError):
+    """A capture would run code that nobody asked to run: `target` is what has to be asked for by its name."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(f"{target.label} is not captured yet and a state runs no code by itself")
+        self.target = target
+
 
 class Engine:
     """`folders` hold the user's own device files; `revision` is another number whenever a model is no longer what it
     was, for whoever remembers what follows from it."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
-        self.folders = tuple(folders)
+        self._folders = tuple(folders)
         self.revision = 0
         self._allowed: dict[str, Limits] = {}  # models of the user's whose code a person asked to run
         # What was captured here: it stays usable where the cache cannot be written.
@@ -45,13 +59,25 @@ class Engine:
         for folder in folders:
             policy.require("read", f"reading {folder}", str(folder))
         catalogue.files(list(folders))
-        self.folders = tuple(folders)
+        self._folders = tuple(folders)
         forget(self, Engine.device, Engine._estimate)
+
+    def devices_changed(self) -> None:
+        """A file of one of the folders is new, or another."""
+        forget(self, Engine.device, Engine._estimate)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Those that were named, and the one where `calibrate` keeps the devices of the user."""
+        own = store.devices_folder()
+        return (*self._folders, own) if own.is_dir() and own not in self._folders else self._folders
 
     @remembered(keep=256)
     def device(self, name: str) -> Device:
         """A device by id, `id:power_mode`, alias or class."""
-        return catalogue.load(name, self.folders)
+        name = aliases.device(name)
+        shipped = name.partition(":")[0] in catalogue.files(self._folders)
+        return catalogue.load(name, self._folders if shipped else self.folders)
 
     def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:
         """What a model's name means."""
@@ -62,33 +88,40 @@ class Engine:
     def model(self, ref: ModelRef) -> Workload:
         """A model that is ready. Raises RequestError for one that has to be captured first."""
         if ref in self._captured:
-            return self._captured[ref]
+            return _with_words(self._captured[ref], ref)
         with _request_errors():
-            found = store.ready(ref)
-        if found is None:
+            workload = store.ready(ref)
+        if workload is None:
             raise RequestError(f"{ref} has to be captured first")
         if isinstance(ref, Target) and ref.runs_code:
-            self._captured[ref] = found  # its file may change while it is on the screen
-        return found
+            self._captured[ref] = workload  # its file may change while it is on the screen
+        return _with_words(workload, ref)
 
-    def workload(self, ref: ModelRef, asked: Scenario) -> Workload:
+    def workload(self, ref: ModelRef, scenario: Scenario) -> Workload:
         """A model that is ready, at the lengths of a scenario. Raises RequestError for a batch it has not: figures at
         another than the one it is fixed at would be made up."""
-        found = self.model(ref).bound(sequence=asked.sequence, kv=asked.kv)
-        fixed = targets.fixed_batch(found)
-        if fixed is not None and asked.batch != fixed:
-            raise RequestError(f"{found.name} is captured at one fixed batch: --batch {fixed} is the only one it has")
-        return found
+        workload = self.model(ref).bound(sequence=scenario.sequence, kv=scenario.kv)
+        fixed = targets.fixed_batch(workload)
+        if fixed is not None and scenario.batch != fixed:
+            raise RequestError(
+                f"{workload.name} is captured at one fixed batch: --batch {fixed} is the only one it has"
+            )
+        most = targets.largest_batch(workload)
+        if scenario.batch > most:
+            raise RequestError(
+                f"{workload.name} is captured for batches up to {most}: its code goes another way beyond"
+            )
+        return workload
 
-    def estimate(self, ref: ModelRef, asked: Scenario, device: str) -> Estimate:
+    def estimate(self, ref: ModelRef, scenario: Scenario, device: str) -> Estimate:
         """A model that is ready on a device."""
-        self.workload(ref, asked)
-        return self._estimate(ref, asked, device)
+        self.workload(ref, scenario)
+        return self._estimate(ref, scenario, device)
 
     # As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
     @remembered(keep=16)
-    def _estimate(self, ref: ModelRef, asked: Scenario, device: str) -> Estimate:
-        return estimate(self.model(ref), self.device(device), asked)
+    def _estimate(self, ref: ModelRef, scenario: Scenario, device: str) -> Estimate:
+        return estimate(self.model(ref), self.device(device), scenario)
 
     def is_ready(self, ref: ModelRef) -> bool:
         """False: the model must be captured first, which takes seconds and torch."""
@@ -138,16 +171,16 @@ class Engine:
         self._allowed[model] = limits
 
     def _limits(self, ref: ModelRef) -> Limits | None:
-        """What a capture may take. Raises RequestError where it would run code that nobody asked to run."""
+        """What a capture may take. Raises CodeError where it would run code that nobody asked to run."""
         allowed = self._allowed.get(str(ref))
-        if allowed is not None or not isinstance(ref, Target) or not ref.runs_code:
-            return allowed
-        inputs = "".join(f" --input {item}" for item in ref.inputs)
-        batch = "" if ref.batch_dim == 0 else f" --batch-dim {'none' if ref.batch_dim is None else ref.batch_dim}"
-        raise RequestError(
-            f"{ref.label} is not captured yet and a state runs no code by itself: "
-            f"hwexplorer capture {ref.path}:{ref.factory}{inputs}{batch}"
-        )
+        if allowed is None and isinstance(ref, Target) and ref.runs_code:
+            raise CodeError(ref)
+        return allowed
+
+    def run_limits(self, ref: ModelRef) -> Limits:
+        """What a run of the model may take. Raises RequestError where nobody asked for its code to run."""
+        with _request_errors():
+            return self._limits(ref) or USER_LIMITS
 
     def capture(self, ref: ModelRef, progress: Callable[[str, float], None] | None = None) -> None:
         """Capture a model and keep it, waiting for it. Raises RequestError with what went wrong."""
@@ -179,6 +212,11 @@ class Engine:
         forget(self, Engine.model, Engine._estimate)
 
 
+def _with_words(model: Workload, ref: ModelRef) -> Workload:
+    """A model of the user's says how it is asked for: its name is that of a file somewhere."""
+    return msgspec.structs.replace(model, asked=ref.words) if isinstance(ref, Target) else model
+
+
 @contextmanager
 def _request_errors() -> Iterator[None]:
     """Whatever is wrong with a model is a wrong request."""
@@ -194,5 +232,5 @@ def _stamp(ref: ModelRef) -> tuple[int, int]:
     """When a file that is read as it is was written, and its size; nothing for other models."""
     if not isinstance(ref, Target) or ref.runs_code:
         return (0, 0)
-    found = targets.source(ref).stat()
-    return found.st_mtime_ns, found.st_size
+    status = targets.source(ref).stat()
+    return status.st_mtime_ns, status.st_size

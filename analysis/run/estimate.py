@@ -14,6 +14,7 @@ from analysis.run.scenario import Scenario
 from analysis.run.totals import Rates, rates, totals
 from analysis.run.trust import Factors, Trust, trust, work_class
 from analysis.run.workspace import applies as workspace_applies
+from analysis.workload.coverage import Coverage, coverage
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
@@ -54,7 +55,6 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     bound_s: tuple[float, ...]
     precision_run: str
     marks: tuple[str, ...]
-    coverage: float
     work_class: str
     trust: Trust
 
@@ -89,13 +89,18 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return self.memory.peak_bytes <= self.device.memory_bytes
 
     @property
-    def coverage_bytes(self) -> float:
-        """Share of the bytes moved between kernels that belongs to operators with a cost rule. (The FLOPs of an
-        operator without one are not known, so no share of FLOPs can be stated.)"""
-        flow, rules = self.run.mapping.traffic, self.workload.operators.has_rule
-        moved = flow.chip_read + flow.chip_write
-        total = float(moved.sum())
-        return float(moved[rules].sum()) / total if total else 1.0
+    def covered(self) -> Coverage:
+        return coverage(self.workload, self.scenario.batch)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the work that has a cost rule."""
+        return self.covered.work
+
+    @property
+    def can_win(self) -> bool:
+        """Whether it may be recommended: it fits, and its figures are those of the whole model."""
+        return self.fits and not self.covered.gap
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -139,17 +144,17 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     runtime = scenario.runtime_on(device, workload)
     execution = runtime.mode
     runs = plan(device, scenario.precision, execution)
-    asked = demand(workload, scenario.batch, runs.widths, execution)
-    run = execute(asked, device, runs, runtime, scenario.layout)
+    needs = demand(workload, scenario.batch, runs.widths, execution)
+    run = execute(needs, device, runs, runtime, scenario.layout)
     if workload.repeats is not None:
-        run, asked = repeated(run, asked, workload.repeats @ workload.at(batch=scenario.batch))
+        run, needs = repeated(run, needs, workload.repeats @ workload.at(batch=scenario.batch))
     if workload.devices > 1:
         run = grouped(run, workload.devices)
-    whole = totals(run)
-    latency, energy = float(whole.latency_s[0]), float(whole.energy_j[0])
+    sums = totals(run)
+    latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
     with_workspace = workspace_applies(device, execution)
     held = memory(workload, scenario.batch, runs.widths, execution, with_workspace)
-    marks = _relevant_marks(runs, asked)
+    marks = _relevant_marks(runs, needs)
     if run.mapping.winograd.any():
         many = int(run.mapping.winograd.sum())
         how = "with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak"
@@ -165,7 +170,6 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         )
     if not device.silicon:
         marks = (*marks, "a design target: it exists on paper only, and nothing of it was ever measured")
-    has_rule = workload.operators.has_rule
     is_parallel = workload.parallel is not None
     work = work_class(device, workload.kind, runtime.id, runtime.mode, scenario.batch, scenario.precision, is_parallel)
     known, metered = trust(device, work, runtime.id, runtime.mode)
@@ -178,27 +182,26 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         runtime=runtime,
         execution=execution,
         partition=partition(workload),
-        demand=asked,
+        demand=needs,
         run=run,
         memory=held,
         latency_s=latency,
         energy_j=energy,
         latency_band_s=(fast, slow),
         energy_band_j=_energy_band(run, (fast, latency, slow), energy, workload.devices, metered),
-        rates=rates(scenario.batch, latency, energy, float(whole.pipelined_s[0])),
-        utilization=float(whole.utilization[0]),
-        bound=whole.bound[0],
-        bound_s=tuple(whole.bound_s[0].tolist()),
-        precision_run=precision_run(runs, mostly_convolution(asked)),
+        rates=rates(scenario.batch, latency, energy, float(sums.pipelined_s[0])),
+        utilization=float(sums.utilization[0]),
+        bound=sums.bound[0],
+        bound_s=tuple(sums.bound_s[0].tolist()),
+        precision_run=precision_run(runs, mostly_convolution(needs)),
         marks=marks,
-        coverage=float(has_rule.mean()) if len(has_rule) else 1.0,
         work_class=work,
         trust=known,
     )
 
 
-def _is_convolution(asked: Demand) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.isin(asked.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
+def _is_convolution(needs: Demand) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.isin(needs.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
 
 
 def precision_run(runs: Plan, mostly_convolution: bool | None) -> str:
@@ -208,18 +211,18 @@ def precision_run(runs: Plan, mostly_convolution: bool | None) -> str:
     return runs.convolution[1] if mostly_convolution else runs.contraction[1]
 
 
-def mostly_convolution(asked: Demand) -> bool | None:
+def mostly_convolution(needs: Demand) -> bool | None:
     """Whether convolutions do most multiply-accumulates; None where there are none."""
-    total = asked.macs.sum()
+    total = needs.macs.sum()
     if not total:
         return None
-    return bool(asked.macs[_is_convolution(asked)].sum() * 2 > total)
+    return bool(needs.macs[_is_convolution(needs)].sum() * 2 > total)
 
 
-def _relevant_marks(runs: Plan, asked: Demand) -> tuple[str, ...]:
+def _relevant_marks(runs: Plan, needs: Demand) -> tuple[str, ...]:
     """Marks of the plan that this model meets: one without contractions multiplies nothing in another format."""
-    marks = runs.marks if asked.macs.any() or runs.stored != runs.requested else ()
-    if runs.vector_mac != runs.stored and (asked.op_class == OpClass.DEPTHWISE).any():
+    marks = runs.marks if needs.macs.any() or runs.stored != runs.requested else ()
+    if runs.vector_mac != runs.stored and (needs.op_class == OpClass.DEPTHWISE).any():
         marks = (*marks, f"depthwise convolutions run as {runs.vector_mac}: no reduction for the matrix unit")
     return marks
 

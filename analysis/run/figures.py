@@ -18,9 +18,10 @@ from hardware.execute import BOUNDS
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
     otherwise; SI units. `devices` run it together: energy and power are those of all, memory of each. `runtime` is
-    what it runs with, `serving` what a request of a language model is judged by, `bound_time` the share of the time by
-    what bounds it; `silicon` is False for a device that exists on paper only, `trust`
-    how well such work is known on it."""
+    what it runs with, `serving` what a request of a language model is judged by, `bound_time` the share of the time
+    by what bounds it; `formats` those of a language model by role; `silicon` is False for a device that exists on
+    paper only, `trust` how well such work is known on it; `incomplete` says what has no cost rule where that is too
+    much."""
 
     model: str
     device: str
@@ -58,7 +59,14 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     silicon: bool
     trust: Trust
     marks: tuple[str, ...]
+    formats: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    incomplete: str | msgspec.UnsetType = msgspec.UNSET
     serving: Serving | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def can_win(self) -> bool:
+        """As of an Estimate."""
+        return self.fits and not self.incomplete
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,8 +123,18 @@ def figures(result: Estimate) -> Figures:
         silicon=device.silicon,
         trust=result.trust,
         marks=result.marks,
+        formats=_formats(result),
+        incomplete=result.covered.gap or msgspec.UNSET,
         serving=serving(result) or msgspec.UNSET,
     )
+
+
+def _formats(result: Estimate) -> dict[str, str] | msgspec.UnsetType:
+    """What a language model is kept in, by role; unset for other models."""
+    if result.workload.kind not in ("decode", "prefill", "request"):
+        return msgspec.UNSET
+    plan = result.plan
+    return {"weights": plan.weights, "activations": plan.stored, "cache": plan.cache}
 
 
 def with_cost(of: Figures, latency_s: float, energy_j: float, **others: Any) -> Figures:
@@ -127,9 +145,9 @@ def with_cost(of: Figures, latency_s: float, energy_j: float, **others: Any) -> 
 
 def about(result: Estimate, on_device: bool = False) -> dict[str, Any]:
     """The fields of a Head; `on_device` names the device and what `auto` means on it."""
-    asked = result.scenario
-    head = about_model(result.workload, asked.batch, asked.precision)
-    head |= {"execution": asked.execution, "layout": asked.layout}
+    scenario = result.scenario
+    head = about_model(result.workload, scenario.batch, scenario.precision)
+    head |= {"execution": scenario.execution, "layout": scenario.layout}
     return head | ({"device": result.device.key, "execution_run": result.execution} if on_device else {})
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from analysis.run.dependencies import row_lags
 from analysis.run.partition import op_classes, partition
 from analysis.run.roles import right_roles, roles, value_bytes
+from analysis.run.windows import windows
 from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Stream
@@ -205,15 +206,15 @@ def _finish(
 
 def _calls(workload: Workload, kernel: list[int]) -> Floats:
     """Where a call of the model begins: at its first kernel, and where what is repeated as a whole does."""
-    found = np.zeros(len(kernel))
-    if not len(found):
-        return found
+    begins = np.zeros(len(kernel))
+    if not len(begins):
+        return begins
     first = min(range(len(kernel)), key=lambda i: kernel[i])
-    found[first] = 1.0
+    begins[first] = 1.0
     if workload.repeats is not None:
         changes = (workload.repeats[1:] != workload.repeats[:-1]).any(axis=1)
-        found[1:][changes] = 1.0
-    return found
+        begins[1:][changes] = 1.0
+    return begins
 
 
 def _winograd_tiles_per_row(workload: Workload) -> Floats:
@@ -225,15 +226,15 @@ def _winograd_tiles_per_row(workload: Workload) -> Floats:
     groups, rows, _, depth = (ops.gemm @ one).T
     read = ops.in_numel @ one
     activation = tensors.role[ops.in_tensor] <= INPUT
-    found = np.zeros(workload.n_operators)
+    tiles_per_row = np.zeros(workload.n_operators)
     for i, (kind, target) in enumerate(zip(ops.kind, ops.target, strict=True)):
         if kind != "conv" or "conv2d" not in target or groups[i] != 1 or not rows[i]:
             continue
         edges = slice(ops.in_ptr[i], ops.in_ptr[i + 1])
         inputs = float(read[edges][activation[edges]].sum())
         if 8.0 * inputs < depth[i] * rows[i] < 10.0 * inputs:
-            found[i] = np.ceil(rows[i] ** 0.5 / 4.0) ** 2 / rows[i]
-    return found
+            tiles_per_row[i] = np.ceil(rows[i] ** 0.5 / 4.0) ** 2 / rows[i]
+    return tiles_per_row
 
 
 @remembered(keep=_KEEP)
@@ -276,12 +277,14 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
         widths.activations,
         gemm[1] * s.winograd_tiles_per_row,
         s.calls,
+        s.calls * batch,
         *_links(workload, s.elements @ point * widths.activations),
         right_bytes=None if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(s, s.numel @ point, widths, n),
         stream=Stream(
             batch=batch, model=np.zeros(s.n_kernels, dtype=np.int32), previous=s.previous, lag=row_lags(workload)
         ),
+        windows=windows(workload),
     )
 
 

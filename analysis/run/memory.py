@@ -88,22 +88,22 @@ def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
 @remembered(shared=True)
 def lifetimes(workload: Workload, execution: str) -> Lifetimes:
     """When each allocation lives, computed once per workload and execution mode."""
-    tensors, asked = workload.tensors, structure(workload, execution)
+    tensors, joined = workload.tensors, structure(workload, execution)
     last_touch: dict[int, int] = {}  # of each value that leaves its kernel
-    for t, k in zip(asked.tensor.tolist(), asked.own_kernel.tolist(), strict=True):
-        last_touch[t] = max(last_touch.get(t, 0), k)
+    for tensor, kernel_of in zip(joined.tensor.tolist(), joined.own_kernel.tolist(), strict=True):
+        last_touch[tensor] = max(last_touch.get(tensor, 0), kernel_of)
     spans: dict[int, tuple[int, int, int]] = {}
     sizes = (tensors.numel @ workload.at(**dict.fromkeys(workload.dims, 2))).tolist()
     roles, producers, root = tensors.role.tolist(), tensors.producer.tolist(), roots(tensors.storage)
-    kernel = asked.kernel.tolist()
-    for t, touched in sorted(last_touch.items()):
-        if roles[t] in (WEIGHT, BUFFER):
+    kernel = joined.kernel.tolist()
+    for tensor, touched in sorted(last_touch.items()):
+        if roles[tensor] in (WEIGHT, BUFFER):
             continue
-        made = kernel[producers[t]] if producers[t] >= 0 else 0
-        until = max(_released(workload, asked.n_kernels, kernel, t, touched, execution), made)
-        first, last, largest = spans.get(root[t], (made, until, t))
-        largest = t if sizes[t] > sizes[largest] else largest
-        spans[root[t]] = (min(first, made), max(last, until), largest)
+        made_in = kernel[producers[tensor]] if producers[tensor] >= 0 else 0
+        until = max(_released(workload, joined.n_kernels, kernel, tensor, touched, execution), made_in)
+        first, last, largest = spans.get(root[tensor], (made_in, until, tensor))
+        largest = tensor if sizes[tensor] > sizes[largest] else largest
+        spans[root[tensor]] = (min(first, made_in), max(last, until), largest)
     rows = np.array(list(spans.values()), dtype=np.int32).reshape(-1, 3)
     return Lifetimes(rows[:, 0], rows[:, 1], tensors.numel[rows[:, 2]], tensors.fixed_bytes[rows[:, 2]], rows[:, 2])
 

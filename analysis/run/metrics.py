@@ -29,7 +29,7 @@ METRICS = {
     "power": Metric("average_power_w", "W", "Average power"),
     "memory": Metric("peak_memory_bytes", "byte", "Peak memory"),
     "utilization": Metric("utilization", "%", "Share of the peak", more_is_better=True),
-    "coverage": Metric("coverage", "%", "Operators with a cost rule", more_is_better=True),
+    "coverage": Metric("coverage", "%", "Work with a cost rule", more_is_better=True),
 }
 # Those that nodes have parts of which add up to the model's: what trees are shown in and devices compared by.
 ADDITIVE = ("edp", "energy", "latency")

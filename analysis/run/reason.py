@@ -7,8 +7,9 @@ import numpy as np
 from analysis.run.estimate import Estimate
 from analysis.run.tree import Tree
 from analysis.workload import limits
+from analysis.workload.workload import Ints
 from hardware.demand import READ_WEIGHT
-from hardware.execute import COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.quantity import quantity
 
 
@@ -71,25 +72,25 @@ def flip(result: Estimate, k: int) -> str:
 def operator_reason(figures: Tree, i: int) -> str:
     """Mapping sentence, what bounds it, and what being fused or separate does to it."""
     result = figures.estimate
-    asked, run = result.demand, result.run
-    k = int(asked.kernel[i])
-    sentence = result.device.arch.sentence(asked, result.device, result.plan, run.mapping, i)
+    demand, run = result.demand, result.run
+    k = int(demand.kernel[i])
+    sentence = result.device.arch.sentence(demand, result.device, result.plan, run.mapping, i)
     if not result.workload.operators.has_rule[i]:
         sentence = f"no cost rule for {result.workload.operators.target[i]}: bytes only"
     if not figures.fused[i]:
         return f"{sentence}; {kernel_reason(result, k)}{_round_trip(result, i)}"
-    head = int(np.flatnonzero((asked.kernel == k) & asked.head)[0])
+    head = int(np.flatnonzero((demand.kernel == k) & demand.head)[0])
     if i == head:
         return f"{sentence}; {kernel_reason(result, k)}"
     name = result.workload.operators.path[head]
-    kept = quantity(float(asked.local_bytes[i]), "byte")
+    kept = quantity(float(demand.local_bytes[i]), "byte")
     if run.latency_s[i] <= 0:
         resource = RESOURCES[int(run.resource[k])]
         return (
-            f"{sentence}; fused with {name}: {kept} stay on chip, and the {resource} bounds the kernel: no added time"
+            f"{sentence}; inside the kernel of {name}: {kept} stay on chip, and the {resource} bounds it: no added time"
         )
     added = quantity(float(run.latency_s[i]), "s")
-    return f"{sentence}; fused with {name}: {kept} stay on chip; adds {added} to the {_bounding(result, k)}"
+    return f"{sentence}; inside the kernel of {name}: {kept} stay on chip; adds {added} to the {_bounding(result, k)}"
 
 
 def _bounding(result: Estimate, k: int) -> str:
@@ -98,11 +99,11 @@ def _bounding(result: Estimate, k: int) -> str:
 
 def _round_trip(result: Estimate, i: int) -> str:
     """For an operator that is a kernel of its own: what its separate round trip moves."""
-    asked = result.demand
-    if asked.macs[i] > 0:
+    demand = result.demand
+    if demand.macs[i] > 0:
         return ""
-    mine = (asked.transfer_op == i) & (asked.transfer_role != READ_WEIGHT)
-    moved = float(asked.transfer_bytes[mine].sum())
+    mine = (demand.transfer_op == i) & (demand.transfer_role != READ_WEIGHT)
+    moved = float(demand.transfer_bytes[mine].sum())
     flow = result.run.mapping.traffic
     dram = float(flow.dram_read[i] + flow.dram_write[i])
     if not moved:
@@ -124,6 +125,25 @@ def subgraph_reason(figures: Tree, s: int) -> str:
         f"{len(kernels)} kernels, {transfers} activation transfers between them and {moved} moved; "
         f"{figures.subgraph_bound[s]} bound"
     )
+
+
+def bounding(result: Estimate, members: Ints) -> str:
+    """What bounds most of the time of some operators."""
+    run = result.run
+    each = run.bound[result.demand.kernel[members]]
+    return BOUNDS[int(np.bincount(each, np.maximum(run.latency_s[members], np.finfo(float).tiny)).argmax())]
+
+
+def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
+    """Operators that are neither a model nor a subgraph: in how many kernels they run, what they move."""
+    bound = bounding(result, members)
+    run = result.run
+    latency_s = run.latency_s[members]
+    is_bound = run.bound[result.demand.kernel[members]] == BOUND_INDEX[bound]
+    part = float(latency_s[is_bound].sum()) / (float(latency_s.sum()) or 1.0)
+    flow = run.mapping.traffic
+    moved = quantity(float((flow.chip_read + flow.chip_write)[members].sum()), "byte")
+    return f"{len(members)} operators in {kernels} kernels; {part:.0%} of the time {bound} bound; {moved} moved"
 
 
 def model_reason(result: Estimate) -> str:

@@ -19,34 +19,34 @@ HEAD = "lm_head"  # the layer that makes logits, in every language model here
 def roles(workload: Workload) -> Ints:
     """The role of each tensor, shape (t,)."""
     ops, tensors = workload.operators, workload.tensors
-    found = np.full(len(tensors.name), ACTIVATION, dtype=np.int32)
-    found[tensors.role == WEIGHT] = KEPT
+    role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.int32)
+    role_of[tensors.role == WEIGHT] = KEPT
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     multiplies = ops.macs.any(axis=1)
     multiplies &= np.array([path.rpartition(".")[2] != HEAD for path in ops.path], dtype=np.bool_)
     looked_up = np.array([kind == "embedding" for kind in ops.kind], dtype=np.bool_)
     multiplied = ops.in_tensor[multiplies[reader]]
-    found[multiplied[tensors.role[multiplied] == WEIGHT]] = QUANTIZED
+    role_of[multiplied[tensors.role[multiplied] == WEIGHT]] = QUANTIZED
     tables = ops.in_tensor[looked_up[reader]]
-    found[tables[tensors.role[tables] == WEIGHT]] = KEPT
+    role_of[tables[tensors.role[tables] == WEIGHT]] = KEPT
     appends = {i for i, target in enumerate(ops.target) if "cache_append" in target}
     for t, (name, role, producer) in enumerate(
         zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
     ):
         if (role == INPUT and name.endswith("kv_cache")) or producer in appends:
-            found[t] = CACHE
-    return found
+            role_of[t] = CACHE
+    return role_of
 
 
 @remembered(shared=True)
 def right_roles(workload: Workload) -> Ints:
     """The role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
     ops, of_tensor = workload.operators, roles(workload)
-    found = np.full(workload.n_operators, ACTIVATION, dtype=np.int32)
+    role_of = np.full(workload.n_operators, ACTIVATION, dtype=np.int32)
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     for role in (KEPT, QUANTIZED, CACHE):
-        found[reader[of_tensor[ops.in_tensor] == role]] = role
-    return found
+        role_of[reader[of_tensor[ops.in_tensor] == role]] = role
+    return role_of
 
 
 def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:

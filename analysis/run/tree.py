@@ -18,13 +18,14 @@ own, less that when its subgraph is one.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.run import dependencies
+from analysis.run import dependencies, outline
 from analysis.run.estimate import Estimate, estimate
 from analysis.workload.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
@@ -79,17 +80,17 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
 @remembered()
 def tree(result: Estimate) -> Tree:
     """The tree's figures, computed once per estimate; evaluates the other execution for the fusion benefit."""
-    parts, run, asked = result.partition, result.run, result.demand
+    parts, run, demand = result.partition, result.run, result.demand
     subgraph, count = parts.subgraph, len(parts.id)
     flow = run.mapping.traffic
     ideal = np.maximum(run.mapping.matrix_ideal_s, run.mapping.vector_ideal_s)
     # What of an operator adds up to its subgraph.
     sums = {
-        "macs": asked.macs,
-        "flops": asked.flops,
+        "macs": demand.macs,
+        "flops": demand.flops,
         "bytes": flow.chip_read + flow.chip_write,
         "dram_bytes": flow.dram_read + flow.dram_write,
-        "transfers": asked.per_op((asked.transfer_role != READ_WEIGHT).astype(np.float64)),
+        "transfers": demand.per_op((demand.transfer_role != READ_WEIGHT).astype(np.float64)),
         "latency_s": run.latency_s,
         "energy_j": run.energy_j,
         "share": shares(run.energy_j, run.latency_s, result),
@@ -101,9 +102,9 @@ def tree(result: Estimate) -> Tree:
         return np.bincount(subgraph, values, minlength=count).astype(np.float64)
 
     of_subgraphs = {name: total(values) for name, values in sums.items()}
-    whole = np.zeros(count, dtype=np.int32)
-    operator_work = work_share(asked.flops, operands, subgraph, count)
-    subgraph_work = work_share(of_subgraphs["flops"], total(operands), whole, 1)
+    one_group = np.zeros(count, dtype=np.int32)
+    operator_work = work_share(demand.flops, operands, subgraph, count)
+    subgraph_work = work_share(of_subgraphs["flops"], total(operands), one_group, 1)
     operators = _level(
         result, sums, component, operator_work, of_subgraphs["share"][subgraph] * operator_work,
         np.bincount(subgraph, minlength=count)[subgraph], np.minimum(ratio(ideal, run.latency_s), 1.0),
@@ -112,15 +113,15 @@ def tree(result: Estimate) -> Tree:
         result, of_subgraphs, np.stack([total(row) for row in component]), subgraph_work, subgraph_work,
         np.full(count, count), ratio(_subgraph_ideal(result, count), of_subgraphs["latency_s"]),
     )  # fmt: skip
-    per_kernel = np.bincount(asked.kernel, minlength=asked.n_kernels)
+    per_kernel = np.bincount(demand.kernel, minlength=demand.n_kernels)
     bound_s = np.zeros((count, len(BOUNDS)))
-    np.add.at(bound_s, (subgraph, run.bound[asked.kernel]), run.latency_s)
+    np.add.at(bound_s, (subgraph, run.bound[demand.kernel]), run.latency_s)
     return Tree(
         estimate=result,
         operators=operators,
         subgraphs=subgraphs,
-        fused=per_kernel[asked.kernel] > 1,
-        operator_bound=tuple(BOUNDS[b] for b in run.bound[asked.kernel]),
+        fused=per_kernel[demand.kernel] > 1,
+        operator_bound=tuple(BOUNDS[b] for b in run.bound[demand.kernel]),
         subgraph_bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1)),
         fusion_benefit_js=float(sums["fusion_benefit_js"].sum()),
     )
@@ -148,15 +149,15 @@ def _level(
 
 def _subgraph_ideal(result: Estimate, count: int) -> Floats:
     """Seconds at full peak of each subgraph: the sum over its kernels."""
-    run, asked = result.run, result.demand
-    head_kernel = np.zeros(asked.n_kernels, dtype=np.int64)
-    head_kernel[asked.kernel] = result.partition.subgraph
+    run, demand = result.run, result.demand
+    head_kernel = np.zeros(demand.n_kernels, dtype=np.int64)
+    head_kernel[demand.kernel] = result.partition.subgraph
     return np.bincount(head_kernel, run.utilization * run.kernel_s, minlength=count).astype(np.float64)
 
 
-def shares(energy: Floats, latency: Floats, whole: Estimate) -> Floats:
+def shares(energy: Floats, latency: Floats, model: Estimate) -> Floats:
     """Shapley shares of the whole's EDP."""
-    return 0.5 * (energy / (whole.energy_j or 1.0) + latency / (whole.latency_s or 1.0))
+    return 0.5 * (energy / (model.energy_j or 1.0) + latency / (model.latency_s or 1.0))
 
 
 def cumulative(share: Floats) -> Floats:
@@ -201,8 +202,53 @@ def fusion_benefit(result: Estimate) -> Floats:
     return mine - theirs if result.execution == "eager" else theirs - mine
 
 
+def level_of(figures: Tree, branches: Sequence[outline.Branch]) -> Level:
+    """The figures of nodes of an outline, shape (k,): sums over their operators, and what follows from the sums. Of one
+    subgraph or operator they are those of its own level; `cumulative` runs over all of them."""
+    result, subgraphs, operators = figures.estimate, figures.subgraphs, figures.operators
+    of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
+    index = np.concatenate([branch.members for branch in branches])
+    starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
+    is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
+
+    def total(values: Floats) -> Floats:
+        added: Floats = np.add.reduceat(values[..., index], starts, axis=-1)
+        return added
+
+    def either(of_subgraphs: Floats, of_operators: Floats) -> Floats:
+        """Whole subgraphs add up what subgraphs have, other nodes what operators have."""
+        return np.where(is_whole, total(of_subgraphs[of] / size), total(of_operators))
+
+    sums = {name: total(getattr(operators, name)) for name in _ADDED}
+    base_j = either(subgraphs.base_edp_js, operators.base_edp_js)
+    ideal = either(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
+    level = Level(
+        **sums,
+        component_j=total(operators.component_j),
+        cumulative=cumulative(sums["share"]),
+        edp_js=sums["share"] * result.edp_js,
+        own_edp_js=sums["energy_j"] / result.scenario.batch * sums["latency_s"],
+        base_edp_js=base_j,
+        modifier=np.where(base_j > 0, ratio(sums["share"] * result.edp_js, base_j), np.nan),
+        utilization=ratio(ideal, sums["latency_s"]),
+    )
+    for place, branch in enumerate(branches):
+        if branch.count == 1 and branch.kind in ("subgraph", "operator"):
+            whole = branch.kind == "subgraph"
+            level.modifier[place] = (
+                subgraphs.modifier[of[branch.members[0]]] if whole else operators.modifier[branch.members[0]]
+            )
+    return level
+
+
+_ADDED = (
+    "macs", "flops", "bytes", "dram_bytes", "transfers", "latency_s", "energy_j", "share", "fusion_benefit_js",
+)  # fmt: skip
+
+
 def find(result: Estimate, path: str) -> tuple[str, int]:
-    """('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending.
+    """('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending; ('group', 0)
+    for a branch of analysis/run/outline.py, whose operators `operators_of` gives.
 
     Raises RequestError naming the nearest match."""
     parts, names = result.partition, result.workload.operators.path
@@ -214,12 +260,16 @@ def find(result: Estimate, path: str) -> tuple[str, int]:
     endings = [i for i, name in enumerate(names) if name.endswith("." + path)]
     if len(endings) == 1:
         return "operator", endings[0]
+    if outline.members(result, path) is not None:
+        return "group", 0
     raise unknown("node", path, [*parts.id, *parts.operator_id], listing="`hwexplorer tree` lists them")
 
 
 def operators_of(result: Estimate, path: str) -> Ints:
     """Operator indices below a node."""
     kind, index = find(result, path)
+    if kind == "group" and (members := outline.members(result, path)) is not None:
+        return members
     if kind == "model":
         return np.arange(result.workload.n_operators, dtype=np.int32)
     if kind == "subgraph":

@@ -138,6 +138,9 @@ def trust(device: Device, name: str, runtime: str, mode: str) -> tuple[Trust, Fa
     """How well a class of work is known on a device, and the factors that hold its energy (None: nothing like it was
     metered)."""
     known, cells = _by_name()
+    held = next((each for each in device.file.trust if runtime == each.runtime or mode == each.mode), None)
+    if held is not None:
+        return Trust("measured", held.rows, held.median_error, (held.low, held.high)), None
     group, here = known.get(name), cells.get((device.id, name), [])
     widest = known[ENGINEERING].band if ENGINEERING in known else (1.0, 1.0)
     if device.silicon and group is not None:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.run.trust import ENGINEERING, Factors, Known, Measured, TrustTable, classes
-from analysis.trust.validate import LARGE, Point, spearman
+from analysis.trust.errors import spearman
+from analysis.trust.validate import LARGE, Point
 from analysis.workload.workload import Floats
 
 TARGET = 0.82  # of what was left out that a band is to hold; between 80 and 90 % is meant
@@ -44,13 +45,13 @@ class Residual(msgspec.Struct, frozen=True):
 def residuals(points: Iterable[Point], left_out: Callable[[Point], tuple[float, float] | None]) -> list[Residual]:
     """`left_out` gives the predictions of fits without the device and the family of a row, None where it was not
     fitted to."""
-    found = []
+    rows = []
     for point in points:
         own = float(np.log(point.measured / point.predicted))
         out = left_out(point)
         device, family = (own, own) if out is None else (float(np.log(point.measured / each)) for each in out)
-        found.append(Residual(point, own, device, family))
-    return found
+        rows.append(Residual(point, own, device, family))
+    return rows
 
 
 def ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -94,7 +95,7 @@ def narrowest(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Factors, 
     hold; those that hold most where none do. Errors are those that reach further of the axes."""
     each = [ends(np.array([getattr(row, axis) for row in rows]), _weights(rows)) for axis in axes]
     low, high = np.min([one for one, _ in each], axis=0), np.max([other for _, other in each], axis=0)
-    held = {axis: found for axis in axes if (found := coverage(rows, axis)) is not None}
+    held = {axis: shares for axis in axes if (shares := coverage(rows, axis)) is not None}
     if not held:
         few = len(TAILS)  # all there are, and a little more
         return (float(np.exp(low[few])), float(np.exp(high[few]))), {}
@@ -103,7 +104,7 @@ def narrowest(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Factors, 
     least = np.min([seen, *held.values()], axis=0)
     first = int((least >= min(TARGET, float(least.max()))).argmax())
     band = (float(np.exp(low[first])), float(np.exp(high[first])))
-    return band, {axis: float(found[first]) for axis, found in held.items()}
+    return band, {axis: float(shares[first]) for axis, shares in held.items()}
 
 
 def _weights(rows: Sequence[Residual]) -> Floats:
@@ -133,12 +134,14 @@ def _known(
     )
 
 
-def table(found: Sequence[Residual]) -> TrustTable:
+def table(residual_rows: Sequence[Residual]) -> TrustTable:
     """Classes of work, devices that were measured, and what the bands of work that never was are."""
-    by_class = _grouped(found, lambda row: (row.point.quantity, row.point.name))
+    by_class = _grouped(residual_rows, lambda row: (row.point.quantity, row.point.name))
     held = [of_class(name, quantity, rows) for (quantity, name), rows in by_class.items()]
     energy = {each.name: each for each in held if each.quantity == "energy"}
-    metered = _grouped([row for row in found if row.point.quantity == "energy"], lambda row: row.point.work_class)
+    metered = _grouped(
+        [row for row in residual_rows if row.point.quantity == "energy"], lambda row: row.point.work_class
+    )
     order = [each.name for each in classes()]
     held.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
     known = []
@@ -148,10 +151,10 @@ def table(found: Sequence[Residual]) -> TrustTable:
             each = msgspec.structs.replace(each, energy_band=of.band)
         known.append(each)
     engineering = {each.name for each in classes() if each.is_engineering}
-    unfitted = [row for row in found if row.point.name in engineering]
+    unfitted = [row for row in residual_rows if row.point.name in engineering]
     far = float(np.quantile([abs(row.own) for row in unfitted], TARGET))  # either way: nothing says which
     known.append(_known(ENGINEERING, "latency", unfitted, (float(np.exp(-far)), float(np.exp(far)))))
-    latency = [row for row in found if row.point.quantity == "latency" and row.point.name]
+    latency = [row for row in residual_rows if row.point.quantity == "latency" and row.point.name]
     cells = _grouped(latency, lambda row: (row.point.device, row.point.name, row.point.runtime, row.point.mode))
     return TrustTable(classes=tuple(known), measured=tuple(_measured(key, mine) for key, mine in sorted(cells.items())))
 
@@ -164,10 +167,10 @@ def _measured(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> Measu
 
 
 def _grouped(rows: Iterable[Residual], key: Callable[[Residual], Any]) -> dict[Any, list[Residual]]:
-    found: dict[Any, list[Residual]] = {}
+    groups: dict[Any, list[Residual]] = {}
     for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def as_markdown(known: Iterable[Known]) -> str:

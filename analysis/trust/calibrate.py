@@ -36,19 +36,22 @@ from hardware.runtime import Runtime
 
 STEP = 0.05  # of the logarithm, for derivatives
 ROUNDS = 8
+PULL = 1e-6  # of the weight of all rows: what keeps knobs that no row depends on where they are
 SMALL_ERROR = 0.05  # about the noise between repeated measurements: below it, errors count as squares
 
 Progress = Callable[[str], None]
 
 
 class Knob(msgspec.Struct, frozen=True):
-    """One fitted efficiency: a table of Efficiency and the operator classes it stands for."""
+    """One fitted efficiency: a table of Efficiency and the operator classes it stands for. `start` is where the fit
+    begins, the middle of the range where it is None."""
 
     table: str
     name: str
     classes: tuple[int, ...]
     low: float
     high: float
+    start: float | None = None
 
 
 class FitRow(msgspec.Struct, frozen=True):
@@ -92,24 +95,23 @@ def fitted() -> dict[str, Software]:
 def knobs(software: str) -> tuple[Knob, ...]:
     """The fitted efficiencies of a class of software, as efficiency.toml names them."""
     shipped = fitted()[software]
-    found = [
+    of_software = [
         Knob(part, name, tuple(_classes(rates, name)), *ends[1:])
         for part, rates in (("compute", shipped.compute), ("bandwidth", shipped.bandwidth))
         for name, ends in rates.items()
         if name not in (shipped.not_fitted or ())
     ]
     if shipped.fits_nchw:
-        found.append(Knob("nchw", "nchw", (), *shipped.nchw[1:]))
-    return tuple(found)
+        of_software.append(Knob("nchw", "nchw", (), *shipped.nchw[1:]))
+    return tuple(of_software)
 
 
 def _classes(section: Mapping[str, object], name: str) -> Iterable[int]:
     return [i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)]
 
 
-def settings(software: str, chosen: Sequence[Knob], values: Floats) -> Efficiency:
+def settings(shipped: Efficiency, chosen: Sequence[Knob], values: Floats) -> Efficiency:
     """Efficiencies with the knobs at `values` (s, knobs); everything else as shipped."""
-    shipped = fitted()[software].efficiency
     count = len(values)
     tables = {name: np.repeat(getattr(shipped, name)[:1], count, axis=0) for name in Efficiency.__struct_fields__}
     for j, knob in enumerate(chosen):
@@ -129,22 +131,23 @@ def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ())
             measured.append(interpret(row, folders))
         except Unpredictable:
             continue
-    found: dict[tuple[object, ...], FitRow] = {}
+    fit_rows: dict[tuple[object, ...], FitRow] = {}
     classes = fitted()
     for one, keep in zip(measured, validate.agreeing(measured), strict=True):
         key = (one.device.key, one.model, one.scenario, one.latency_s)
-        if not keep or one.latency_s is None or one.device.software_class not in classes or key in found:
+        if not keep or one.latency_s is None or one.device.software_class not in classes or key in fit_rows:
             continue
         try:
-            found[key] = _row(one, one.latency_s)
+            fit_rows[key] = fit_row(one, one.latency_s)
         except Unpredictable:
             continue
-    sizes = Counter(row.group for row in found.values())
-    large = [row for row in found.values() if sizes[row.group] >= validate.LARGE]
+    sizes = Counter(row.group for row in fit_rows.values())
+    large = [row for row in fit_rows.values() if sizes[row.group] >= validate.LARGE]
     return {name: [row for row in large if row.device.software_class == name] for name in classes}
 
 
-def _row(one: Measurement, latency_s: float) -> FitRow:
+def fit_row(one: Measurement, latency_s: float) -> FitRow:
+    """The row as the fit needs it. Raises Unpredictable where its model must be captured first."""
     result = validate.estimated(one)
     run = result.run
     least = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
@@ -155,9 +158,10 @@ def _row(one: Measurement, latency_s: float) -> FitRow:
     )  # fmt: skip
 
 
-def predicted(rows: Sequence[FitRow], rates: Efficiency) -> Floats:
-    """Latency of each row at each setting, (s, rows)."""
-    out = np.empty((len(rates.compute), len(rows)))
+def predicted(rows: Sequence[FitRow], shipped: Efficiency, chosen: Sequence[Knob], values: Floats) -> Floats:
+    """Latency of each row with the knobs at `values` (s, knobs), (s, rows)."""
+    rates = settings(shipped, chosen, values)
+    out = np.empty((len(values), len(rows)))
     for i, row in enumerate(rows):
         kernels = kernel_seconds(row.demand, row.device, row.plan, row.runtime, row.layout, rates)
         out[:, i] = np.maximum(np.maximum(kernels, row.least_s).sum(axis=1) + row.adds_s, row.floor_s)
@@ -165,36 +169,52 @@ def predicted(rows: Sequence[FitRow], rates: Efficiency) -> Floats:
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Fitted values (knobs,), the error of each row there (log of predicted over measured) and its derivatives
-    (rows, knobs) by the logarithms of the knobs."""
+    """Fitted values (knobs,) on rows of these weights, the error of each row there (log of predicted over measured)
+    and its derivatives (rows, knobs) by the logarithms of the knobs; `shipped` is all that is not fitted."""
 
     knobs: tuple[Knob, ...]
+    shipped: Efficiency
+    weight: Floats
     values: Floats
     error: Floats
     slope: Floats
+    pull: float
 
 
 def fit(software: str, rows: Sequence[FitRow], progress: Progress = lambda _: None) -> Fit:
-    """Values that minimise the absolute log error over groups, within the range that efficiency.toml gives each and
-    from its middle."""
-    chosen = knobs(software)
+    """The efficiencies of a class of software, each group of rows weighing the same."""
+    shipped = fitted()[software].efficiency
+    return fit_knobs(software, rows, knobs(software), shipped, group_weights(rows), progress)
+
+
+def fit_knobs(
+    name: str,
+    rows: Sequence[FitRow],
+    chosen: tuple[Knob, ...],
+    shipped: Efficiency,
+    weight: Floats,
+    progress: Progress,
+    pull: float = PULL,
+) -> Fit:
+    """Values that minimise the absolute log error over rows, within the range of each knob and from where it starts."""
     low, high = _range(chosen)
     measured = np.array([row.measured_s for row in rows])
-    weight = group_weights(rows)
-    x = (low + high) / 2.0
+    x = np.array(
+        [(a + b) / 2.0 if k.start is None else np.log(k.start) for k, a, b in zip(chosen, low, high, strict=True)]
+    )
     best: Fit | None = None
     damping = 1.0
     for round_ in range(ROUNDS):
-        progress(f"fitting {software}, round {round_ + 1} of {ROUNDS}")
+        progress(f"fitting {name}, round {round_ + 1} of {ROUNDS}")
         points = np.exp(np.vstack([x, x + STEP * np.eye(len(chosen))]))
-        logs = np.log(predicted(rows, settings(software, chosen, points)) / measured)
-        here = Fit(chosen, points[0], logs[0], (logs[1:] - logs[0]).T / STEP)
+        logs = np.log(predicted(rows, shipped, chosen, points) / measured)
+        here = Fit(chosen, shipped, weight, points[0], logs[0], (logs[1:] - logs[0]).T / STEP, pull)
         if best is None or loss(here.error, weight) < loss(best.error, weight):
             best = here
         else:
             damping *= 0.5
-        step = least_absolute(best.error, best.slope, weight, low - np.log(best.values), high - np.log(best.values))
-        x = np.log(best.values) + damping * step
+        at = np.log(best.values)
+        x = at + damping * least_absolute(best.error, best.slope, weight, low - at, high - at, pull)
     assert best is not None
     return best
 
@@ -214,22 +234,24 @@ def loss(error: Floats, weight: Floats) -> float:
     return float((weight * np.abs(error)).sum() / weight.sum())
 
 
-def least_absolute(error: Floats, slope: Floats, weight: Floats, low: Floats, high: Floats) -> Floats:
+def least_absolute(
+    error: Floats, slope: Floats, weight: Floats, low: Floats, high: Floats, pull: float = PULL
+) -> Floats:
     """The step (knobs,) from `low` to `high` that minimises sum(weight |error + slope step|), by reweighted least
     squares; knobs that no row depends on stay."""
     step = np.zeros(slope.shape[1])
     for _ in range(30):
         w = weight / np.maximum(np.abs(error + slope @ step), SMALL_ERROR)
-        normal = (slope.T * w) @ slope + 1e-6 * weight.sum() * np.eye(len(step))
+        normal = (slope.T * w) @ slope + pull * weight.sum() * np.eye(len(step))
         step = np.clip(np.linalg.solve(normal, -(slope.T * w) @ error), low, high)
     return step
 
 
-def left_out(software: str, rows: Sequence[FitRow], full: Fit, labels: Sequence[str]) -> Floats:
+def left_out(rows: Sequence[FitRow], full: Fit, labels: Sequence[str]) -> Floats:
     """Latency (rows,) of each row from a fit without the rows that share its label.
 
     Each fit starts from the derivatives of the full one; its predictions are those of the model itself."""
-    weight, at = group_weights(rows), np.log(full.values)
+    weight, at = full.weight, np.log(full.values)
     low, high = (end - at for end in _range(full.knobs))
     names = list(dict.fromkeys(labels))
     place = np.array([names.index(label) for label in labels])
@@ -238,9 +260,9 @@ def left_out(software: str, rows: Sequence[FitRow], full: Fit, labels: Sequence[
         others = place != f
         step = (low + high) / 2.0  # nothing else was measured: the middle of the range
         if others.any():
-            step = least_absolute(full.error[others], full.slope[others], weight[others], low, high)
+            step = least_absolute(full.error[others], full.slope[others], weight[others], low, high, full.pull)
         values.append(np.exp(at + step))
-    each = predicted(rows, settings(software, full.knobs, np.array(values)))
+    each = predicted(rows, full.shipped, full.knobs, np.array(values))
     held: Floats = each[place, np.arange(len(rows))]
     return held
 
@@ -266,12 +288,12 @@ def held_out(software: str, rows: Sequence[FitRow], full: Fit, progress: Progres
     """The errors of a class of software, given the fit to all of its rows."""
     measured = np.array([row.measured_s for row in rows])
     progress(f"leaving devices out of {software}")
-    devices = left_out(software, rows, full, [row.device.id for row in rows])
+    devices = left_out(rows, full, [row.device.id for row in rows])
     progress(f"leaving models out of {software}")
-    families = left_out(software, rows, full, [row.family for row in rows])
+    families = left_out(rows, full, [row.family for row in rows])
     progress(f"leaving runtimes out of {software}")
-    runtimes = left_out(software, rows, full, [row.runtime.id for row in rows])
-    shipped = predicted(rows, settings(software, (), np.zeros((1, 0))))[0]
+    runtimes = left_out(rows, full, [row.runtime.id for row in rows])
+    shipped = predicted(rows, full.shipped, (), np.zeros((1, 0)))[0]
     groups = [np.array([row.group == key for row in rows]) for key in dict.fromkeys(row.group for row in rows)]
 
     def error(latency: Floats) -> float:
@@ -295,7 +317,7 @@ class Fitted(msgspec.Struct, frozen=True):
 def without(software: str, rows: Sequence[FitRow], full: Fit) -> Fitted:
     """Each row predicted by a fit that left out its device, and one that left out its family of models."""
     by_device, by_family = [row.device.id for row in rows], [row.family for row in rows]
-    return Fitted(rows, full, left_out(software, rows, full, by_device), left_out(software, rows, full, by_family))
+    return Fitted(rows, full, left_out(rows, full, by_device), left_out(rows, full, by_family))
 
 
 def calibrated(of: Iterable[Fitted]) -> str:
@@ -326,14 +348,16 @@ def main() -> None:
     what the bands of estimates follow from."""
     held, every = [], []
     for software, rows in observations(shipped(FITTED_ON)).items():
-        found = fit(software, rows, _say)
-        held.append(held_out(software, rows, found, _say))
-        every.append(without(software, rows, found))
+        fitted_now = fit(software, rows, _say)
+        held.append(held_out(software, rows, fitted_now, _say))
+        every.append(without(software, rows, fitted_now))
         now = fitted()[software].efficiency
-        print(f"# {software}: {len(rows)} rows, mean absolute log error {loss(found.error, group_weights(rows)):.3f}")
-        for j, knob in enumerate(found.knobs):
+        print(
+            f"# {software}: {len(rows)} rows, mean absolute log error {loss(fitted_now.error, group_weights(rows)):.3f}"
+        )
+        for place, knob in enumerate(fitted_now.knobs):
             was = now.nchw[0] if knob.table == "nchw" else getattr(now, knob.table)[0, knob.classes[0]]
-            print(f"#   {knob.table}.{knob.name:10} {was:.3f} -> {found.values[j]:.3f}")
+            print(f"#   {knob.table}.{knob.name:10} {was:.3f} -> {fitted_now.values[place]:.3f}")
     for each in held:
         print("\n[[cross_validation]]")
         for name, value in msgspec.to_builtins(each).items():

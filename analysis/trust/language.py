@@ -39,7 +39,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     if threads_idle(row, device.units if device.arch.is_host else 0):
         raise Unpredictable("fewer threads than cores")
     count = int(number(row, "n_devices") or 1)
-    runtime = runtime_of(row["runtime"], "language")
+    runtime = runtime_of(row["runtime"], device.vendor, "language")
     split = (
         "split" in row["device_mode"] or (count > 1 and runtime == "llama_cpp") or "exllama" in row["runtime"].lower()
     )
@@ -50,7 +50,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     batch = round(number(row, "batch") or 0)
     if not batch:
         raise Unpredictable("the batch is not stated")
-    asked, runs = _precision(row)
+    asked_precision, runs = _precision(row)
     phase, lengths = _request(row)
     tokens = lengths.get("output", 1)
     text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
@@ -69,17 +69,17 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         scenario=scenario,
         latency_s=latency * (tokens if _is_per_token(row) else 1),
         energy_j=energy * tokens if energy else None,
-        asked_precision=asked,
+        asked_precision=asked_precision,
         lengths=lengths,
     )
 
 
 def _model(name: str) -> str:
     short = name.rpartition("/")[2].removesuffix("-hf")
-    found = known(str(_tables()["models"].get(short.lower(), short)), spec.names())
-    if found is None:
+    preset = known(str(_tables()["models"].get(short.lower(), short)), spec.names())
+    if preset is None:
         raise Unpredictable("model is not known")
-    return found
+    return preset
 
 
 def _precision(row: dict[str, str]) -> tuple[str, str]:

@@ -58,7 +58,12 @@ class Measurement(msgspec.Struct, frozen=True):
     @property
     def family(self) -> str:
         """What a model is a size of: `resnet` of resnet50, `llama` of llama3_8b."""
-        return re.sub(r"[\d_:].*", "", self.model.removeprefix("wide_"))
+        return family_of(self.model)
+
+
+def family_of(model: str) -> str:
+    """`resnet` of wide_resnet50_2."""
+    return re.sub(r"[\d_:].*", "", model.removeprefix("wide_"))
 
 
 class Unpredictable(Exception):
@@ -98,23 +103,23 @@ def _modes() -> dict[str, Any]:
 @lru_cache(maxsize=512)
 def device_of(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
     try:
-        found = load(name, folders)
+        device = load(name, folders)
     except RequestError:
         return "device is not in the catalogue"
-    known = _modes().get(found.id, {})
+    known = _modes().get(device.id, {})
     unstated = known.get("unstated", {})
     mapped = known.get(mode) or next(
         (to for begin, to in unstated.items() if not mode and source.startswith(begin)), ""
     )
-    return load(f"{found.id}:{mapped}", folders) if mapped else found
+    return load(f"{device.id}:{mapped}", folders) if mapped else device
 
 
 def catalogued(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
     """The device of a row. Raises Unpredictable where the catalogue has none."""
-    found = device_of(name, mode, source, folders)
-    if isinstance(found, str):
-        raise Unpredictable(found)
-    return found
+    device = device_of(name, mode, source, folders)
+    if isinstance(device, str):
+        raise Unpredictable(device)
+    return device
 
 
 def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
@@ -142,19 +147,19 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     if device.arch.is_host and threads_idle(row, device.units):
         raise Unpredictable("fewer threads than cores")
     framework = row.get("framework", "").lower()
-    execution = executed(_execution(framework), device, "encoder" if row.get("sequence") else "vision")
+    execution = executed(_execution(framework, device.vendor), device, "encoder" if row.get("sequence") else "vision")
     if execution == "tensorrt" and not row.get("source", "").startswith("MLPerf"):
         execution = "tensorrt_enqueue"  # MLPerf's engines are recorded as graphs; who calls one by hand enqueues it
     if row.get("precision") == "fp32" and _is_submission(row) and execution in ("tensorrt", "openvino"):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
     layout = "nchw" if "nchw" in framework or "eager" in framework else "channels_last"
     layout = "channels_last" if "channels_last" in framework else layout
-    asked, runs = _precision(row)
+    asked_precision, runs = _precision(row)
     try:
         scenario = Scenario(batch, runs, execution, layout)
     except RequestError as error:
         raise Unpredictable(str(error)) from None
-    sequence = number(row, "sequence", 1)
+    sequence = number(row, "sequence", 1) or _rules()["sequence_unstated"].get(row["model"])
     # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
     integrated = device.software.shares_host_memory
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
@@ -170,7 +175,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         energy_j=energy,
         copies_input=copies,
         decodes_input=decodes,
-        asked_precision=asked,
+        asked_precision=asked_precision,
         is_rate=is_rate,
     )
 
@@ -222,35 +227,41 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     text = (row.get("precision") or unstated).lower()
     if "tf32" in text:
         return "", "tf32"
+    for rule in _rules()["ran"]:
+        if text == rule["precision"] and all(
+            (row.get(n) or "").startswith(rule[n]) for n in ("source", "device", "model")
+        ):
+            return "", str(rule["is"])
     for rule in _rules()["format"]:
         if text.startswith(tuple(rule["begins"])):
             return ("", rule["is"]) if precision.find(rule["is"]) else (rule["is"], "int8")
     return "", text.split()[0].strip("(),")
 
 
-def runtime_of(software: str, work: str = "vision") -> str:
-    """The runtime that software is called here, '' where it has no name."""
+def runtime_of(software: str, vendor: str, work: str = "vision") -> str:
+    """The runtime that software is called here on devices of a vendor, '' where it has no name."""
     name = software.lower()
     for rule in _rules()["runtime"]:
-        if work in rule.get("work", (work,)) and any(part in name for part in rule["contains"]):
+        is_meant = work in rule.get("work", (work,)) and vendor in rule.get("vendors", (vendor,))
+        if is_meant and any(part in name for part in rule["contains"]):
             if not rule["is"]:
                 raise Unpredictable(rule["reason"])
             return str(rule["is"])
     return ""
 
 
-def executed(asked: str, device: Device, work: str) -> str:
+def executed(runtime: str, device: Device, work: str) -> str:
     """The runtime or mode, where it runs on the device. Raises Unpredictable where it does not."""
-    if asked not in runtimes.runtimes() or runtimes.runtimes()[asked].fits(device, work):
-        return asked
+    if runtime not in runtimes.runtimes() or runtimes.runtimes()[runtime].fits(device, work):
+        return runtime
     if device.arch.has_layouts or device.arch.is_host:
-        raise Unpredictable(f"{runtimes.runtimes()[asked].name} does not run on this device here")
+        raise Unpredictable(f"{runtimes.runtimes()[runtime].name} does not run on this device here")
     return "fused"
 
 
-def _execution(framework: str) -> str:
+def _execution(framework: str, vendor: str) -> str:
     if framework.startswith("tensorflow 2."):
         # Since 2.9 oneDNN is on by default: its graph optimiser joins what follows a contraction to it.
         minor = framework.removeprefix("tensorflow 2.").partition(".")[0]
         return "compiled" if minor.isdigit() and int(minor) >= 9 else "eager"
-    return runtime_of(framework) or "fused"
+    return runtime_of(framework, vendor) or "fused"

@@ -16,6 +16,7 @@ import numpy as np
 
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.trust import classes
+from analysis.trust.errors import Errors, Row, errors
 from analysis.trust.measurement import SHIPPED, Measurement, Unpredictable, device_of
 from analysis.trust.rows import interpret
 from analysis.workload import store
@@ -50,9 +51,9 @@ class Prediction(msgspec.Struct, frozen=True):
     mode: str
 
 
-class Group(msgspec.Struct, frozen=True):
-    """Errors of one group and quantity. Errors are fractions; `bias` the median of predicted / measured - 1;
-    `reason` why a large group is more than twice its target off, in words ('' where it is not)."""
+class Group(Errors, frozen=True, kw_only=True):
+    """Errors of one group and quantity; `reason` why a large group is more than twice its target off, in words, ''
+    where it is not."""
 
     source: str
     device: str
@@ -61,30 +62,15 @@ class Group(msgspec.Struct, frozen=True):
     precision: str
     scenario: str
     quantity: str
-    n: int
-    median_ape: float
-    p90_ape: float
-    bias: float
-    spearman: float | None
-    band_coverage: float
-    band_half_width: float
     reason: str = ""
 
 
-class OfClass(msgspec.Struct, frozen=True):
-    """Errors of a class of work over all its rows, as fractions; `bias` the median of predicted / measured - 1,
-    `band_coverage` the share of rows inside the stated band, `band_half_width` its median."""
+class OfClass(Errors, frozen=True, kw_only=True):
+    """Errors of a class of work over all its rows."""
 
     name: str
     quantity: str
-    n: int
     devices: int
-    median_ape: float
-    p90_ape: float
-    bias: float
-    spearman: float | None
-    band_coverage: float
-    band_half_width: float
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -270,87 +256,46 @@ def points(predictions: Iterable[Prediction]) -> Iterator[Point]:
 
 def by_class(predictions: Iterable[Prediction], kernels: Sequence[Point] = ()) -> tuple[OfClass, ...]:
     """The errors of each class of work, in the order in which classes are declared, then energy."""
-    found: dict[tuple[str, str], list[Point]] = {}
+    members: dict[tuple[str, str], list[Point]] = {}
     for point in (*points(predictions), *kernels):
-        found.setdefault((point.quantity, point.name), []).append(point)
+        members.setdefault((point.quantity, point.name), []).append(point)
     order = [each.name for each in classes()]
-    keys = sorted(found, key=lambda key: (QUANTITIES.index(key[0]), order.index(key[1]) if key[1] in order else 0))
-    return tuple(_of_class(found[key]) for key in keys)
-
-
-def _of_class(those: Sequence[Point]) -> OfClass:
-    measured, predicted = (np.array([getattr(p, name) for p in those]) for name in ("measured", "predicted"))
-    errors = _errors(measured, predicted, np.array([p.band for p in those]))
-    return OfClass(those[0].name, those[0].quantity, len(those), len({p.device for p in those}), *errors)
-
-
-def key_of(group: Group) -> tuple[str, ...]:
-    return group.source, group.device, group.device_mode, group.framework, group.precision, group.scenario
-
-
-def _groups(key: tuple[str, ...], predictions: list[Prediction]) -> list[Group]:
-    mine = [p for p in predictions if p.row.group == key]
-    found = []
-    timed = [p for p in mine if p.row.latency_s]
-    if timed:
-        measured = np.array([p.row.latency_s for p in timed])
-        bands = np.array([p.latency_band_s for p in timed])
-        found.append(_group(key, "latency", measured, np.array([p.latency_s for p in timed]), bands))
-    powered = [p for p in mine if p.row.energy_j]
-    if powered:
-        measured = np.array([p.row.energy_j for p in powered])
-        bands = np.array([p.energy_band_j for p in powered])
-        found.append(_group(key, "energy", measured, np.array([p.energy_j for p in powered]), bands))
-    both = [p for p in powered if p.row.latency_s]
-    if both:
-        measured = np.array([p.row.energy_j for p in both])
-        shift = [((p.row.latency_s or 0.0) - p.latency_s) * p.time_power_w / p.row.scenario.batch for p in both]
-        moved = np.array([max(p.energy_j + s, 0.0) for p, s in zip(both, shift, strict=True)])
-        bands = np.array([[p.energy_band_j[0] + s, p.energy_band_j[1] + s] for p, s in zip(both, shift, strict=True)])
-        found.append(_group(key, "energy_given_latency", measured, moved, bands))
-    return found
-
-
-Column = np.ndarray[tuple[int], np.dtype[np.float64]]
-
-
-def _group(key: tuple[str, ...], quantity: str, measured: Column, predicted: Column, bands: Column) -> Group:
-    source, device, mode, framework, precision, scenario = key
-    errors = _errors(measured, predicted, bands)
-    return Group(source, device, mode, framework, precision, scenario, quantity, len(measured), *errors)
-
-
-def _errors(
-    measured: Column, predicted: Column, bands: Column
-) -> tuple[float, float, float, float | None, float, float]:
-    """Median and 90th percentile of the absolute error, bias, rank correlation, coverage and half-width of the band."""
-    error = predicted / measured - 1.0
-    inside = (measured >= bands[:, 0]) & (measured <= bands[:, 1])
-    half = (bands[:, 1] - bands[:, 0]) / 2.0 / predicted
-    return (
-        float(np.median(np.abs(error))),
-        float(np.quantile(np.abs(error), 0.9)),
-        float(np.median(error)),
-        spearman(measured, predicted),
-        float(inside.mean()),
-        float(np.median(half)),
+    keys = sorted(members, key=lambda key: (QUANTITIES.index(key[0]), order.index(key[1]) if key[1] in order else 0))
+    return tuple(
+        errors(
+            OfClass,
+            [(point.measured, point.predicted, point.band) for point in members[quantity, name]],
+            name=name,
+            quantity=quantity,
+            devices=len({point.device for point in members[quantity, name]}),
+        )
+        for quantity, name in keys
     )
 
 
-def spearman(a: Column, b: Column) -> float | None:
-    """Rank correlation; None for fewer than three rows or constant values."""
-    if len(a) < 3:
-        return None
-    x, y = _ranks(a), _ranks(b)
-    if x.std() == 0 or y.std() == 0:
-        return None
-    return float(np.corrcoef(x, y)[0, 1])
+def key_of(group: Group) -> tuple[str, ...]:
+    return tuple(getattr(group, name) for name in _KEY)
 
 
-def _ranks(values: Column) -> Column:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return ((ends - counts + ends - 1) / 2.0)[inverse]
+_KEY = ("source", "device", "device_mode", "framework", "precision", "scenario")  # as in Measurement.group
+
+
+def _groups(key: tuple[str, ...], predictions: list[Prediction]) -> list[Group]:
+    """Latency, energy, and energy at the latency that was measured."""
+    rows: dict[str, list[Row]] = {"latency": [], "energy": [], "energy_given_latency": []}
+    for p in predictions:
+        latency_s, energy_j, (low, high) = p.row.latency_s, p.row.energy_j, p.energy_band_j
+        if p.row.group != key:
+            continue
+        if latency_s:
+            rows["latency"].append((latency_s, p.latency_s, p.latency_band_s))
+        if energy_j:
+            rows["energy"].append((energy_j, p.energy_j, p.energy_band_j))
+        if energy_j and latency_s:
+            shift = (latency_s - p.latency_s) * p.time_power_w / p.row.scenario.batch
+            rows["energy_given_latency"].append((energy_j, max(p.energy_j + shift, 0.0), (low + shift, high + shift)))
+    about = dict(zip(_KEY, key, strict=True))
+    return [errors(Group, those, quantity=quantity, **about) for quantity, those in rows.items() if those]
 
 
 def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str, float | int | None]:
@@ -373,10 +318,10 @@ def summarise(groups: Sequence[Group], predicted: int, skipped: int) -> dict[str
 
 
 def _kind(group: Group) -> str:
-    found = device_of(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
-    if isinstance(found, str):
+    device = device_of(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
+    if isinstance(device, str):
         return registry.BASELINE.id
-    return next((name for name, kind in _kinds().items() if kind.id and kind.id in found.id), found.architecture)
+    return next((name for name, kind in _kinds().items() if kind.id and kind.id in device.id), device.architecture)
 
 
 class DeviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -15,8 +15,9 @@ import msgspec
 import numpy as np
 
 from analysis.run.trust import trust, work_class
+from analysis.trust.errors import Errors, Row, errors
 from analysis.trust.measurement import SHIPPED, read
-from analysis.trust.validate import Point, spearman
+from analysis.trust.validate import Point
 from analysis.workload.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
 from analysis.workload.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, OpClass
@@ -50,16 +51,11 @@ class Kernel(msgspec.Struct, frozen=True):
     macs: float | None = None
 
 
-class KernelGroup(msgspec.Struct, frozen=True):
-    """Errors of one operator kind on one device; fractions, `bias` the median of predicted / measured - 1."""
+class KernelGroup(Errors, frozen=True, kw_only=True):
+    """Errors of one operator kind on one device."""
 
     device: str
     op: str
-    n: int
-    median_ape: float
-    p90_ape: float
-    bias: float
-    spearman: float | None
 
 
 def _gemm(shape: Shape) -> Kernel:
@@ -124,8 +120,8 @@ def _attention(shape: Shape) -> Kernel:
 
 
 def _wide(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], Kernel]:
-    made = _rows(op_class, operands, flops, special)
-    return lambda shape: made({"B": shape["tokens"], "H": shape["width"]})
+    build = _rows(op_class, operands, flops, special)
+    return lambda shape: build({"B": shape["tokens"], "H": shape["width"]})
 
 
 NARROW_KINDS: dict[str, Callable[[Shape], Kernel]] = {
@@ -141,32 +137,25 @@ NARROW_KINDS: dict[str, Callable[[Shape], Kernel]] = {
 
 def validate_kernels(path: Path = TABLE, folders: tuple[Path, ...] = ()) -> tuple[KernelGroup, ...]:
     """Errors by device and operator kind; devices that are not in the catalogue are left out."""
-    found: dict[tuple[str, str], list[Point]] = {}
+    rows: dict[tuple[str, str], list[Row]] = {}
     for point in kernel_points(path, folders):
-        found.setdefault((point.device, point.family), []).append(point)
-    return tuple(_group(device, op, those) for (device, op), those in found.items())
-
-
-def _group(device: str, op: str, those: Sequence[Point]) -> KernelGroup:
-    measured, predicted = (np.array([getattr(p, name) for p in those]) for name in ("measured", "predicted"))
-    error = predicted / measured - 1.0
-    median, p90 = np.quantile(np.abs(error), (0.5, 0.9)).tolist()
-    return KernelGroup(device, op, len(those), median, p90, float(np.median(error)), spearman(measured, predicted))
+        rows.setdefault((point.device, point.family), []).append((point.measured, point.predicted, point.band))
+    return tuple(errors(KernelGroup, those, device=device, op=op) for (device, op), those in rows.items())
 
 
 def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[Point]:
     """Each kernel of a table, or of all that ship; those on devices that are not in the catalogue, and of operators
     that are no kernel here (rotary embeddings, collectives, grouped products), are left out."""
     rows = [row for each in ((path,) if path else (TABLE, NARROW)) for row in read([each], ("device", "op", "shape"))]
-    found: dict[tuple[str, str, str, bool], list[dict[str, str]]] = {}
+    by_kind: dict[tuple[str, str, str, bool], list[dict[str, str]]] = {}
     for row in rows:
         library = row.get("library", "")
         if row["op"] in (NARROW_KINDS if "seconds" in row else KINDS) and library not in SEVERAL:
             form = row["format"].split()[0] if "seconds" in row else "fp32"
             key = (SAME.get(row["device"], row["device"]), form, row["op"], library not in OLDER)
-            found.setdefault(key, []).append(row)
+            by_kind.setdefault(key, []).append(row)
     points: list[Point] = []
-    for (name, form, op, newest), mine in sorted(found.items()):
+    for (name, form, op, newest), mine in sorted(by_kind.items()):
         try:
             points.extend(_points(load(name, folders), form, op, mine, newest))
         except RequestError:
@@ -240,5 +229,6 @@ def demand(kernels: Sequence[Kernel], element_bytes: float = 4.0, in_layers: boo
         others.ravel(),
         element_bytes,
         np.array([kernel.patches for kernel in kernels]),
+        np.zeros(n),
         np.zeros(n),
     )

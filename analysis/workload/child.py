@@ -26,6 +26,7 @@ import msgspec
 from hardware.text import safe
 
 from .errors import ModelError
+from .limits import Limits
 from .warden import PASSED
 
 # The folder that holds our outermost package: `analysis`, or in an installed wheel the `hwexplorer` it is part of.
@@ -35,16 +36,6 @@ _LINE_MAX, _LINES_MAX, _ANSWER_MAX = 1 << 16, 10_000, 1 << 27
 _TEXT_MAX = 2000
 _POLL_S = 0.5
 _PATIENCE_S = 2.0  # between asking it to end and killing it
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """What a subprocess and all it starts may take together, and whether what it prints is seen (on standard error).
-
-    `seconds` by the clock, and as many of processor time."""
-
-    seconds: float = 300.0
-    memory_bytes: int | None = None
-    show_output: bool = False
 
 
 class Refusal(ModelError):

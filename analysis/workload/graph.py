@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .poly import Poly, poly, product
+from .poly import Poly, SizeError, is_negative, poly, product
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,9 @@ class Source:
     role: int
     meta: Meta
 
+    def __post_init__(self) -> None:
+        _check(self.label, self.meta)
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -66,6 +69,9 @@ class GraphNode:
     scopes: tuple[Scope, ...] = ()
     multiple: bool = False
 
+    def __post_init__(self) -> None:
+        _check(self.name, *self.outputs)
+
 
 @dataclass(frozen=True, slots=True)
 class InputShape:
@@ -85,6 +91,13 @@ class Graph:
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     repeats: dict[str, Poly] = field(default_factory=dict)  # how often a module at the top runs, where not once
+
+
+def _check(name: str, *tensors: Meta) -> None:
+    """Whichever reader wrote them: a size below nothing would be work below nothing. Raises SizeError."""
+    for tensor in tensors:
+        if any(map(is_negative, tensor.shape)):
+            raise SizeError(f"a tensor has a negative size ({name[:40]}: {', '.join(map(str, tensor.shape))[:80]})")
 
 
 def meta(shape: tuple[Poly | int, ...], storage: int, dtype: str = "float32") -> Meta:

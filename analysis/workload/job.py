@@ -12,8 +12,8 @@ from hardware import policy
 
 from . import targets, zoo
 from .child import Child, Refusal
-from .child import Limits as Limits  # beside the jobs it is for
 from .errors import CaptureCancelledError, CaptureError, ModelError, UnreadableError
+from .limits import USER_LIMITS, Limits
 from .model_ref import ModelRef
 from .targets import Target
 from .valid import decode
@@ -21,8 +21,6 @@ from .workload import Workload
 
 _INSTALL = "pip install torch torchvision"
 
-# For code that is not ours: torch itself needs about 1 GiB, weights none.
-USER_LIMITS = Limits(seconds=120.0, memory_bytes=8 << 30)
 # For files that are data: their readers refuse what takes a sixth of this (see sources/budget.py).
 READ_LIMITS = Limits(seconds=120.0, memory_bytes=4 << 30)
 

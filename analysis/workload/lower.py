@@ -9,7 +9,7 @@ from .errors import EmptyModelError
 from .graph import Graph, GraphNode, Meta, Ref, Source, base_name, references
 from .operators import costs, rules_more  # noqa: F401 - it registers its rules
 from .operators.rules import Call, Cost, bias_of, cost_of
-from .poly import Poly, poly, smaller
+from .poly import Poly, SizeError, is_negative, poly, smaller
 from .workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 
 ZERO = poly(0)
@@ -125,6 +125,8 @@ class Lowering:
         metas = {ref.name: self.values[ref.name][0].meta for ref in refs}
         call = Call(name, node.args, metas, node.outputs)
         cost = cost_of(call)
+        if any(map(is_negative, (cost.macs, cost.flops, cost.special))):  # a window of -1 x 2
+            raise SizeError(f"an operator does less than no work ({node.name[:40]}: {name[:40]})")
         bias = bias_of(call)
         if name in costs.FACTORIES and not in_place:
             refs = []

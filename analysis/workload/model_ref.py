@@ -7,12 +7,14 @@ a program (`net.onnx`). Nothing here runs or imports what it names.
 
 from __future__ import annotations
 
+import os
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from hardware.names import hint
 
-from . import targets, zoo
+from . import aliases, targets, zoo
 from .errors import ModelSpecError, UnknownModelError
 from .targets import Target
 from .zoo import Spec
@@ -36,6 +38,8 @@ def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
 def _refer(text: str, image_size: int | None) -> ModelRef:
     name, colon, options = text.partition(":")
     model = zoo.known(name)
+    if model is None and (meant := plain(text)) != text:
+        return _refer(meant, image_size)
     if model is not None:
         return zoo.sized(zoo.spec(model, options if colon else None), image_size)
     target = own(text)
@@ -56,13 +60,36 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
 
 def own(text: str) -> Target | None:
     """The model of the user's that a word names, None for the name of something else. Raises `ModelSpecError`."""
-    target = targets.parse(text)
+    target = targets.parse(plain(text))
+    if target is None:
+        _refuse_file(text)
     if target is not None and target.is_module:
         from .sources.transformer import spec as transformers
 
         if zoo.known(target.path) or transformers.handles(text):
             return None
     return target
+
+
+def _refuse_file(text: str) -> None:
+    """A file or folder of a known kind that cannot be opened: what to do instead. Raises a `ModelSpecError`."""
+    suffix = re.search(r"\.[a-z0-9]+$", text.lower())
+    folder = os.path.join(text, "config.json")
+    if not suffix and (os.sep not in text or not os.path.isfile(folder)):
+        return
+    from .sources import weights
+
+    if not suffix:
+        raise ModelSpecError(f"{text[:80]} is a folder with a config.json: hf:{text[:80]} opens it")
+    if (instead := weights.table()["instead"].get(suffix[0])) is not None:
+        raise ModelSpecError(f"{text[:80]} is {instead}")
+
+
+def plain(text: str) -> str:
+    """A model, or a state string that begins with one, as people type it -> with its name here."""
+    text = text.strip()
+    first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
+    return text if zoo.known(first) or first.lower() == "hf" else aliases.model(text, names())
 
 
 _remembered = lru_cache(maxsize=256)(_refer)

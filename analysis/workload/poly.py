@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
 
+from . import limits
+
 Monomial = tuple[str, ...]  # dimension names, sorted, repeated for powers; () is the constant
 Coefficient = int | Fraction  # a causal mask leaves half of a square and half of its diagonal
 Terms = Mapping[Monomial, Coefficient]
@@ -132,6 +134,14 @@ def bounded(size: Poly) -> Poly:
     if any(len(key) > _MAX_DEGREE or not -_MAX_NUMBER <= value <= _MAX_NUMBER for key, value in terms):
         raise SizeError("a number is too large to be a size")
     return size
+
+
+def is_negative(size: Poly) -> bool:
+    """Whether a size is below nothing where every live dimension is one, and where all are many."""
+    if all(value >= 0 for value in size.terms.values()):  # most are
+        return False
+    names = {name for monomial in size.terms for name in monomial}
+    return any(size.at(**dict.fromkeys(names, count)) < 0 for count in (1, _REFERENCE, limits.BATCH))
 
 
 def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,8 @@ from .workload import SCHEMA, Workload, encode
 from .zoo import Spec
 
 if TYPE_CHECKING:
-    from .job import Job, Limits
+    from .job import Job
+    from .limits import Limits
 
 ProgressCallback = Callable[[str, float], None]
 
@@ -97,11 +97,16 @@ def _ready_spec(spec: Spec) -> Workload | None:
 
 def _kept(spec: Spec) -> Workload | None:
     """The capture that ships, or the one in the user's cache."""
-    for path in (_SHIPPED / shipped_name(spec), cache_path(spec)):
+    for path in _places(spec):
         workload = _read(path)
         if workload is not None and zoo.architecture(workload.name) == zoo.architecture(str(spec)):
             return workload
     return None
+
+
+def _places(spec: Spec) -> Iterator[Path]:
+    yield _SHIPPED / shipped_name(spec)
+    yield cache_path(spec)  # only to name it takes 30 ms
 
 
 def is_captured(ref: ModelRef) -> bool:
@@ -144,6 +149,8 @@ def _ready_target(target: Target) -> Workload | None:
     if not target.runs_code:
         targets.source(target)
         return None
+    if (shipped := targets.shipped_at(target)).is_file():
+        return _read(shipped)
     workload = _read(cache_path(target))
     return workload if workload is not None and workload.name == target.label and is_current(workload) else None
 
@@ -192,18 +199,27 @@ def shipped_name(spec: Spec) -> str:
 
 
 def cache_folder() -> Path:
-    override = os.environ.get("HWEXPLORER_CACHE_DIR")
+    return _folder("HWEXPLORER_CACHE_DIR", "cache")
+
+
+def devices_folder() -> Path:
+    """Where devices that were measured here are kept, and below it what was measured."""
+    return _folder("HWEXPLORER_DEVICES_DIR", "data") / "devices"
+
+
+def _folder(variable: str, kind: str) -> Path:
+    override = os.environ.get(variable)
     if not override:
-        return user_folder("cache")
+        return user_folder(kind)
     try:
         return Path(override).expanduser()
     except RuntimeError:
-        raise ModelSpecError(f"HWEXPLORER_CACHE_DIR: no home for {override[:60]!r}") from None
+        raise ModelSpecError(f"{variable}: no home for {override[:60]!r}") from None
 
 
 def user_folder(kind: str) -> Path:
-    """Where the platform keeps the user's `cache`, `config` or `state`; without a home a place where nothing is and
-    nothing can be kept: a folder called `~nobody` where the user happens to be is none."""
+    """Where the platform keeps the user's `cache`, `config`, `data` or `state`; without a home a place where nothing is
+    and nothing can be kept: a folder called `~nobody` where the user happens to be is none."""
     import platformdirs
 
     folder = Path(getattr(platformdirs, f"user_{kind}_dir")("hwexplorer", appauthor=False))
@@ -222,7 +238,7 @@ def cache_path(ref: ModelRef) -> Path:
         made_of = [*(f"{package}={version(package)}" for package in ("torch", "torchvision")), stored]
     else:
         raise ModelSpecError(f"{ref} is written from its configuration, not captured")
-    key = hashlib.sha256("|".join([SCHEMA, str(RULES), *made_of]).encode(errors="surrogatepass")).hexdigest()[:16]
+    key = targets.mark("|".join([SCHEMA, str(RULES), *made_of]).encode(errors="surrogatepass"))
     return cache_folder() / f"{name}-{key}{_SUFFIX}"
 
 

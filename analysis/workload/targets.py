@@ -8,7 +8,6 @@ Nothing here runs or imports what it names.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ import msgspec
 from hardware import policy
 from hardware.names import hint
 
-from . import limits
+from . import aliases, limits
 from .errors import ModelSpecError, UnknownModelError
 from .workload import Workload
 
@@ -28,27 +27,33 @@ DTYPES = (
     "complex64", "complex128",
 )  # fmt: skip
 STORED = ".msgpack.gz"  # a workload as `hwexplorer capture -o` writes it
-_READ = (".pt2", ".onnx", STORED)  # read as data: nothing of them runs
+WEIGHTS = (".gguf", ".safetensors")  # with what is asked of the transformer they belong to: `net.gguf:decode,kv=4096`
+_READ = (".pt2", ".onnx", STORED, *WEIGHTS)  # read as data: nothing of them runs
 _MAX_RANK = 12
 _MAX_INPUTS = 64
 _MAX_SOURCE = 16 << 20
 
 _NAME = r"[A-Za-z_]\w*"
 _FILE = re.compile(rf"(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?(?P<call>\([^()]*\))?", re.ASCII)
+_WEIGHTS = re.compile(r"(?P<path>[^()]*\.(?:gguf|safetensors))(?::(?P<options>[\w=,. ]{1,200}))?")
 _ONNX = re.compile(r"(?P<path>[^()]*\.onnx)(?P<call>\([^()]*\))?")
 _MODULE = re.compile(
     rf"(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*)(?P<call>\([^()]*\))?", re.ASCII
 )
+_LIBRARY = re.compile(
+    rf"(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+)(?P<call>\([^()]*\))?", re.ASCII
+)
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One example input."""
+    """One example input, the next one where it has no name. Of an input that is a number, the size is its value."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
+    name: str = ""
 
     def __str__(self) -> str:
-        sizes = "x".join(str(size) for size in self.shape)
+        sizes = f"{self.name}=" * bool(self.name) + "x".join(str(size) for size in self.shape)
         return sizes if self.dtype == "float32" else f"{sizes}:{self.dtype}"
 
 
@@ -74,6 +79,11 @@ class Target(msgspec.Struct, frozen=True):
         return self.runs_code and not self.path.endswith(".py")
 
     @property
+    def is_library(self) -> bool:
+        """A model of a library, by the name it has there."""
+        return self.path in aliases.libraries()
+
+    @property
     def image_size(self) -> None:
         """Part of the inputs."""
         return None
@@ -91,10 +101,18 @@ class Target(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         words = [str(item) for item in self.inputs]
         if not self.runs_code:
-            return f"{self.path}({','.join(words)})" if words else self.path
+            return f"{self.path}({','.join(words)})" if words else self.path + f":{self.factory}" * bool(self.factory)
         if self.batch_dim != 0:
             words.append(f"batch={'none' if self.batch_dim is None else self.batch_dim}")
         return f"{self.path}:{self.factory}({','.join(words)})"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The same as it is typed after a verb: its code may run, which `str` does not say."""
+        if not self.runs_code:
+            return (str(self),)
+        batch = () if self.batch_dim == 0 else ("--batch-dim", str(self.batch_dim).lower())
+        return (f"{self.path}:{self.factory}", *(w for item in self.inputs for w in ("--input", str(item))), *batch)
 
 
 def parse(text: str) -> Target | None:
@@ -104,12 +122,14 @@ def parse(text: str) -> Target | None:
         return None
     if text.endswith((".pt2", STORED)):
         return Target(text)
+    if match := _WEIGHTS.fullmatch(text):
+        return Target(match["path"], match["options"] or "")
     if match := _ONNX.fullmatch(text):
         inputs, batch_dim = _arguments(match["call"][1:-1]) if match["call"] else ((), 0)
         if batch_dim != 0:
             raise ModelSpecError(f"{match['path'][:60]} says itself which dimension is the batch")
         return Target(match["path"], inputs=inputs, called=match["call"] is not None)
-    match = _FILE.fullmatch(text)
+    match = _FILE.fullmatch(text) or _LIBRARY.fullmatch(text)
     if match is None:
         match = _MODULE.fullmatch(text)
         if match is None:
@@ -153,8 +173,11 @@ def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
 
 
 def parse_input(text: str) -> Input:
-    """`1x3x224x224`, `1x128:int64`."""
-    sizes, colon, dtype = text.strip().partition(":")
+    """`1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`."""
+    name, equals, rest = text.strip().rpartition("=")
+    if equals and not re.fullmatch(r"[\w.:/-]{1,60}", name):
+        raise ModelSpecError(f"input {text[:60]!r}: {name[:40]!r} is no name of an input")
+    sizes, colon, dtype = rest.partition(":")
     dtype = dtype.removeprefix("torch.") if colon else "float32"
     if dtype not in DTYPES:
         right = hint(dtype, DTYPES, f"allowed: {', '.join(DTYPES)}")
@@ -166,7 +189,7 @@ def parse_input(text: str) -> Input:
         )
     if len(words) > _MAX_RANK:
         raise ModelSpecError(f"input {text[:60]!r} has {len(words)} dimensions (at most {_MAX_RANK})")
-    return Input(tuple(int(word) for word in words), dtype)
+    return Input(tuple(int(word) for word in words), dtype, name)
 
 
 def parse_batch_dim(text: str) -> int | None:
@@ -180,10 +203,21 @@ def parse_batch_dim(text: str) -> int | None:
 # --- a batch that is no variable -------------------------------------------------------------------------
 
 _FIXED = re.compile(r"captured at batch ([0-9]+) alone")
+_UP_TO = re.compile(r"captured for batches up to ([0-9]+) alone")
 
 
 def fixed_note(batch: int, why: str) -> str:
     return f"captured at batch {batch} alone: {why}"
+
+
+def range_note(most: int, why: str) -> str:
+    return f"captured for batches up to {most} alone: {why}"
+
+
+def largest_batch(workload: Workload) -> int:
+    """The largest batch that a workload is known at."""
+    match = next(filter(None, (_UP_TO.match(note) for note in workload.notes)), None)
+    return int(match[1]) if match else limits.BATCH
 
 
 def fixed_batch(workload: Workload) -> int | None:
@@ -192,6 +226,13 @@ def fixed_batch(workload: Workload) -> int | None:
         return None
     match = next(filter(None, (_FIXED.match(note) for note in workload.notes)), None)
     return int(match[1]) if match else 1
+
+
+def shipped_at(target: Target) -> Path:
+    """Where the capture of a library's model lies if it ships."""
+    is_plain = target.is_library and not target.inputs and target.batch_dim == 0
+    name = f"{target.path}-{target.factory}{STORED}" if is_plain else ""
+    return Path(__file__).with_name("captures") / name
 
 
 # --- the file behind it -----------------------------------------------------------------------------------
@@ -210,16 +251,22 @@ def source(target: Target) -> Path:
         except (OSError, ValueError, RuntimeError) as error:  # a name too long, a NUL, no such home
             problem = f"no file {target.path[:60]!r} ({getattr(error, 'strerror', None) or error})"
         raise UnknownModelError(problem)
+    if (shipped := shipped_at(target)).is_file():
+        return shipped
     relative = Path(*target.path.split("."))
     for folder in (Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
         for path in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):
             if path.is_file():
                 return path.absolute()
+    if target.is_library:
+        raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
     raise UnknownModelError(f"no module {target.path} here or on the Python path (a file is named as net.py:make)")
 
 
 def mark(data: bytes) -> str:
     """A hash of what a file holds."""
+    import hashlib  # 8 ms that no model of ours needs
+
     return hashlib.sha256(data).hexdigest()[:16]
 
 

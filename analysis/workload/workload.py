@@ -132,6 +132,12 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     repeats: Floats | None = None
     routing: Routing | None = None
     parallel: Parallel | None = None
+    asked: tuple[str, ...] = ()  # how the command line asks for it, where its name is not enough
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What follows a verb of the command line to mean this model."""
+        return self.asked or (self.name,)
 
     @property
     def work(self) -> str:

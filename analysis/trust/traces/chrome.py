@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,12 +11,26 @@ from typing import Any
 
 import msgspec
 
-from .record import Shape, Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, mean_of_runs
+from .record import (
+    Shape,
+    Span,
+    Trace,
+    TraceError,
+    TraceOp,
+    assembled,
+    clean,
+    covered_s,
+    kind_of,
+    mean_of_runs,
+    merged,
+    without,
+)
 
 US = 1e-6
 LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime")
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
 OPERATORS = ("cpu_op", "operator")
+MODULE = "module: "  # begins the ranges in which a trace of ours (analysis/capture/traced.py) names modules
 
 
 class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +50,7 @@ class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 def complete(raw: Iterable[Any]) -> list[ChromeEvent]:
     """The complete events (`ph` X), in order of their start; what has no finite time is left out."""
-    found = []
+    events = []
     for item in raw:
         if not isinstance(item, dict) or item.get("ph") != "X":
             continue
@@ -49,7 +64,7 @@ def complete(raw: Iterable[Any]) -> list[ChromeEvent]:
         args = item.get("args")
         lane = (clean(item.get("pid"), 60), clean(item.get("tid"), 60))
         category = str(item.get("cat") or "").lower()
-        found.append(
+        events.append(
             ChromeEvent(
                 name=clean(item.get("name", "")),
                 category=category,
@@ -60,7 +75,7 @@ def complete(raw: Iterable[Any]) -> list[ChromeEvent]:
             )
         )
     # Among those that start at once the longest is outermost.
-    return sorted(found, key=lambda event: (event.start_s, -event.end_s))
+    return sorted(events, key=lambda event: (event.start_s, -event.end_s))
 
 
 def shapes(value: Any) -> tuple[Shape, ...]:
@@ -75,14 +90,16 @@ def shapes(value: Any) -> tuple[Shape, ...]:
 class _Node:
     """An operator of the trace while its tree is being made."""
 
-    __slots__ = ("device", "event", "parts")
+    __slots__ = ("device", "event", "module", "parts")
 
     def __init__(self, event: ChromeEvent) -> None:
         self.event = event
+        self.module = _hierarchy(event.args.get("Module Hierarchy"))
         self.parts: list[_Node] = []
         self.device: list[ChromeEvent] = []
 
     def op(self, on_device: bool, module: str = "") -> TraceOp:
+        module = self.module or module
         parts = [part.op(on_device, module) for part in self.parts]
         of_kernels = sum(event.seconds for event in self.device)
         seconds = of_kernels + sum(part.seconds for part in parts) if on_device else self.event.seconds
@@ -96,6 +113,14 @@ class _Node:
             kernels=tuple(event.name for event in self.device),
             parts=tuple(part for part in parts if part.seconds > 0),
         )
+
+
+def _hierarchy(text: Any) -> str:
+    """`TOP(ResNet)::forward.layer1(Sequential).0(Block)` of TorchScript: the path, `layer1.0`."""
+    if not isinstance(text, str):
+        return ""
+    words = re.findall(r"(?:^|\.)([^.(:]+)\(", text[:400])
+    return clean(".".join(word for word in words if word not in ("TOP", "SELF")))
 
 
 def _nested(events: Sequence[ChromeEvent]) -> list[_Node]:
@@ -117,14 +142,14 @@ def _nested(events: Sequence[ChromeEvent]) -> list[_Node]:
 
 def _innermost(nodes: Sequence[_Node], lane: tuple[str, str], at_s: float) -> _Node | None:
     """The deepest operator that runs on a thread at a time."""
-    found, level = None, nodes
+    deepest, level = None, nodes
     while level:
-        inside = [n for n in level if n.event.lane == lane and n.event.start_s <= at_s <= n.event.end_s]
+        inside = [node for node in level if node.event.lane == lane and node.event.start_s <= at_s <= node.event.end_s]
         if not inside:
-            return found
-        found = inside[-1]
-        level = found.parts
-    return found
+            return deepest
+        deepest = inside[-1]
+        level = deepest.parts
+    return deepest
 
 
 class _Index:
@@ -146,10 +171,10 @@ class _Index:
 
 def _windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]) -> list[tuple[float, float]]:
     """When each run was: the profiler's steps, else annotations that repeat or say that they measure, else the whole
-    trace. Of several runs the first, which warms caches up, is left out."""
+    trace."""
     named: dict[str, list[ChromeEvent]] = defaultdict(list)
     for event in events:
-        if event.category == "user_annotation":
+        if event.category == "user_annotation" and not event.name.startswith(MODULE):
             named["step" if event.name.startswith("ProfilerStep") else event.name].append(event)
     groups = {name: _apart(rows) for name, rows in named.items()}
     known = [rows for name, rows in groups.items() if name == "step" or len(rows) > 1 or "measure" in name.lower()]
@@ -164,7 +189,7 @@ def _windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]) ->
     best = max((rows for rows in known if inside(rows) > 0), key=worth, default=[])
     spans = [(e.start_s, e.end_s) for e in best if inside([e]) > 0]
     if spans:
-        return spans[1:] if len(spans) > 2 else spans
+        return spans
     return [(min(e.start_s for e in operators), max(e.end_s for e in events if e.category in (*OPERATORS, *ON_DEVICE)))]
 
 
@@ -183,7 +208,10 @@ def kineto(data: dict[str, Any]) -> Trace:
         raise TraceError("PyTorch trace: neither operators nor kernels in it")
     windows = _windows(events, operators or on_device)
     launched, orphans = _launched(events, operators, on_device)
-    wheres = [_run(launched, orphans, bool(on_device), window) for window in windows]
+    _name_modules(launched, [e for e in events if e.name.startswith(MODULE)], windows)
+    windows = windows[1:] if len(windows) > 2 else windows  # the first warms caches up
+    causes = _causes(events, bool(on_device))
+    wheres = [_run(launched, orphans, bool(on_device), window, causes) for window in windows]
     runs = [run for run in wheres if run[0]]
     if not runs:
         raise TraceError("PyTorch trace: no operator with a time in it")
@@ -205,8 +233,25 @@ def kineto(data: dict[str, Any]) -> Trace:
         runs=len(single),
         wall_s=sum(run[1] for run in single) / len(single),
         busy_s=sum(run[2] for run in single) / len(single),
+        gaps={cause: sum(run[3][cause] for run in single) / len(single) for cause in single[0][3]},
         notes=notes,
     )
+
+
+def _name_modules(nodes: Sequence[_Node], named: Sequence[ChromeEvent], windows: Sequence[tuple[float, float]]) -> None:
+    """Each operator's module, where ranges tell it in one run: the others ran the same in the same order."""
+    if not named:
+        return
+    ranges = _Index(_nested(named))
+    runs = [[n for n in nodes if start <= n.event.start_s < end] for start, end in windows]
+    for node in nodes:
+        within = ranges.at(node.event.lane, node.event.start_s)
+        node.module = within.event.name.removeprefix(MODULE) if within else node.module
+    told = max(runs, key=lambda run: sum(bool(node.module) for node in run), default=[])
+    for run in runs:
+        if [node.event.name for node in run] == [node.event.name for node in told]:
+            for node, other in zip(run, told, strict=True):
+                node.module = node.module or other.module
 
 
 def _producer(data: dict[str, Any]) -> str:
@@ -239,11 +284,40 @@ def _launched(
     return nodes, orphans
 
 
-Run = tuple[list[TraceOp], float, float]
+Run = tuple[list[TraceOp], float, float, dict[str, float]]
+_WAITS = ("synchronize", "memcpy", "item", "local_scalar")  # in the names of calls in which the host waits or copies
 
 
-def _run(nodes: Sequence[_Node], orphans: Sequence[ChromeEvent], on_device: bool, window: tuple[float, float]) -> Run:
-    """Operators of one run in order, its wall time and the time in which something ran."""
+def _causes(events: Sequence[ChromeEvent], on_device: bool) -> dict[str, list[Span]]:
+    """When the host did what keeps a device waiting, the causes that come first first."""
+    of_host = [e for e in events if e.category in (*OPERATORS, *LAUNCHES, "user_annotation", "python_function")]
+    loading = [e for e in of_host if "dataloader" in e.name.lower()]
+    waiting = [e for e in of_host if e.category in LAUNCHES and any(word in e.name.lower() for word in _WAITS)]
+    calling = [e for e in of_host if e.category in (*OPERATORS, *LAUNCHES)] if on_device else []
+    named = {"data loading": loading, "copies and waiting for them": waiting, "the host, launching": calling}
+    return {name: merged((e.start_s, e.end_s) for e in those) for name, those in named.items()}
+
+
+def _idle(window: Span, busy: Sequence[Span], causes: dict[str, list[Span]]) -> dict[str, float]:
+    """Seconds of a window in which nothing ran, by cause."""
+    left = without([window], merged(busy))
+    found = {}
+    for cause, spans in causes.items():
+        rest = without(left, spans)
+        found[cause] = covered_s(left) - covered_s(rest)
+        left = rest
+    found["the host, between operators"] = covered_s(left)
+    return found
+
+
+def _run(
+    nodes: Sequence[_Node],
+    orphans: Sequence[ChromeEvent],
+    on_device: bool,
+    window: Span,
+    causes: dict[str, list[Span]],
+) -> Run:
+    """Operators of one run in order, its wall time, the time in which something ran, and the rest by cause."""
     inside = [n for n in nodes if window[0] <= n.event.start_s < window[1]]
     if not on_device:
         lanes: dict[tuple[str, str], float] = defaultdict(float)
@@ -251,19 +325,20 @@ def _run(nodes: Sequence[_Node], orphans: Sequence[ChromeEvent], on_device: bool
             lanes[node.event.lane] += node.event.seconds
         main = max(lanes, key=lambda lane: lanes[lane], default=None)
         mine = [n for n in inside if n.event.lane == main]
-        busy = covered_s((n.event.start_s, min(n.event.end_s, window[1])) for n in mine)
-        return [n.op(False) for n in mine], window[1] - window[0], busy
+        spans = [(n.event.start_s, min(n.event.end_s, window[1])) for n in mine]
+        return [n.op(False) for n in mine], window[1] - window[0], covered_s(spans), _idle(window, spans, causes)
     rows = [(n.event.start_s, n.op(True)) for n in inside]
     alone = [e for e in orphans if window[0] <= e.start_s < window[1]]
     rows += [(e.start_s, _kernel(e)) for e in alone]
     ran = [e for n in inside for e in _device_events(n)] + alone
     rows.sort(key=lambda row: row[0])
     if not ran:
-        return [], 0.0, 0.0
+        return [], 0.0, 0.0, {}
     # Kernels run on after the host has launched the last; what follows the window belongs to it as well.
     end = max(window[1], *(e.end_s for e in ran))
-    start = window[0]
-    return [op for _, op in rows if op.seconds > 0], end - start, covered_s((e.start_s, e.end_s) for e in ran)
+    start, spans = window[0], [(e.start_s, e.end_s) for e in ran]
+    ops = [op for _, op in rows if op.seconds > 0]
+    return ops, end - start, covered_s(spans), _idle((start, end), spans, causes)
 
 
 def _repeats(run: Run) -> list[Run]:
@@ -274,7 +349,8 @@ def _repeats(run: Run) -> list[Run]:
         length, rest = divmod(len(names), times)
         if not rest and all(names[i] == names[i + length] for i in range(len(names) - length)):
             ops = [run[0][i * length : (i + 1) * length] for i in range(times)]
-            return [(part, run[1] / times, run[2] / times) for part in ops]
+            gaps = {cause: seconds / times for cause, seconds in run[3].items()}
+            return [(part, run[1] / times, run[2] / times, gaps) for part in ops]
     return [run]
 
 
@@ -284,70 +360,3 @@ def _device_events(node: _Node) -> list[ChromeEvent]:
 
 def _kernel(event: ChromeEvent) -> TraceOp:
     return TraceOp(name=event.name, kind=kind_of(event.name), seconds=event.seconds, kernels=(event.name,))
-
-
-def jax(data: dict[str, Any]) -> Trace:
-    """A trace of jax.profiler: operators of XLA's programs, each once for its program and thread."""
-    events = [e for e in complete(data.get("traceEvents", ())) if "hlo_op" in e.args]
-    if not events:
-        raise TraceError("JAX trace: no operators of XLA in it")
-    modules: dict[str, list[ChromeEvent]] = defaultdict(list)
-    for event in events:
-        modules[clean(event.args.get("hlo_module", ""))].append(event)
-    rows = max(modules.values(), key=lambda group: sum(e.seconds for e in group))
-    first = rows[0].args["hlo_op"]
-    runs = sum(e.args["hlo_op"] == first for e in rows if e.lane == rows[0].lane) or 1
-    seconds: dict[str, float] = defaultdict(float)
-    for event in rows:
-        seconds[clean(event.args["hlo_op"])] += event.seconds / runs
-    ops = [TraceOp(name=name, kind=kind_of(name), seconds=spent) for name, spent in seconds.items()]
-    busy = covered_s((e.start_s, e.end_s) for e in rows) / runs
-    wall = (max(e.end_s for e in rows) - min(e.start_s for e in rows)) / runs
-    return assembled("jax", ops, producer="JAX profiler", runs=runs, wall_s=wall, busy_s=busy)
-
-
-def onnxruntime(events: list[Any]) -> Trace:
-    """A profile of ONNX Runtime: nodes of each run, told apart by `model_run`."""
-    rows = complete(events)
-    nodes = [e for e in rows if e.category == "node" and e.name.endswith("_kernel_time")]
-    kernels = [e for e in rows if e.category == "kernel"]
-    if not nodes:
-        raise TraceError("ONNX Runtime profile: no node with a kernel time in it")
-    spans = [(e.start_s, e.end_s) for e in rows if e.category == "session" and e.name == "model_run"]
-    spans = [s for s in spans if any(s[0] <= n.start_s < s[1] for n in nodes)]
-    spans = (spans[1:] if len(spans) > 1 else spans) or [(nodes[0].start_s, nodes[-1].end_s)]
-    runs = [[_node(n, kernels) for n in nodes if s[0] <= n.start_s < s[1]] for s in spans]
-    provider = clean(nodes[0].args.get("provider", "")).removesuffix("ExecutionProvider")
-    return assembled(
-        "onnxruntime",
-        mean_of_runs(runs),
-        producer="ONNX Runtime",
-        device=provider,
-        on_device=bool(kernels),
-        runs=len(runs),
-        wall_s=sum(end - start for start, end in spans) / len(spans),
-    )
-
-
-def _node(event: ChromeEvent, kernels: Sequence[ChromeEvent]) -> TraceOp:
-    args = event.args
-    name = event.name.removesuffix("_kernel_time")
-    mine = [k for k in kernels if k.args.get("parent_name") == name and event.start_s <= k.start_s <= event.end_s + 1.0]
-    kind = clean(args.get("op_name", ""))
-    outputs = _typed(args.get("output_type_shape"))
-    return TraceOp(
-        name=f"{kind} {name}".strip(),
-        kind=kind_of(kind) or kind_of(name),
-        seconds=sum(k.seconds for k in mine) if mine else event.seconds,
-        shapes=_typed(args.get("input_type_shape")),
-        result=outputs[0] if outputs else (),
-        kernels=tuple(k.name for k in mine),
-    )
-
-
-def _typed(value: Any) -> tuple[Shape, ...]:
-    """`[{"float": [1, 3, 224, 224]}, ...]`: the shapes."""
-    if not isinstance(value, list):
-        return ()
-    rows = [next(iter(item.values()), None) for item in value[:64] if isinstance(item, dict)]
-    return tuple(tuple(row[:16]) for row in rows if isinstance(row, list) and all(isinstance(n, int) for n in row))

@@ -30,7 +30,7 @@ _SAME = (
 )
 _FAMILY = {kind: names[0] for names in _SAME for kind in names}
 _CELLS = 6_000_000  # of the table that aligns the two sequences; longer ones are aligned within a band
-_KIND, _SIZE, _CLASS, _OTHER_SIZE = 4.0, 3.0, 1.0, 1.0
+_KIND, _SIZE, _CLASS, _OTHER_SIZE, _MODULE = 4.0, 3.0, 1.0, 1.0, 6.0
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,9 +71,11 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True):
-    """What is compared of an operator: family of its kind, class, elements of its weights and of its data."""
+    """What is compared of an operator: family of its kind, class, elements of its weights and of its data; the path of
+    its module, where the trace tells it ('' else)."""
 
     family: str
+    path: str
     group: int
     weights: frozenset[float]
     data: float
@@ -84,10 +86,10 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
     ops = [op for top in trace.ops for op in _leaves(top)]
     shown = [op for op in ops if op.kind != "view"]
     mine, theirs = _model_items(result), [_trace_item(op) for op in shown]
-    found = _aligned(mine, theirs)
-    found += _out_of_order(mine, theirs, found)
-    owner = dict(found)
-    members: dict[int, list[int]] = {j: [i] for i, j in found}
+    matches = _aligned(mine, theirs)
+    matches += _out_of_order(mine, theirs, matches)
+    owner = dict(matches)
+    members: dict[int, list[int]] = {j: [i] for i, j in matches}
     missing = []
     for i in range(len(mine)):
         if i in owner:
@@ -100,9 +102,20 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
     latency = result.run.latency_s
     pairs = [
         Pair(operators=tuple(sorted(members[j])), op=shown[j], predicted_s=float(latency[members[j]].sum()))
-        for _, j in found
+        for _, j in matches
     ]
-    matched = {j for _, j in found}
+    matched = {j for _, j in matches}
+    for i in [i for i in missing if result.workload.operators.kind[i] == "attention"]:
+        inside = _opened(i, owner, shown, matched)
+        if inside:
+            missing.remove(i)
+            matched.update(inside)
+            parts = tuple(shown[j] for j in inside)
+            op = TraceOp(
+                name=" + ".join(part.name for part in parts), kind="attention",
+                seconds=sum(part.seconds for part in parts), parts=parts,
+            )  # fmt: skip
+            pairs.append(Pair(operators=(i,), op=op, predicted_s=float(latency[i])))
     strangers = [op for j, op in enumerate(shown) if j not in matched] + [op for op in ops if op.kind == "view"]
     return Overlay(
         trace=trace,
@@ -111,6 +124,15 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
         missing=tuple(missing),
         missing_s=float(latency[missing].sum()) if missing else 0.0,
     )
+
+
+def _opened(i: int, owner: dict[int, int], shown: Sequence[TraceOp], matched: set[int]) -> list[int]:
+    """What runs in place of an attention that the trace does not show as one: products and what stands between them,
+    after what comes before it in the model and before what comes after."""
+    first = max((j for k, j in owner.items() if k < i), default=-1) + 1
+    end = min((j for k, j in owner.items() if k > i and j >= first), default=len(shown))
+    inside = [j for j in range(first, end) if j not in matched]
+    return inside if sum(shown[j].kind in ("matmul", "softmax") for j in inside) >= 2 else []
 
 
 def _leaves(op: TraceOp) -> Iterator[TraceOp]:
@@ -147,7 +169,10 @@ def _model_items(result: Estimate) -> list[_Item]:
         data = [float(read[e]) for e in edges if not is_weight[ops.in_tensor[e]]]
         outputs = [float(sizes[t]) for t in ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]]
         largest = max(data or outputs or [0.0])
-        items.append(_Item(family=_FAMILY.get(kind, kind), group=_group(kind), weights=weights, data=largest))
+        path = ops.path[i].partition("~")[0]
+        items.append(
+            _Item(family=_FAMILY.get(kind, kind), path=path, group=_group(kind), weights=weights, data=largest)
+        )
     return items
 
 
@@ -155,7 +180,8 @@ def _trace_item(op: TraceOp) -> _Item:
     sizes = [float(prod(shape)) for shape in op.shapes if shape]
     data = sizes[0] if sizes else float(prod(op.result)) if op.result else 0.0
     kind = op.kind
-    return _Item(family=_FAMILY.get(kind, kind), group=_group(kind), weights=frozenset(sizes[1:]), data=data)
+    weights = frozenset(sizes[1:])
+    return _Item(family=_FAMILY.get(kind, kind), path=op.module, group=_group(kind), weights=weights, data=data)
 
 
 def _group(kind: str) -> int:
@@ -174,6 +200,8 @@ def _score(mine: _Item, theirs: _Item) -> float:
         value = _CLASS  # a linear layer may be a convolution of 1 x 1; element-wise work has many names
     else:
         return 0.0
+    if theirs.path and (mine.path == theirs.path or mine.path.startswith(f"{theirs.path}.")):
+        value += _MODULE
     if not theirs.data:
         return value
     if mine.weights & theirs.weights or (mine.data == theirs.data and not mine.weights):
@@ -203,24 +231,24 @@ def _aligned(mine: Sequence[_Item], theirs: Sequence[_Item]) -> list[tuple[int, 
         running = np.maximum.accumulate(reached)
         step[i, 1:] = np.where(reached < running, 3, np.where(paired > best[1:], 1, 2))
         best = np.concatenate([[0.0], running])
-    found, i, j = [], n, m
+    matches, i, j = [], n, m
     while i and j:
         if step[i, j] == 1:
-            found.append((i - 1, j - 1))
+            matches.append((i - 1, j - 1))
             i, j = i - 1, j - 1
         elif step[i, j] == 2:
             i -= 1
         else:
             j -= 1
-    return found[::-1]
+    return matches[::-1]
 
 
 def _out_of_order(
-    mine: Sequence[_Item], theirs: Sequence[_Item], found: Sequence[tuple[int, int]]
+    mine: Sequence[_Item], theirs: Sequence[_Item], matches: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """Pairs among what is left that agree in kind and size: branches run in another order than the model lists them."""
-    taken = {i for i, _ in found}
-    left = set(range(len(theirs))) - {j for _, j in found}
+    taken = {i for i, _ in matches}
+    left = set(range(len(theirs))) - {j for _, j in matches}
     more = []
     for i in range(len(mine)):
         if i in taken:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hardware import files, policy
 
-from . import chrome, tables
+from . import chrome, sessions, tables
 from .record import Trace, TraceError
 
 MOST_BYTES = 1 << 30  # of a file once unpacked; Kineto traces of minutes reach hundreds of MB
@@ -59,9 +59,9 @@ def _sqlite(data: bytes, path: Path) -> Trace:
 def _text(text: str) -> Trace:
     start = text.lstrip()[:1]
     if start in ("{", "["):
-        found = _json(text)
-        if found is not None:
-            return found
+        trace = _json(text)
+        if trace is not None:
+            return trace
     head = text[:200_000].lower()
     if "avg_ns" in head and "n_prompt" in head:
         records = tables.llama_records(text)
@@ -81,49 +81,52 @@ def _text(text: str) -> Trace:
 def _json(text: str) -> Trace | None:
     """A trace in JSON; None where lines are records of their own."""
     try:
-        found, end = json.JSONDecoder().raw_decode(text.lstrip())
+        document, end = json.JSONDecoder().raw_decode(text.lstrip())
     except ValueError:
         if '"avg_ns"' in text[:100_000]:
             return None
         raise TraceError("cut off or damaged: not JSON to its end") from None
-    if isinstance(found, dict):
-        return _object(found)
+    if isinstance(document, dict):
+        return _object(document)
     # trtexec appends an array for each run to the same file: the last is the one that was measured last.
     rest = text.lstrip()[end:].strip()
     while rest.startswith("["):
         try:
-            found, end = json.JSONDecoder().raw_decode(rest)
+            document, end = json.JSONDecoder().raw_decode(rest)
         except ValueError:
             break
         rest = rest[end:].strip()
-    return _array(found)
+    return _array(document)
 
 
-def _object(found: dict[str, Any]) -> Trace | None:
-    if "avg_ns" in found:
+def _object(document: dict[str, Any]) -> Trace | None:
+    if "avg_ns" in document:
         return None
-    if isinstance(found.get("traceEvents"), list):
-        events = found["traceEvents"]
-        if any(isinstance(e, dict) and isinstance(e.get("args"), dict) and "hlo_op" in e["args"] for e in events):
-            return chrome.jax(found)
-        return chrome.kineto(found)
-    if "Layers" in found:
+    if isinstance(document.get("traceEvents"), list):
+        events = document["traceEvents"]
+        if any(
+            isinstance(event, dict) and isinstance(event.get("args"), dict) and "hlo_op" in event["args"]
+            for event in events
+        ):
+            return sessions.jax(document)
+        return chrome.kineto(document)
+    if "Layers" in document:
         raise TraceError("layers of TensorRT without times: give the file of --exportProfile")
-    if any(key in found for key in ("avg_performance", "detailed_performance", "report")):
-        return tables.openvino_json(found)
+    if any(key in document for key in ("avg_performance", "detailed_performance", "report")):
+        return tables.openvino_json(document)
     raise TraceError(f"not a trace that is known (known: {FORMATS})")
 
 
-def _array(found: list[Any]) -> Trace | None:
-    rows = [row for row in found if isinstance(row, dict)]
+def _array(items: list[Any]) -> Trace | None:
+    rows = [row for row in items if isinstance(row, dict)]
     if any("avg_ns" in row for row in rows):
         return tables.llama_bench([row for row in rows if "avg_ns" in row])
     if any("averageMs" in row for row in rows):
-        return tables.trtexec(found)
+        return tables.trtexec(items)
     if any(str(row.get("name", "")).endswith("_kernel_time") for row in rows):
-        return chrome.onnxruntime(found)
+        return sessions.onnxruntime(items)
     if any("ts" in row for row in rows):
-        return chrome.kineto({"traceEvents": found})
+        return chrome.kineto({"traceEvents": items})
     if any("computeMs" in row or "latencyMs" in row for row in rows):
         raise TraceError("times of whole queries (--exportTimes), not of layers: give the file of --exportProfile")
     raise TraceError(f"not a trace that is known (known: {FORMATS})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from hardware import files
 from hardware.errors import RequestError
 
 Shape = tuple[int, ...]
+Span = tuple[float, float]  # start and end, s
 
 
 class TraceError(RequestError):
@@ -41,7 +42,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """`wall_s` of one run = seconds of all `ops` - `overlap_s` (operators that ran at once) + `gap_s` (nothing ran).
 
     `runs` that the figures are means over; `on_device` where times are an accelerator's. `is_total` where the file
-    holds sums over inferences that it does not count. `notes` say what was left out and why."""
+    holds sums over inferences that it does not count. `gaps` are seconds of `gap_s` by what the host did meanwhile, the
+    first cause that fits; none where that is not told. `notes` say what was left out and why."""
 
     format: str
     producer: str
@@ -53,6 +55,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     overlap_s: float
     ops: tuple[TraceOp, ...]
     is_total: bool = False
+    gaps: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -67,6 +70,7 @@ def assembled(
     wall_s: float | None = None,
     busy_s: float | None = None,
     is_total: bool = False,
+    gaps: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> Trace:
     """A trace whose times add up. Without `wall_s` nothing is known of gaps; without `busy_s` nothing ran at once."""
@@ -86,6 +90,7 @@ def assembled(
         overlap_s=spent_s - busy_s,
         ops=tuple(ops),
         is_total=is_total,
+        gaps=tuple(sorted((gaps or {}).items(), key=lambda gap: -gap[1])),
         notes=tuple(notes),
     )
 
@@ -116,6 +121,36 @@ def covered_s(spans: Iterable[tuple[float, float]]) -> float:
             total += end - max(start, until)
             until = end
     return total
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """The time that spans cover, each part once, in order."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        elif end > start:
+            found.append((start, end))
+    return found
+
+
+def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """What of merged spans lies in none of the others, which are merged too."""
+    left, place = [], 0
+    for start, end in spans:
+        while place and others[place - 1][1] > start:
+            place -= 1
+        while place < len(others) and others[place][1] <= start:
+            place += 1
+        at = place
+        while at < len(others) and others[at][0] < end:
+            if others[at][0] > start:
+                left.append((start, others[at][0]))
+            start = max(start, others[at][1])
+            at += 1
+        if start < end:
+            left.append((start, end))
+    return left
 
 
 def mean_of_runs(runs: Sequence[Sequence[TraceOp]]) -> list[TraceOp]:

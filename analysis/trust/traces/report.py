@@ -1,4 +1,5 @@
-"""A trace beside the estimate, as a document: rows by node, what was not matched, gaps, and the largest surprises."""
+"""A trace beside the estimate, as a document: the tree with both, rows by node, what was not matched, gaps by cause,
+and the largest surprises."""
 
 from __future__ import annotations
 
@@ -11,15 +12,25 @@ from analysis.run.figures import Head, about
 from hardware.execute import BOUNDS
 
 from .match import Overlay, Pair, overlay
-from .record import Trace, TraceOp
+from .record import Trace, TraceOp, kind_of
+from .tree import MeasuredNode, measured_tree, terms
 
 SURPRISING = 1.5  # times slower or faster than predicted, beyond the whole's own ratio
 TELLING = 0.01  # share of the wall time below which nothing is a surprise
 
 
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """Time of a run in which nothing ran, by what the host did meanwhile."""
+
+    name: str
+    time_s: float
+    share: float
+
+
 class Laid(msgspec.Struct, frozen=True, kw_only=True):
     """One measured operator beside what was predicted. `ratio` is measured over predicted; `share` of the wall time;
-    `operators` of the model that it stands for; `bound` what the estimate says bounds them."""
+    `operators` of the model that it stands for; `bound` what the estimate says bounds them, `term` the cause of most
+    of their predicted time; `copies` are calls and kernels in it that only rearrange data."""
 
     id: str
     type: str
@@ -29,6 +40,8 @@ class Laid(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     operators: int
     bound: str
+    term: str
+    copies: str
     name: str
     kernels: str
 
@@ -60,7 +73,9 @@ class TraceReport(Head, frozen=True, kw_only=True):
     predicted_s: float
     missing_s: float
     ratio: float | None
+    gaps: tuple[Gap, ...]
     surprises: tuple[str, ...]
+    tree: MeasuredNode
     rows: tuple[Laid, ...]
     unmatched: tuple[Left, ...]
     missing: tuple[Left, ...]
@@ -69,9 +84,9 @@ class TraceReport(Head, frozen=True, kw_only=True):
 
 def trace_report(trace: Trace, result: Estimate) -> TraceReport:
     """The trace laid over the estimate of the same model at the same batch."""
-    found = overlay(trace, result)
-    rows = tuple(_laid(pair, found, result) for pair in found.pairs)
-    predicted_s = sum(pair.predicted_s for pair in found.pairs)
+    laid_over = overlay(trace, result)
+    rows = tuple(_laid(pair, laid_over, result) for pair in laid_over.pairs)
+    predicted_s = sum(pair.predicted_s for pair in laid_over.pairs)
     return TraceReport(
         **about(result, on_device=True),
         format=trace.format,
@@ -79,23 +94,25 @@ def trace_report(trace: Trace, result: Estimate) -> TraceReport:
         measured_on=trace.device,
         runs=trace.runs,
         wall_s=trace.wall_s,
-        matched_s=found.matched_s,
-        unmatched_s=found.unmatched_s,
+        matched_s=laid_over.matched_s,
+        unmatched_s=laid_over.unmatched_s,
         gap_s=trace.gap_s,
         overlap_s=trace.overlap_s,
-        coverage=found.coverage,
+        coverage=laid_over.coverage,
         predicted_s=result.latency_s,
-        missing_s=found.missing_s,
-        ratio=found.matched_s / predicted_s if predicted_s else None,
-        surprises=_surprises(rows, found, predicted_s),
+        missing_s=laid_over.missing_s,
+        ratio=laid_over.matched_s / predicted_s if predicted_s else None,
+        gaps=tuple(Gap(name=name, time_s=spent, share=spent / trace.wall_s) for name, spent in trace.gaps if spent > 0),
+        surprises=_surprises(rows, laid_over, predicted_s),
+        tree=measured_tree(laid_over, result),
         rows=rows,
-        unmatched=_left(found.strangers, trace.wall_s),
-        missing=_missing(found, result),
+        unmatched=_left(laid_over.strangers, trace.wall_s),
+        missing=_missing(laid_over, result),
         notes=trace.notes,
     )
 
 
-def _laid(pair: Pair, found: Overlay, result: Estimate) -> Laid:
+def _laid(pair: Pair, laid_over: Overlay, result: Estimate) -> Laid:
     ops = result.workload.operators
     main = max(pair.operators, key=lambda i: result.demand.macs[i])
     others = len(pair.operators) - 1
@@ -105,12 +122,23 @@ def _laid(pair: Pair, found: Overlay, result: Estimate) -> Laid:
         measured_s=pair.op.seconds,
         predicted_s=pair.predicted_s,
         ratio=pair.op.seconds / pair.predicted_s if pair.predicted_s else None,
-        share=pair.op.seconds / found.trace.wall_s,
+        share=pair.op.seconds / laid_over.trace.wall_s,
         operators=len(pair.operators),
         bound=BOUNDS[int(result.run.bound[result.demand.kernel[main]])],
+        term=terms(result)[main],
+        copies=", ".join(dict.fromkeys(_copies(pair.op)))[:200],
         name=pair.op.name,
         kernels=", ".join(dict.fromkeys(_kernels(pair.op)))[:400],
     )
+
+
+def _copies(op: TraceOp) -> list[str]:
+    """What inside an operator that is none itself only moves data."""
+    if op.kind == "copy":
+        return []
+    inner = [part.name for part in op.parts if part.kind == "copy" and part.seconds > TELLING * op.seconds]
+    kernels = [name for name in op.kernels if kind_of(name) == "copy"]
+    return [*inner, *kernels, *(name for part in op.parts for name in _copies(part))]
 
 
 def _kernels(op: TraceOp) -> list[str]:
@@ -130,27 +158,35 @@ def _left(ops: Sequence[TraceOp], wall_s: float) -> tuple[Left, ...]:
     return tuple(sorted(rows, key=lambda row: -row.time_s))
 
 
-def _missing(found: Overlay, result: Estimate) -> tuple[Left, ...]:
+def _missing(laid_over: Overlay, result: Estimate) -> tuple[Left, ...]:
     """Operators of the model that the trace does not show, with the time predicted for them."""
     ops, latency = result.workload.operators, result.run.latency_s
     rows = [
-        Left(name=ops.path[i], type=ops.kind[i], time_s=float(latency[i]), share=latency[i] / result.latency_s, count=1)
-        for i in found.missing
+        Left(
+            name=ops.path[i],
+            type=ops.kind[i],
+            time_s=float(latency[i]),
+            share=float(latency[i]) / result.latency_s,
+            count=1,
+        )
+        for i in laid_over.missing
     ]
     return tuple(sorted(rows, key=lambda row: -row.time_s))
 
 
-def _surprises(rows: Sequence[Laid], found: Overlay, predicted_s: float) -> tuple[str, ...]:
+def _surprises(rows: Sequence[Laid], laid_over: Overlay, predicted_s: float) -> tuple[str, ...]:
     """What explains most of the difference, in words: gaps, what the estimate does not have, and nodes that differ
     more than the whole does, those with the most time first."""
-    wall_s = found.trace.wall_s
-    usual = found.matched_s / predicted_s if predicted_s else 1.0
+    wall_s = laid_over.trace.wall_s
+    usual = laid_over.matched_s / predicted_s if predicted_s else 1.0
     said = []
-    if found.trace.gap_s > TELLING * wall_s:
-        said.append(f"nothing ran for {found.trace.gap_s / wall_s:.0%} of the time: host, data loading or copies")
+    if laid_over.trace.gap_s > TELLING * wall_s:
+        by = [f"{seconds / wall_s:.0%} {name}" for name, seconds in laid_over.trace.gaps if seconds > TELLING * wall_s]
+        why = ", ".join(by) or "host, data loading or copies"
+        said.append(f"nothing ran for {laid_over.trace.gap_s / wall_s:.0%} of the time: {why}")
     said += [
         f"{left.name}, {left.count}x: {left.share:.0%} of the time, which the estimate does not have"
-        for left in _left(found.strangers, wall_s)[:3]
+        for left in _left(laid_over.strangers, wall_s)[:3]
         if left.share > TELLING
     ]
     compared = [(row, row.ratio / usual) for row in rows if row.ratio and row.share > TELLING]
@@ -158,5 +194,8 @@ def _surprises(rows: Sequence[Laid], found: Overlay, predicted_s: float) -> tupl
     odd.sort(key=lambda pair: -abs(pair[0].measured_s - pair[0].predicted_s * usual))
     for row, times in odd[:5]:
         against = f"{times:.1f}x as slow" if times > 1 else f"{1 / times:.1f}x as fast"
-        said.append(f"{row.id} ({row.type}), {row.share:.0%} of the time: {against} against its estimate as the rest")
+        why = f"copies in it that the estimate does not have: {row.copies}" if row.copies else f"its {row.term} is off"
+        said.append(
+            f"{row.id} ({row.type}), {row.share:.0%} of the time: {against} against its estimate as the rest; {why}"
+        )
     return tuple(said)

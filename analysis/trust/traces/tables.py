@@ -20,10 +20,10 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1
 def number(value: Any) -> float | None:
     """A finite number >= 0, thousands separators removed; None for anything else."""
     try:
-        found = float(value.replace(",", "") if isinstance(value, str) else value)
+        amount = float(value.replace(",", "") if isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) and found >= 0 else None
+    return amount if math.isfinite(amount) and amount >= 0 else None
 
 
 def trtexec(rows: list[Any]) -> Trace:
@@ -143,8 +143,8 @@ def openvino_json(data: dict[str, Any]) -> Trace:
 def tflite(text: str) -> Trace:
     """benchmark_model's operator profile: the run order of the regular runs."""
     _, _, after = text.partition("Operator-wise Profiling Info for Regular Benchmark Runs")
-    _, found, order = (after or text).rpartition("Run Order =") if not after else after.partition("Run Order =")
-    if not found:
+    _, heading, order = (after or text).rpartition("Run Order =") if not after else after.partition("Run Order =")
+    if not heading:
         raise TraceError("TFLite log: no operator profile in it (run benchmark_model with --enable_op_profiling)")
     rows = order.partition("Top by Computation Time")[0].splitlines()
     header = next((line for line in rows if "avg ms" in line or "avg us" in line), "")
@@ -187,8 +187,8 @@ def llama_records(text: str) -> list[dict[str, Any]]:
     """Records of llama-bench in any of its forms (JSON, a line each, CSV), with lines of its log in between."""
     stripped = text.lstrip()
     if stripped.startswith("["):
-        found = json.loads(stripped)
-        return [row for row in found if isinstance(row, dict) and "avg_ns" in row]
+        items = json.loads(stripped)
+        return [row for row in items if isinstance(row, dict) and "avg_ns" in row]
     lines = text.splitlines()
     start = _header_at(lines, "n_prompt", "avg_ns")
     if start >= 0 and not lines[start].lstrip().startswith("{"):

@@ -50,11 +50,12 @@ def _one(kind: str, gemm: Gemm) -> Contraction:
 def convolution(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
     if args.get("transposed"):
         return transposed(args, metas, out)
-    weight = _tensor(args, metas, "weight")
-    c_out, c_in, *kernel = (size.constant() for size in weight.shape)
-    groups = _int(args.get("groups", 1))
-    few = groups > 1 and c_in <= DEPTHWISE_CHANNELS and c_out // groups <= DEPTHWISE_CHANNELS
-    gemm = (poly(groups), out.numel // c_out, poly(c_out // groups), poly(c_in * prod(kernel)))
+    c_out, *inner = _tensor(args, metas, "weight").shape  # weights of each sample's own make groups of the batch
+    c_in, *kernel = (size.constant() for size in inner)
+    groups = poly(args.get("groups", 1))
+    each = (c_out // groups).constant()
+    few = groups != poly(1) and c_in <= DEPTHWISE_CHANNELS and each <= DEPTHWISE_CHANNELS
+    gemm = (groups, out.numel // c_out, poly(each), poly(c_in * prod(kernel)))
     return _one("depthwise_conv" if few else "conv", gemm)
 
 

@@ -202,6 +202,7 @@ RESAMPLE = {
 }
 
 SORTS = frozenset(("sort", "argsort", "topk", "msort"))
+LIVE_LENGTH = 1 << 16  # of what is sorted or searched along the batch: work goes with its logarithm, 16
 
 # Created without reading anything, whatever tensor they take dtype and device from.
 FACTORIES = _set(

@@ -230,7 +230,8 @@ def _roi_align(call: Call) -> Cost:
 def _sort(call: Call) -> Cost:
     tensor = call.need("self")
     axis = call.args.get("dim", -1)
-    length = tensor.shape[int(_ints(axis)[0])].constant() if tensor.shape else 1
+    size = tensor.shape[int(_ints(axis)[0])] if tensor.shape else poly(1)
+    length = size.constant() if size.is_constant else costs.LIVE_LENGTH
     kept = int(_ints(call.args["k"])[0]) + 1 if call.name == "topk" else length
     return Cost("sort", tensor.numel * math.ceil(math.log2(max(2, kept))))
 

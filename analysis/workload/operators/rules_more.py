@@ -78,6 +78,8 @@ REDUCTIONS = {
     "margin_ranking_loss": costs.PerElement("reduce", 4),
     "cosine_embedding_loss": costs.PerElement("reduce", 8),
     "triplet_margin_loss": costs.PerElement("reduce", 8),
+    "soft_margin_loss": costs.PerElement("reduce", 5, 2),  # a product, log(1 + exp(x)), mean
+    "multi_margin_loss": costs.PerElement("reduce", 4),  # two differences, maximum, add
     "pairwise_distance": costs.PerElement("reduce", 3),
     "equal": costs.PerElement("reduce", 2),
     "allclose": costs.PerElement("reduce", 4),
@@ -148,7 +150,8 @@ def _conv_tbc(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
 
 def _grouped(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
     """Rows of one matrix, each through the weights of its group."""
-    left, right = metas[_first(args)], metas[args["mat2"].name]
+    tensors = [metas[ref.name] for value in args.values() for ref in references(value)]
+    left, right = tensors[:2]
     gemm = (poly(1), product(left.shape[:-1]), right.shape[-1], left.shape[-1])
     return Contraction("matmul", product(gemm), gemm)
 
@@ -181,9 +184,22 @@ def _suppression(call: Call) -> Cost:
     return Cost("sort", poly(count * math.ceil(math.log2(max(2, count))) + count * (count - 1) // 2 * 13))
 
 
+def _pairs_of_classes(call: Call) -> Cost:
+    """Every class against every target class: a difference, a maximum, an addition."""
+    tensor = call.tensors()[0]
+    return Cost("reduce", tensor.numel * tensor.shape[-1] * 3)
+
+
+def _alignment(call: Call) -> Cost:
+    """CTC: per time step and place of the target, blanks between them, three paths summed in logarithms."""
+    steps, batch = call.need("log_probs").shape[:2]
+    places = call.need("targets").shape[-1] * 2 + 1
+    return Cost("reduce", product((steps, batch, places, 7)), product((steps, batch, places, 4)))
+
+
 def _membership(call: Call) -> Cost:
     tests = call.tensors()[-1].numel
-    levels = math.ceil(math.log2(max(2, tests.constant()))) if tests.is_constant else 16
+    levels = math.ceil(math.log2(max(2, tests.constant() if tests.is_constant else costs.LIVE_LENGTH)))
     return Cost("sort", call.tensors()[0].numel * levels)
 
 
@@ -221,7 +237,7 @@ register({
     "tensordot": contract(_tensordot),
     "addbmm": contract(_batch_sum),
     "conv_tbc": contract(_conv_tbc),
-    "_grouped_mm": contract(_grouped),
+    **dict.fromkeys(("_grouped_mm", "transformers.grouped_mm_fallback", "_scaled_grouped_mm"), contract(_grouped)),
     "_flash_attention_forward": contract(_flash),
     "_efficient_attention_forward": contract(_flash),
     "pdist": _pairs,
@@ -229,6 +245,8 @@ register({
     "stft": _stft,
     "istft": _stft,
     "isin": _membership,
+    **dict.fromkeys(("multilabel_margin_loss", "multilabel_margin_loss_forward"), _pairs_of_classes),
+    **dict.fromkeys(("ctc_loss", "_ctc_loss"), _alignment),
     "torchvision.nms": _suppression,
     **dict.fromkeys(("torchvision.roi_pool", "torchvision.ps_roi_pool", "torchvision.ps_roi_align"), _roi_pool),
     **dict.fromkeys(("batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), _batch_norm),

@@ -20,6 +20,10 @@ def _read(text: str, progress: Progress) -> Workload:
     if target is None:
         raise ValueError(text)
     budget, path = Budget(progress=progress), targets.source(target)
+    if target.path.endswith(targets.WEIGHTS):
+        from analysis.workload.sources import weights
+
+        return weights.load(path, target.factory, budget)
     if target.takes_inputs:
         from analysis.workload.sources.onnx import model
 

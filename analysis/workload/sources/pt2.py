@@ -15,7 +15,6 @@ from typing import Any
 
 from hardware import files
 
-from .. import limits
 from ..errors import ModelError
 from ..graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
 from ..lower import lower
@@ -23,7 +22,7 @@ from ..poly import Poly, SizeError, dim, poly
 from ..targets import fixed_note
 from ..workload import BUFFER, INPUT, WEIGHT, Workload
 from .budget import Budget, TooMuchError
-from .pt2_sizes import REFERENCE, Layout, expression, is_viewable, layout, stride, symbols_in, whole
+from .pt2_sizes import Layout, expression, is_viewable, layout, stride, symbols_in, whole
 
 SCHEMA_MAJOR, SCHEMA_MINOR = 8, 20  # what was tried; a newer minor version adds fields only
 _MAX_JSON = 256 << 20
@@ -230,8 +229,6 @@ class _ProgramReader:
         if len(raw["sizes"]) > _MAX_RANK:
             raise SizeError(f"a tensor has {len(raw['sizes'])} dimensions")
         sizes = tuple(self._size(size) for size in raw["sizes"])
-        if any(size.at(batch=batch) < 0 for size in sizes for batch in (1, REFERENCE, limits.BATCH)):
-            raise SizeError(f"a tensor has a negative size ({name[:40]})")
         self.layouts[name] = self._layout(name)
         if storage is None:
             storage = len(self.metas)

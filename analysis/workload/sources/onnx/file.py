@@ -30,12 +30,13 @@ MAX_VALUES = 4096  # constants with more elements are weights: nobody computes a
 _MAX_BYTES = 10 * MAX_VALUES  # of these, in the longest way of writing them
 
 FLOATS = frozenset(
-    ("float32", "float64", "float16", "bfloat16", *(f"float8_{kind}" for kind in range(17, 21)), "float4")
+    ("float32", "float64", "float16", "bfloat16", *(f"float8_{kind}" for kind in (*range(17, 21), 24)), "float4")
 )
 DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool",
     10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
     17: "float8_17", 18: "float8_18", 19: "float8_19", 20: "float8_20", 21: "uint4", 22: "int4", 23: "float4",
+    24: "float8_24", 25: "uint2", 26: "int2",
 }  # fmt: skip
 _COMPUTED = frozenset(DTYPES[kind] for kind in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13))
 _LISTS = (6, 7, 8)  # types of attributes: floats, ints, strings
@@ -117,6 +118,8 @@ class ValueInfo:
 def _value_info(wire: Wire, span: Span) -> ValueInfo:
     info = parts(wire, span)
     kinds = parts(wire, info[2]) if 2 in info else {}
+    while 9 in kinds:  # optional, which is there
+        kinds = parts(wire, parts(wire, kinds[9]).get(1, (0, 0)))
     tensor = parts(wire, kinds[1]) if 1 in kinds else {}
     shape = [_size(wire, size) for number, size in wire.fields(tensor[2]) if number == 1] if 2 in tensor else None
     if len(shape or ()) > _MAX_RANK:
@@ -126,11 +129,12 @@ def _value_info(wire: Wire, span: Span) -> ValueInfo:
 
 
 def _size(wire: Wire, span: Span) -> int | str | None:
-    """Some exporters write -1 for a size they do not know."""
+    """Some exporters write -1, or the one name `?`, for each size they do not know."""
     size = parts(wire, span)
     if 1 in size:
         return size[1] if size[1] <= _MAX_SIZE else None
-    return text(wire, size.get(2, (0, 0))) or None
+    name = text(wire, size.get(2, (0, 0)))
+    return name if name.strip("? ") else None
 
 
 # --- nodes and graphs -------------------------------------------------------------------------------------

@@ -17,15 +17,33 @@ class OpenSizeError(OnnxError):
 def shapes_of(
     declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly
 ) -> tuple[dict[str, Poly], list[Shape]]:
-    """The open sizes by name, and the shape of each input. `inputs` are those of the first ones."""
-    if len(inputs) > len(declared):
-        raise OnnxError(f"{len(inputs)} inputs are given, it has {len(declared)}")
+    """The open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to those
+    that are no plain numbers."""
+    unknown = {item.name for item in inputs if item.name} - {info.name for info in declared}
+    if unknown:
+        raise OnnxError(f"it has no input {min(unknown)[:40]!r}: {', '.join(info.name[:40] for info in declared[:8])}")
+    named = {item.name: item for item in inputs if item.name}
+    unnamed = [item for item in inputs if not item.name]
+    places = [info for info in declared if info.shape != () and info.name not in named]
+    if len(unnamed) > len(places):
+        raise OnnxError(f"{len(unnamed)} inputs are given, it has {len(places)}")
+    chosen = named | {info.name: item for info, item in zip(places, unnamed, strict=False)}
     symbols = dict.fromkeys(batch_names(declared), batch)
-    pairs = [(info, inputs[place] if place < len(inputs) else None) for place, info in enumerate(declared)]
+    pairs = [(info, chosen.get(info.name) if info.shape != () else None) for info in declared]
     for info, given in pairs:
         sizes = zip(info.shape or (), given.shape if given else (), strict=False)
-        symbols = {size: poly(to) for size, to in sizes if isinstance(size, str)} | symbols
+        for size, to in sizes:
+            if isinstance(size, str) and symbols.setdefault(size, poly(to)) not in (poly(to), batch):
+                raise OnnxError(
+                    f"{info.name[:40]!r} is given {to} for {size[:24]!r}, which is {symbols[size]} elsewhere"
+                )
     return symbols, [_shape(info, given, symbols, batch) for info, given in pairs]
+
+
+def value_of(info: ValueInfo, inputs: Sequence[Input]) -> int | None:
+    """The number that an input is, where it was given as `name=value`."""
+    given = next((item.shape for item in inputs if item.name == info.name and info.shape == ()), None)
+    return given[0] if given else None
 
 
 def batch_names(inputs: Sequence[ValueInfo]) -> set[str]:

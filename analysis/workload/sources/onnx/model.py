@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...graph import Graph
 from ...lower import lower
+from ...poly import SizeError
 from ...targets import Input, fixed_note
 from ...workload import Workload
 from ..budget import Budget, TooMuchError
@@ -25,6 +26,8 @@ def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None)
         return lower(graph, path.name, "custom", str(path))
     except (OnnxError, TooMuchError) as error:
         raise type(error)(f"{path.name}: {error}") from None
+    except SizeError as error:
+        raise OnnxError(f"{path.name}: {error}") from None
     except (*WRONG, RecursionError) as error:
         raise OnnxError(f"{path.name}: its graph is malformed ({type(error).__name__})") from None
 
@@ -38,7 +41,7 @@ def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
         sizes = [name for info in top.inputs for name in (info.shape or ())[:1] if not isinstance(name, int)]
         if isinstance(error, OpenSizeError) or not sizes:
             raise
-        batch = inputs[0].shape[0] if inputs else 1
+        batch = next((item.shape[0] for item in inputs if not item.name), 1)
         try:
             fixed = Walk(model, budget, batch).graph(top, inputs)
         except OnnxError:

@@ -49,11 +49,16 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class OnnxOp:
-    """A node with its inputs; None where an optional one is left out."""
+    """A node with its inputs; None where an optional one is left out. `told` are the shapes of its results that the
+    file declares, given where its inputs do not settle them."""
 
     node: OnnxNode
     inputs: tuple[OnnxValue | None, ...]
     opset: int
+    told: tuple[Shape | None, ...] = ()
+
+    def declared(self, place: int = 0) -> Shape | None:
+        return self.told[place] if place < len(self.told) else None
 
     def has(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None

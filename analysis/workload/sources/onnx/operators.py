@@ -32,7 +32,7 @@ Entry = tuple[list[TableRow] | Callable[[OnnxOp], TableRow], Callable[[OnnxOp], 
 
 def _entry(op: OnnxOp) -> Entry | None:
     """Of the standard, of onnxruntime's additions or of ONNX's older experiments."""
-    if op.node.domain not in ("", "com.microsoft", "ai.onnx.contrib"):
+    if op.node.domain not in ("", "com.microsoft", "ai.onnx.contrib", "ai.onnx.preview"):
         return None
     return _table().get(f"{op.node.domain}.{op.node.op}") or _table().get(op.node.op)
 

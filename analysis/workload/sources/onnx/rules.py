@@ -37,7 +37,7 @@ register({"onnx.NonMaxSuppression": _suppression, "onnx.DFT": _dft})
 # Calls whose rows say what they cost (see `table.Work`).
 _STATED = (
     "Linear Product Gemm Attention LSTM GRU RNN Variadic SkipLayerNorm SkipRmsNorm LRN LpNormalization"
-    " DynamicQuantizeLinear QLinearEach"
+    " DynamicQuantizeLinear QLinearEach Loss LinearAttention CausalConv"
 )
 register({f"onnx.{name}": _stated for name in _STATED.split()})
 BIASED.add("onnx.Gemm")

@@ -13,7 +13,18 @@ from typing import Any
 from ...poly import Poly, Size, poly, product
 from ..pt2_sizes import is_viewable, layout
 from .fold import slices_of
-from .op import ONE, Made, OnnxOp, Shape, ShapeError, broadcast, constant, contiguous, positive, shape_of
+from .op import (
+    ONE,
+    Made,
+    OnnxOp,
+    Shape,
+    ShapeError,
+    broadcast,
+    constant,
+    contiguous,
+    positive,
+    shape_of,
+)
 
 Axes = list[tuple[Poly, int]]  # size and stride of each dimension
 
@@ -213,6 +224,8 @@ def tile(op: OnnxOp) -> Shape | list[Made]:
 
 
 def resize(op: OnnxOp) -> Shape:
+    if (told := op.declared()) is not None:
+        return told
     scales_at, sizes_at = (2, 3) if op.node.op == "Resize" and op.opset >= 11 else (1, 9)
     axes = op.int_list("axes") or list(range(op.rank))
     shape: list[Any] = list(op.shape())
@@ -260,6 +273,19 @@ def region(op: OnnxOp) -> Shape:
     return (op.shape(1)[0], op.shape()[1], *shape_of(op.int_list("pooled_shape")))
 
 
+def unpooled(op: OnnxOp) -> Shape:
+    """Each element goes back to the place in the window that it came from."""
+    if op.has(2):
+        return shape_of(op.items(2))
+    kernel, rank = op.int_list("kernel_shape"), op.rank - 2
+    strides, pads = op.int_list("strides", [1] * rank), op.int_list("pads", [0] * 2 * rank)
+    grown = [
+        (size - 1) * strides[place] + kernel[place] - pads[place] - pads[place + rank]
+        for place, size in enumerate(op.shape()[2:])
+    ]
+    return (*op.shape()[:2], *shape_of(grown))
+
+
 def compressed(op: OnnxOp) -> Shape:
     return (product(op.shape()),) if op.attr("axis") is None else op.shape()
 
@@ -281,11 +307,15 @@ def kept(axis: int, count: int) -> Callable[[OnnxOp], list[Shape]]:
 
 def transformed_axis(op: OnnxOp) -> int:
     axis = op.number(2) if op.has(2) else op.int_attr("axis", -2 if op.opset >= 20 else 1)
+    if axis is None and op.declared() is not None:
+        axis = -2  # any will do: only the levels of the transform follow from it
     return positive(constant(axis), op.rank)
 
 
 def transformed(op: OnnxOp) -> Shape:
     """Its last dimension holds real and imaginary part."""
+    if (told := op.declared()) is not None:
+        return told
     shape, place = list(op.shape()), transformed_axis(op)
     if op.has(1):
         shape[place] = poly(constant(op.number(1)))
@@ -296,6 +326,8 @@ def transformed(op: OnnxOp) -> Shape:
 
 def framed(points: int, is_half: bool) -> Callable[[OnnxOp], Shape]:
     def shape(op: OnnxOp) -> Shape:
+        if (told := op.declared()) is not None:
+            return told
         frames = (constant(op.shape()[1]) - points) // constant(op.number(1)) + 1
         return (op.shape()[0], poly(frames), poly(points // 2 + 1 if is_half else points), poly(2))
 

@@ -111,8 +111,8 @@ def filled(op: OnnxOp) -> TableRow:
 
 
 def top_k(op: OnnxOp) -> TableRow:
-    kept = constant(op.number(1)) if op.has(1) else op.int_attr("k", 1)
-    axis = op.axis(default=-1)
+    axis, told = op.axis(default=-1), op.declared()
+    kept = constant(told[axis] if told else op.number(1) if op.has(1) else op.int_attr("k", 1))
     return TableRow("aten.topk", shapes.kept(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)})
 
 
@@ -121,10 +121,40 @@ def dft(op: OnnxOp) -> TableRow:
 
 
 def stft(op: OnnxOp) -> TableRow:
-    points = constant(op.number(3) if op.has(3) else op.shape(2)[0])
+    points = constant(op.number(3) if op.has(3) and op.number(3) is not None else op.shape(2)[0])
     is_half = bool(op.int_attr("onesided", 1))
     given = {"n_fft": ("", points), "onesided": ("", is_half)}
     return TableRow("aten.stft", shapes.framed(points, is_half), given=given)
+
+
+def loss(op: OnnxOp) -> TableRow:
+    """Of class scores and their targets: of each the logarithm of its softmax, or that alone is picked and weighed."""
+    is_each, is_whole = op.attr("reduction", "mean") == "none", op.node.op == "SoftmaxCrossEntropyLoss"
+    pattern = f"n c *d, n *d -> {'n *d' * is_each}{', n c *d' * is_whole}"
+    work = Work("reduce", flops="6*n*c*d", special="n*c*d") if is_whole else Work("reduce", flops="3*n*d")
+    return TableRow("onnx.Loss", pattern, "#", work=work)
+
+
+def linear_attention(op: OnnxOp) -> TableRow:
+    """Per head and token an outer product into the state and one of the query with it; by the delta rule what the
+    state holds for the key is read first. Gates scale the state."""
+    rule = str(op.attr("update_rule", "gated_delta"))
+    updates = 2 if "delta" in rule else 1
+    work = Work(
+        "matmul",
+        gemm="b*kv_num_heads d e t",
+        macs=f"b*t*d*e*(q_num_heads+{updates}*kv_num_heads)",
+        flops="b*t*kv_num_heads*d*e" * ("gated" in rule),
+    )
+    pattern = "b t x, b t y, b t z -> b t q_num_heads*e, b kv_num_heads d e"
+    return TableRow("onnx.LinearAttention", pattern, "#", let="d=y//kv_num_heads e=z//kv_num_heads", work=work)
+
+
+def causal_convolution(op: OnnxOp) -> TableRow:
+    """Depthwise over the last tokens, what it still needs of them handed on."""
+    is_active = op.attr("activation", "none") not in ("none", "")
+    work = Work("depthwise_conv", "c b*l 1 w", flops="4*b*c*l" * is_active, special="2*b*c*l" * is_active)
+    return TableRow("onnx.CausalConv", "b c l, c _ w -> b c l, b c w-1", "input weight bias", work=work)
 
 
 product = _product()

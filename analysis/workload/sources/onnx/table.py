@@ -38,13 +38,13 @@ class Work:
     kind: str
     gemm: str = ""
     macs: str = ""
-    flops: str = "0"
-    special: str = "0"
+    flops: str = ""
+    special: str = ""
 
     def reckoned(self, symbols: Symbols) -> dict[str, Any]:
         gemm = [_size(word, symbols) for word in self.gemm.split()]
         macs = _size(self.macs, symbols) if self.macs else product(gemm) if gemm else poly(0)
-        flops, special = _size(self.flops, symbols), _size(self.special, symbols)
+        flops, special = (_size(word or "0", symbols) for word in (self.flops, self.special))
         return {"kind": self.kind, "gemm": gemm, "macs": macs, "flops": flops, "special": special}
 
 

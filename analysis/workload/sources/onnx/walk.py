@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 from ...graph import Graph, GraphNode, InputShape, Meta, Ref, Source
-from ...poly import Poly, dim, poly
+from ...poly import Poly, dim, poly, product
 from ...targets import Input, fixed_note
 from ...workload import BUFFER, INPUT, WEIGHT
 from ..budget import Budget
@@ -16,11 +17,12 @@ from ..pt2_sizes import expression, layout
 from .control import CONTROL
 from .file import FLOATS, AttributeRef, Function, OnnxError, OnnxGraph, OnnxModel, OnnxNode, TensorInfo
 from .fold import folded
-from .inputs import shapes_of
+from .inputs import shapes_of, value_of
 from .lists import LISTS, listed
 from .names import label, scopes_of, where
 from .op import Known, Made, OnnxOp, OnnxValue, Shape, as_known, contiguous, shape_of, whole_array
 from .operators import fold_of, row_of
+from .shapes import reduced
 from .table import Symbols
 
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
@@ -29,12 +31,13 @@ _NODE_STEPS, _VALUE_STEPS, _NAME_STEPS, _NUMBER_STEPS, _LETTER_STEPS = 150, 50, 
 _REPORT_EVERY = 500  # nodes
 _MAX_DEPTH = 32
 _MAX_ELEMENTS = 1 << 62  # of a tensor
-_QUANTISED = frozenset(("int8", "uint8", "int4", "uint4"))
+_QUANTISED = frozenset(("int8", "uint8", "int4", "uint4", "int2", "uint2"))
 # Inputs that are no parameters: statistics, scales and zero points.
 _NOT_TRAINED = {
     "BatchNormalization": (3, 4), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2), "ConvInteger": (2, 3),
     "MatMulInteger": (2, 3), "QLinearConv": (1, 2, 4, 5, 6, 7), "QLinearMatMul": (1, 2, 4, 5, 6, 7),
-    "QLinearAdd": (1, 2, 4, 5, 6, 7), "QLinearMul": (1, 2, 4, 5, 6, 7), "MatMulNBits": (2, 3), "Resize": (1, 2, 3),
+    "QLinearAdd": (1, 2, 4, 5, 6, 7), "QLinearMul": (1, 2, 4, 5, 6, 7), "MatMulNBits": (2, 3),
+    "DynamicQuantizeLSTM": (8, 9, 10, 11), "Resize": (1, 2, 3),
 }  # fmt: skip
 
 
@@ -97,7 +100,9 @@ class Walk:
         declared = [info for info in top.graph.inputs if info.name not in stored]
         self.symbols, shapes = shapes_of(declared, inputs, self.batch)
         for info, shape in zip(declared, shapes, strict=True):
-            top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype))
+            value = value_of(info, inputs)  # a number that sizes may follow from
+            known = None if value is None else whole_array([value], ())
+            top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
         written = [tuple(label(size) for size in shape) for shape in shapes]
         return [InputShape(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
 
@@ -188,20 +193,33 @@ class Walk:
     def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[Made], str, dict[str, Any]]:
         """What a node makes, and the call that costs the same. Where its row cannot tell the shapes, those that the
         file declares; where nothing tells the cost, a call without any."""
-        reason, row = "it has no rule here", None
+        problem: Exception | None = None
+        row = None
         results: list[Made | None] = []
         symbols: Symbols = {}
         try:
             row = row_of(op)
             results += row.made(op, symbols) if row is not None else []
         except WRONG as error:
-            reason = str(error) or type(error).__name__
+            problem = error
         if not results:
             is_window = row is not None and not row.call
             results += [self._declared(name, frame, is_window) for name in op.node.outputs if name]
+            if row is None and problem is not None:  # its row depends on sizes that only the file tells
+                with suppress(*WRONG):
+                    op = replace(op, told=tuple(one.shape if one is not None else None for one in results))
+                    row = row_of(op)
         told = [one for one in results if one is not None]
         if not told or len(told) < len(results):
-            raise OnnxError(f"{where(op.node)}: the shape of its result cannot be told: {reason[:160]}")
+            is_bounded = row.results is reduced if row is not None else problem is None  # by its first input
+            if not is_bounded or not op.has(0):
+                reason = str(problem or "it has no rule here") or type(problem).__name__
+                raise OnnxError(f"{where(op.node)}: the shape of its result cannot be told: {reason[:160]}")
+            self.notes[f"the size of what {where(op.node)} makes is not known: taken for that of its first input"] = (
+                None
+            )
+            told = [Made(op.shape(), op.dtype())] * max(1, len(op.node.outputs))
+        symbols.setdefault("out", product(told[0].shape))
         if row is not None:
             try:
                 args = row.arguments(op, symbols)
@@ -242,7 +260,7 @@ class Walk:
         self, name: str, shape: Shape, dtype: str, known: Known | None = None, is_weight: bool = False
     ) -> OnnxValue:
         self.budget.spend(_VALUE_STEPS)
-        dtype = {"uint4": "uint8", "int4": "int8"}.get(dtype, dtype)
+        dtype = {"uint4": "uint8", "int4": "int8", "uint2": "uint8", "int2": "int8"}.get(dtype, dtype)
         meta = Meta(shape, dtype, self.names)
         numbers = layout(shape, ())[0]
         if prod(numbers) > _MAX_ELEMENTS:

@@ -35,7 +35,11 @@ Raw = dict[str, Any]
 def config(where: str) -> Config:
     """The configuration in a folder, in a `config.json`, or of a model in the local hub cache."""
     policy.require("read", f"reading {where}", where)
-    raw = _read(_find(where.strip()))
+    return of(_read(_find(where.strip())))
+
+
+def of(raw: Raw) -> Config:
+    """What a configuration says, as it stands in a `config.json`. Raises a `ModelSpecError`."""
     kind = str(raw.get("model_type", ""))
     reader = _READERS.get(kind)
     if reader is None:
@@ -54,7 +58,10 @@ def _unsupported(kind: str) -> str:
     shown = kind[:40] or "nothing"
     right = hint(kind, _READERS)
     said = f"; {right}" if right else ""
-    return f"config.json: model_type {shown!r} is not supported{said} (supported: {', '.join(sorted(_READERS))})"
+    other = "else name code that returns AutoModel.from_config(..) and its inputs, as net.py:make"
+    return (
+        f"config.json: model_type {shown!r} is not supported{said} (supported: {', '.join(sorted(_READERS))}; {other})"
+    )
 
 
 def _find(where: str) -> Path:
@@ -135,6 +142,54 @@ def _window(raw: Raw) -> int:
 def _gemma(raw: Raw) -> Raw:
     activation = _activation(raw, "hidden_activation", default="gelu_pytorch_tanh")
     return _llama(raw) | presets.family("gemma_family") | {"activation": activation}
+
+
+def _gemma2(raw: Raw) -> Raw:
+    return _gemma(raw) | presets.family("gemma2_family") | {"window": _window(raw)}
+
+
+def _gemma3(raw: Raw) -> Raw:
+    pattern = raw.get("sliding_window_pattern") or raw.get("_sliding_window_pattern") or 6
+    return _gemma2(raw) | {"qk_norm": "head", "full_every": pattern}
+
+
+def _gpt_oss(raw: Raw) -> Raw:
+    experts = {"expert_ffn": raw["intermediate_size"], "active": raw["num_experts_per_tok"]}
+    return presets.family("gpt_oss_family") | {
+        **{key: value for key, value in _llama(raw).items() if not key.endswith("_bias")},
+        **experts,
+        "experts": raw["num_local_experts"],
+    }
+
+
+def _latent(raw: Raw) -> Raw:
+    """DeepSeek's latent attention: a head is a part that is rotated and one that is not."""
+    return _deepseek(raw) | {
+        "kv_heads": 0,
+        "head_dim": raw["qk_nope_head_dim"] + raw["qk_rope_head_dim"],
+        "value_dim": raw["v_head_dim"],
+        "rotary": raw["qk_rope_head_dim"],
+        "kv_lora": raw["kv_lora_rank"],
+        "q_lora": raw.get("q_lora_rank") or 0,
+        "router_bias": raw.get("topk_method") == "noaux_tc" or raw["model_type"] == "deepseek_v3",
+    }
+
+
+def _llama4(raw: Raw) -> Raw:
+    return _llama(raw) | {
+        "ffn": raw["intermediate_size_mlp"],
+        "expert_ffn": raw["intermediate_size"],
+        "shared_ffn": raw["intermediate_size"],
+        "experts": raw["num_local_experts"],
+        "active": raw["num_experts_per_tok"],
+        "sparse_every": raw.get("interleave_moe_layer_step", 1),
+        "window": raw.get("attention_chunk_size") or 0,
+        "full_every": 4,
+    }
+
+
+def _starcoder2(raw: Raw) -> Raw:
+    return _llama(raw) | presets.family("starcoder2_family") | {"window": _window(raw)}
 
 
 def _phi3(raw: Raw) -> Raw:
@@ -237,6 +292,12 @@ def _bert(raw: Raw) -> Raw:
 _READERS: dict[str, Callable[[Raw], Raw]] = {
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), _llama),
     "gemma": _gemma,
+    "gemma2": _gemma2,
+    "gemma3_text": _gemma3,
+    "gpt_oss": _gpt_oss,
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3"), _latent),
+    "llama4_text": _llama4,
+    "starcoder2": _starcoder2,
     "phi3": _phi3,
     "mixtral": _mixtral,
     "qwen3_moe": _qwen3_moe,

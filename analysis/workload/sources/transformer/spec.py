@@ -129,6 +129,11 @@ def _request(head: str, config: Config, options: str) -> Request:
     return _assembled(head, config, changes, phase, lengths)
 
 
+def of(name: str, config: Config, options: str) -> Request:
+    """A request for a model of this configuration."""
+    return _request(name, config, options)
+
+
 def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
     changes = {key: value for key, value in changes.items() if getattr(config, key) != value}
     is_request = phase == "request"

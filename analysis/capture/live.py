@@ -1,0 +1,72 @@
+"""A model made ready to run here, with weights (random where it has none of its own) and inputs of a batch.
+
+Runs foreign code where the model is the user's: only in a subprocess under limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from analysis.workload import targets, zoo
+from analysis.workload.errors import CaptureError
+from analysis.workload.limits import TORCH_HOST
+from analysis.workload.model_ref import ModelRef
+
+from . import blame, blocks, namesakes, recipes
+from .runtime import import_torchvision
+from .user import built, inputs_at, run_with
+
+Running = tuple[Any, tuple[Any, ...], dict[str, Any]]  # a module in evaluation mode, its arguments and keywords
+
+
+def ready(ref: ModelRef, batch: int, device: str = TORCH_HOST, dtype: Any = torch.float32) -> Running:
+    """The module of a name and its inputs, on the device. Raises CaptureError for what cannot run."""
+    torch.manual_seed(0)
+    if isinstance(ref, targets.Target):
+        module, arguments, keywords = _own(ref, batch)
+    elif isinstance(ref, zoo.Spec):
+        module, arguments, keywords = _named(ref, batch)
+    else:
+        raise CaptureError(f"{ref.label} is written from its configuration: there is no module of it to run")
+    place = _placer(device, dtype)
+    with torch.no_grad():
+        return module.eval().to(device=device, dtype=dtype), *tree_map(place, (arguments, keywords))
+
+
+def _placer(device: str, dtype: Any) -> Callable[[Any], Any]:
+    def place(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to(device=device, dtype=dtype if value.is_floating_point() else value.dtype)
+
+    return place
+
+
+def _named(spec: zoo.Spec, batch: int) -> Running:
+    if spec.is_block:
+        module, shape = blocks.build(spec.name, dict(spec.parameters))
+        for parameter in module.parameters():
+            torch.nn.init.normal_(parameter, std=0.02)
+        return module, (torch.rand(batch, *shape),), {}
+    info = zoo.table()[spec.name]
+    if info.family in ("detection", "quantized"):
+        raise CaptureError(f"{spec.name} is estimated without what depends on its images: a run of it is another model")
+    sized = {"image_size": spec.image_size} if info.name.startswith("vit_") else {}
+    module = import_torchvision().models.get_model(info.name, weights=None, **sized)
+    inputs, _ = recipes.inputs(info, spec.image_size)
+    return module, tuple(torch.rand(batch, *value.shape[1:]) for value in inputs), {}
+
+
+def _own(target: targets.Target, batch: int) -> Running:
+    if not target.runs_code:
+        raise CaptureError(f"{target.label} is read as data, not run: name the Python that makes the module")
+    file = targets.source(target)
+    blame.own(file.parent)
+    with namesakes.beside(file.parent):
+        module, given = built(target, file)
+        arguments, keywords = inputs_at(module, target, given, batch)
+        run_with(module, arguments, keywords)
+        return module, arguments, keywords

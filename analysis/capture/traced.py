@@ -1,0 +1,110 @@
+"""`python -m analysis.capture.traced PLAN FILE`: a model run here under torch.profiler, its trace written to FILE.
+
+Of the runs that are recorded the first tells which module each operator is of; it is slower for it, and is the one that
+readers of such traces leave out. Runs the code of the model: only in a subprocess under limits."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
+
+from analysis.trust.traces.chrome import MODULE
+from analysis.workload.answer import Progress, answer
+from analysis.workload.limits import TORCH_HOST
+from analysis.workload.model_ref import refer
+
+from .bench import DTYPES
+from .live import ready
+
+RUNS, WARM = 5, 2
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    model: str
+    image_size: int | None = None
+    batch: int = 1
+    precision: str = "fp32"
+    device: str = TORCH_HOST
+    threads: int = 0
+
+
+def main() -> int:
+    plan = msgspec.json.decode(sys.argv[1], type=Plan)
+    return answer(lambda progress: _trace(plan, Path(sys.argv[2]), progress))
+
+
+def _trace(plan: Plan, file: Path, progress: Progress) -> bytes:
+    progress("building the model", 0.1)
+    if plan.threads:
+        torch.set_num_threads(plan.threads)
+    dtype = getattr(torch, DTYPES[plan.precision])
+    module, arguments, keywords = ready(refer(plan.model, plan.image_size), plan.batch, plan.device, dtype)
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if plan.device.startswith("cuda") else [])
+    progress("warming up", 0.4)
+    seconds = []
+    with torch.no_grad():
+        for _ in range(WARM + RUNS):
+            begin = time.perf_counter()
+            module(*arguments, **keywords)
+            if plan.device.startswith("cuda"):
+                torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - begin)
+        progress("recording", 0.7)
+        runs = schedule(wait=0, warmup=1, active=RUNS, repeat=1)
+        with profile(activities=activities, record_shapes=True, schedule=runs) as recorded:
+            for run in range(1 + RUNS):
+                with _named(module) if run == 1 else _plain():
+                    module(*arguments, **keywords)
+                if plan.device.startswith("cuda"):
+                    torch.cuda.synchronize()
+                recorded.step()
+    recorded.export_chrome_trace(str(file))
+    return msgspec.json.encode({"seconds": statistics.median(seconds[WARM:]), "threads": torch.get_num_threads()})
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _named(module: Any) -> Iterator[None]:
+    """Inside, each call of a part of the module is a range with its path."""
+    open_: list[Any] = []
+
+    def enter(path: str) -> Any:
+        def hook(part: Any, given: Any) -> None:
+            open_.append(record_function(MODULE + path))
+            open_[-1].__enter__()
+
+        return hook
+
+    def leave(part: Any, given: Any, result: Any) -> None:
+        open_.pop().__exit__(None, None, None)
+
+    handles = [
+        handle
+        for path, part in module.named_modules()
+        if path
+        for handle in (part.register_forward_pre_hook(enter(path)), part.register_forward_hook(leave))
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        while open_:
+            open_.pop().__exit__(None, None, None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""The knobs of a chip: what a model, or a node of it, costs with facts and prices of the device changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.run.tree import operators_of
+from analysis.workload.workload import Workload
+from hardware.device import Device
+from hardware.errors import RequestError, unknown
+from hardware.what_if import Change, changed
+
+STEP, SIDE_STEP = 1.05, 2.0  # of a knob, to either side, between which a slope is taken; sides of arrays are doubled
+# Facts that say no more than others do, or what the chip may be asked to hold.
+_NO_KNOBS = frozenset({"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"})
+METRICS = ("latency", "energy", "edp")
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Latency of the batch, energy per inference and their product, SI units."""
+
+    latency_s: float
+    energy_j: float
+
+    @property
+    def edp_js(self) -> float:
+        return self.latency_s * self.energy_j
+
+    def of(self, metric: str) -> float:
+        return {"latency": self.latency_s, "energy": self.energy_j, "edp": self.edp_js}[metric]
+
+
+class Bench(msgspec.Struct, frozen=True, dict=True):
+    """A model on a device whose knobs are turned: `path` is the node that is looked at ('' the model)."""
+
+    workload: Workload
+    device: Device
+    scenario: Scenario
+    path: str = ""
+
+    def run(self, factors: Mapping[str, float]) -> Estimate:
+        """With each knob at a factor of what it is. Raises RequestError for a chip that cannot be."""
+        changes = tuple(Change(name, "*", f"{factor:.5g}") for name, factor in factors.items() if factor != 1.0)
+        return estimate(self.workload, changed(self.device, changes), self.scenario)
+
+    def cost(self, factors: Mapping[str, float]) -> Cost:
+        return cost(self.run(factors), self.path)
+
+    def slopes(self, factors: Mapping[str, float], knob: str, step: float = STEP) -> dict[str, float] | None:
+        """d ln(metric) / d ln(knob) around a point, by metric; None for a knob that cannot be turned there."""
+        ends = []
+        widest = SIDE_STEP if knob in self.device.arch.data.matrix_follows else step
+        for turn in (1 / widest, widest):
+            try:
+                ends.append((turn, self.cost({**factors, knob: factors.get(knob, 1.0) * turn})))
+            except RequestError:  # the chip cannot be: the other side tells
+                ends.append((1.0, self.cost(factors)))
+        (low, before), (high, after) = ends
+        if low == high:
+            return None
+        width = math.log(high / low)
+        return {metric: _log_ratio(after.of(metric), before.of(metric)) / width for metric in METRICS}
+
+
+def cost(result: Estimate, path: str = "") -> Cost:
+    """Of a node of a run."""
+    if not path:
+        return Cost(result.latency_s, result.energy_j_per_inference)
+    operators = operators_of(result, path)
+    energy_j = float(result.run.energy_j[operators].sum())
+    return Cost(float(result.run.latency_s[operators].sum()), energy_j / result.scenario.batch)
+
+
+def _log_ratio(after: float, before: float) -> float:
+    return math.log(after / before) if after > 0 and before > 0 else 0.0
+
+
+def facts(device: Device) -> list[str]:
+    """The facts of a device that can be turned, and the rates of its units."""
+    turned = [name for name, fact in device.facts.items() if fact.value > 0 and name not in _NO_KNOBS]
+    return [*turned, *device.file.fma_per_clock]
+
+
+def prices(result: Estimate, least: float = 0.001) -> list[str]:
+    """The events of a run that take more than a share of its energy."""
+    whole = result.energy_j or 1.0
+    events = result.device.arch.events
+    spent = result.event_energy_j.reshape(len(events), -1).sum(axis=1)
+    return [event.label for event, joules in zip(events, spent, strict=True) if joules / whole >= least]
+
+
+def checked(device: Device, names: Iterable[str]) -> tuple[str, ...]:
+    """Knobs by name. Raises RequestError for one that the device has not."""
+    labels = {event.label for event in device.arch.events}
+    known = facts(device)
+    for name in names:
+        if name.partition(":")[0].partition(".")[0] not in known and name.partition(":")[0] not in labels:
+            raise unknown(f"knob of {device.id}", name, [*known, *sorted(labels)])
+    return tuple(names)

@@ -1,0 +1,77 @@
+"""Chrome trace events of JAX and of ONNX Runtime, which name operators of a program, not calls of a framework."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from .chrome import ChromeEvent, complete
+from .record import Shape, Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, mean_of_runs
+
+
+def jax(data: dict[str, Any]) -> Trace:
+    """A trace of jax.profiler: operators of XLA's programs, each once for its program and thread."""
+    events = [e for e in complete(data.get("traceEvents", ())) if "hlo_op" in e.args]
+    if not events:
+        raise TraceError("JAX trace: no operators of XLA in it")
+    modules: dict[str, list[ChromeEvent]] = defaultdict(list)
+    for event in events:
+        modules[clean(event.args.get("hlo_module", ""))].append(event)
+    rows = max(modules.values(), key=lambda group: sum(e.seconds for e in group))
+    first = rows[0].args["hlo_op"]
+    runs = sum(e.args["hlo_op"] == first for e in rows if e.lane == rows[0].lane) or 1
+    seconds: dict[str, float] = defaultdict(float)
+    for event in rows:
+        seconds[clean(event.args["hlo_op"])] += event.seconds / runs
+    ops = [TraceOp(name=name, kind=kind_of(name), seconds=spent) for name, spent in seconds.items()]
+    busy = covered_s((e.start_s, e.end_s) for e in rows) / runs
+    wall = (max(e.end_s for e in rows) - min(e.start_s for e in rows)) / runs
+    return assembled("jax", ops, producer="JAX profiler", runs=runs, wall_s=wall, busy_s=busy)
+
+
+def onnxruntime(events: list[Any]) -> Trace:
+    """A profile of ONNX Runtime: nodes of each run, told apart by `model_run`."""
+    rows = complete(events)
+    nodes = [e for e in rows if e.category == "node" and e.name.endswith("_kernel_time")]
+    kernels = [e for e in rows if e.category == "kernel"]
+    if not nodes:
+        raise TraceError("ONNX Runtime profile: no node with a kernel time in it")
+    spans = [(e.start_s, e.end_s) for e in rows if e.category == "session" and e.name == "model_run"]
+    spans = [s for s in spans if any(s[0] <= n.start_s < s[1] for n in nodes)]
+    spans = (spans[1:] if len(spans) > 1 else spans) or [(nodes[0].start_s, nodes[-1].end_s)]
+    runs = [[_node(n, kernels) for n in nodes if s[0] <= n.start_s < s[1]] for s in spans]
+    provider = clean(nodes[0].args.get("provider", "")).removesuffix("ExecutionProvider")
+    return assembled(
+        "onnxruntime",
+        mean_of_runs(runs),
+        producer="ONNX Runtime",
+        device=provider,
+        on_device=bool(kernels),
+        runs=len(runs),
+        wall_s=sum(end - start for start, end in spans) / len(spans),
+    )
+
+
+def _node(event: ChromeEvent, kernels: Sequence[ChromeEvent]) -> TraceOp:
+    args = event.args
+    name = event.name.removesuffix("_kernel_time")
+    mine = [k for k in kernels if k.args.get("parent_name") == name and event.start_s <= k.start_s <= event.end_s + 1.0]
+    kind = clean(args.get("op_name", ""))
+    outputs = _typed(args.get("output_type_shape"))
+    return TraceOp(
+        name=f"{kind} {name}".strip(),
+        kind=kind_of(kind) or kind_of(name),
+        seconds=sum(k.seconds for k in mine) if mine else event.seconds,
+        shapes=_typed(args.get("input_type_shape")),
+        result=outputs[0] if outputs else (),
+        kernels=tuple(k.name for k in mine),
+    )
+
+
+def _typed(value: Any) -> tuple[Shape, ...]:
+    """`[{"float": [1, 3, 224, 224]}, ...]`: the shapes."""
+    if not isinstance(value, list):
+        return ()
+    rows = [next(iter(item.values()), None) for item in value[:64] if isinstance(item, dict)]
+    return tuple(tuple(row[:16]) for row in rows if isinstance(row, list) and all(isinstance(n, int) for n in row))
