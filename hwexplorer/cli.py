@@ -37,8 +37,9 @@ class _Parser(argparse.ArgumentParser):
             raise unknown(what, value, [str(choice) for choice in action.choices])
 
 
-def _parse(words: list[str]) -> argparse.Namespace:
-    """Parsed words; the first word that is no option is the verb, or a model to open."""
+def parse(words: list[str]) -> argparse.Namespace:
+    """Parsed words; the first word that is no option is the verb, or a model to open. Folders of devices join the
+    catalogue."""
     first = next((word for word in words if not word.startswith("-")), None)
     if first is None and {"-h", "--help", "--version"} & set(words):
         return _overview().parse_args(words)
@@ -48,12 +49,37 @@ def _parse(words: list[str]) -> argparse.Namespace:
         _check_typo(words)
         name, rest = "open", words
     from hwexplorer import headless, options
+    from hwexplorer.declare import shown
 
     verb = registry.load(name)
-    parser = _Parser(prog=f"hwexplorer {name}", description=registry.helps()[name], allow_abbrev=False)
+    examples = "\n".join(f"  hwexplorer {name} {words}".rstrip() for words in shown(verb))
+    parser = _Parser(
+        prog=f"hwexplorer {name}",
+        description=registry.helps()[name],
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
     parser.set_defaults(verb=name, run=verb.run or partial(headless.report, name, verb))
-    return parser.parse_args(rest)
+    arguments = parser.parse_args([_flag(word, parser) for word in rest])
+    if arguments.devices_dir:
+        from hwexplorer import engine
+
+        engine.use_folders(arguments.devices_dir)
+    return arguments
+
+
+def _flag(word: str, parser: _Parser) -> str:
+    """`--Batch-Size=8` is `--batch=8`: case, hyphens and dots of options never matter."""
+    flag, equals, value = word.partition("=")
+    flags = list(parser._option_string_actions)
+    if not flag.startswith("--") or flag in flags:
+        return word
+    from analysis.workload import aliases
+
+    meant = aliases.option(flag, flags)
+    return f"--{meant}{equals}{value}" if meant else word
 
 
 def _check_typo(words: list[str]) -> None:
@@ -113,11 +139,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> None:
-    arguments = _parse(words)
-    if arguments.devices_dir:
-        from hwexplorer import engine
-
-        engine.use_folders(arguments.devices_dir)
+    arguments = parse(words)
     arguments.run(arguments)
 
 

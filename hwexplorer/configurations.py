@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from analysis.decide.choose import Candidate, candidates
 from analysis.decide.cost import settings
 from analysis.decide.sweep import BATCHES
-from hardware.device import load_all
+from hardware.device import catalogue as all_devices
 from hardware.precision import SWEEP
 from hwexplorer import engine
 from hwexplorer.options import option, precisions, wholes
@@ -28,8 +28,9 @@ Tick = Callable[[int, int], None]
 
 
 def catalogue(on_paper: bool = False) -> tuple[str, ...]:
-    """The keys of all devices that load; design targets where they are asked for."""
-    return tuple(device.key for device in load_all(engine.folders())[0] if on_paper or device.silicon)
+    """The keys of all devices that load, but those whose mappings are searched for; design targets where they are asked
+    for."""
+    return tuple(device.key for device in all_devices(engine.folders(), on_paper))
 
 
 def asks_for_paper(state: State, on_paper: bool = False) -> bool:

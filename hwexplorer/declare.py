@@ -53,7 +53,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     """A table of the rows that the document has under `of` (a field, or a function of the document).
 
     `without` are the columns that this document leaves out; `footer` and `notes` are lines, or make them. One that
-    is `optional` is left out of the page where it has no rows."""
+    is `optional` is left out of the page where it has no rows. `leads` is where the screen goes from a row."""
 
     name: str
     title: str | Callable[[Any], str] = ""
@@ -63,6 +63,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     dim: Callable[[Any], bool] | None = None
     children: Callable[[Any], tuple[Any, ...]] | None = None
+    leads: Callable[[Any], str] | None = None
     without: Callable[[Any], tuple[str, ...]] | None = None
     footer: tuple[str, ...] | Lines = ()
     notes: tuple[str, ...] | Lines = ()
@@ -71,16 +72,20 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     def __call__(self, document: Any, state: State) -> Table:
         out = self.without(document) if self.without is not None else ()
         columns = tuple(column for column in self.columns if column.key not in out)
-        of = self.of or self.name
-        items = getattr(document, of) if isinstance(of, str) else of(document)
         return Table(
             self.name,
             self.title if isinstance(self.title, str) else self.title(document),
             columns,
-            rows(columns, items, self.key, self.kind, self.dim, self.children),
+            rows(columns, self.items(document), self.key, self.kind, self.dim, self.children, self.leads),
             footer=_lines(self.footer, document, state),
             notes=_lines(self.notes, document, state),
         )
+
+    def items(self, document: Any) -> Iterable[Any]:
+        """What the rows are about."""
+        of = self.of or self.name
+        items: Iterable[Any] = getattr(document, of) if isinstance(of, str) else of(document)
+        return items
 
 
 def _lines(said: tuple[str, ...] | Lines, document: Any, state: State) -> tuple[str, ...]:
@@ -111,6 +116,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...] = ()
     run: Callable[[argparse.Namespace], None]
     examples: dict[str, str] = {}
+    shown: tuple[str, ...] = ()
 
     def all_options(self) -> tuple[Option, ...]:
         return self.options
@@ -142,8 +148,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ticks: str = ""
     # For a verb that at times does something else.
     run: Callable[[argparse.Namespace], None] | None = None
-    # Words after the verb, by the name of the golden files that hold what they print.
+    # Words after the verb, by the name of the golden files that hold what they print; those that help shows before.
     examples: dict[str, str] = {}
+    shown: tuple[str, ...] = ()
 
     def all_options(self) -> tuple[Option, ...]:
         return (*self.subject.options, *self.options, *options.OUTPUT)
@@ -152,3 +159,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Those of all its tables, for the reference."""
         tables = [part.columns for part in self.parts if isinstance(part, Rows)]
         return (*self.view_columns, *(column for columns in tables for column in columns))
+
+
+def shown(verb: Verb | Report) -> tuple[str, ...]:
+    """Words after a verb, as help shows them."""
+    return (*verb.shown, *verb.examples.values())

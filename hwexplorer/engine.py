@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from analysis.run.engine import Engine
+from analysis.run.engine import CodeError, Engine
 from analysis.run.estimate import Estimate
 from analysis.run.scenario import Scenario
-from analysis.workload.job import Job
 from analysis.workload.model_ref import ModelRef
 from analysis.workload.store import ProgressCallback
+from analysis.workload.targets import STORED
 from analysis.workload.workload import Workload
+from hardware.errors import RequestError
 from hwexplorer.state import State
+
+if TYPE_CHECKING:
+    from analysis.workload.job import Job
+from analysis.workload.limits import Limits
 
 ENGINE = Engine()
 device, named, allow, use_folders = ENGINE.device, ENGINE.named, ENGINE.allow, ENGINE.use_folders
@@ -58,12 +67,25 @@ def is_edited(state: State) -> bool:
 
 def capture(state: State, progress: ProgressCallback | None = None) -> None:
     """Capture the model of a state and keep it, waiting for it."""
-    ENGINE.capture(ref(state), progress)
+    with _saying_how():
+        ENGINE.capture(ref(state), progress)
 
 
 def capture_job(state: State) -> Job:
     """A capture to start, watch and cancel; `keep` its result and `is_ready` is true."""
-    return ENGINE.job(ref(state))
+    with _saying_how():
+        return ENGINE.job(ref(state))
+
+
+@contextmanager
+def _saying_how() -> Iterator[None]:
+    """A model whose code may not run yet is refused with the command that lets it."""
+    try:
+        yield
+    except CodeError as error:
+        from hwexplorer import shell
+
+        raise RequestError(f"{error}: {shell.capture(error.target)}") from None
 
 
 def keep(state: State, captured: Workload) -> None:
@@ -71,9 +93,30 @@ def keep(state: State, captured: Workload) -> None:
     ENGINE.keep(ref(state), captured)
 
 
+_ADOPTED: dict[str, Workload] = {}
+
+
+def adopt(workload: Workload) -> str:
+    """The name under which a workload that somebody holds is a model of this process."""
+    name = f"{re.sub(r'[^A-Za-z0-9_-]', '_', workload.name)}.{id(workload):x}{STORED}"
+    if name not in _ADOPTED:  # which also holds it: no other gets its id
+        _ADOPTED[name] = workload
+        ENGINE.keep(ENGINE.refer(name), workload)
+    return name
+
+
+def is_adopted(name: str) -> bool:
+    return name in _ADOPTED
+
+
 def folders() -> tuple[Path, ...]:
     """Folders of the user's own device files."""
     return ENGINE.folders
+
+
+def run_limits(state: State) -> Limits:
+    """What a run of the model of a state may take. Raises RequestError where nobody asked for its code to run."""
+    return ENGINE.run_limits(ref(state))
 
 
 def revision() -> int:

@@ -16,7 +16,7 @@ from hardware.text import safe
 
 __all__ = ["quantity", "safe"]  # re-exported: views format whole numbers, names and columns alike
 
-_ASCII = str.maketrans(
+ASCII = str.maketrans(
     {
         "µ": "u",
         "·": "*",
@@ -32,12 +32,21 @@ _ASCII = str.maketrans(
         "∞": "inf",
         "▾": "-",
         "▸": "+",
+        "◂": "<",
         "Σ": "sum",
         "η": "eff",
         "Δ": "d",
         "²": "^2",
         "³": "^3",
         "±": "+-",
+        **dict.fromkeys("│┃├└", "|"),
+        **dict.fromkeys("─━", "-"),
+        **dict.fromkeys("╭╮╰╯┏┓┗┛┤┬", "+"),
+        **dict.fromkeys("█▇▉▊▋▌▍▎▏▀▄", "#"),
+        **dict.fromkeys("◉", "@"),
+        **dict.fromkeys("●○", "O"),
+        "•": "o",
+        "◆": "#",
     }
 )
 
@@ -102,4 +111,6 @@ def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3)
 
 def to_ascii(text: str) -> str:
     """The same text for terminals without Unicode."""
-    return text if text.isascii() else text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
+    if text.isascii():
+        return text
+    return text.replace("J·s", "Js").translate(ASCII).encode("ascii", "replace").decode("ascii")

@@ -14,22 +14,32 @@ class Failed(output.OutputError):
     """What had to hold does not. The message says by which figure; the output is complete."""
 
 
-def report(name: str, report: Report, arguments: argparse.Namespace) -> None:
-    """Print a report, or write it. Raises Failed where it says that something is broken."""
+def answer(name: str, report: Report, arguments: argparse.Namespace, progress: output.Progress) -> Answer:
+    """What a report finds about what the words describe; its models are captured where they must be."""
     state = request.state(arguments, report.subject)
     own = [option for option in report.options if option.name not in State.__struct_fields__]
-    options = {option.name: option.given(arguments) for option in own}
+    options = {option.name: request.value(option, arguments, report.subject) for option in own}
     if report.subject.options:
         request.prepare(report.states(state, **options), arguments.strict)
-    progress = output.Progress()
+        state = request.at_its_batch(state, arguments)
+        options = {n: request.at_its_batch(v, arguments) if isinstance(v, State) else v for n, v in options.items()}
     if report.ticks:
         options["tick"] = progress.ticking(report.ticks)
-    answer = Answer(name, state, **options)
+    return Answer(name, state, **options)
+
+
+def report(name: str, report: Report, arguments: argparse.Namespace) -> None:
+    """Print a report, or write it. Raises Failed where it says that something is broken."""
+    progress = output.Progress()
+    answered = answer(name, report, arguments, progress)
 
     def make(form: str) -> str:
         with progress:
-            return answer.told(form, output.width())
+            made = answered.told(form, output.width())
+        if form == "csv" and answered.gap:  # its first line names the columns
+            output.complain(answered.gap)
+        return made
 
     output.emit(arguments, make)
-    if report.fails is not None and (broken := report.fails(answer.document)):
+    if report.fails is not None and (broken := report.fails(answered.document)):
         raise Failed(broken)

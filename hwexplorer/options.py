@@ -13,8 +13,9 @@ import msgspec
 from hardware import precision as formats
 from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
+from hardware.names import listed
 from hardware.runtime import LAYOUTS, LIKE_FOR_LIKE
-from hwexplorer.export.files import FORMATS
+from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.state import BATCH_MAX, EXECUTIONS, IMAGE_MAX, TOKENS_MAX, executions
 
 
@@ -24,7 +25,7 @@ class Option(msgspec.Struct, frozen=True):
     An option named like a field of State sets that field; any other is handed by its name to what makes the document.
     `group` is the heading it stands under, further lines of it are said below; of those with the same `excludes` only
     one may be given. `singular` is the option whose one value a list has where the list is not given; `in_shell` what
-    it is on the command line alone where it is not given."""
+    it is on the command line alone where it is not given. What `is_model` names a model, and becomes its state."""
 
     flags: tuple[str, ...]
     help: str
@@ -33,10 +34,20 @@ class Option(msgspec.Struct, frozen=True):
     excludes: str = ""
     singular: str = ""
     in_shell: Any = None
+    is_model: bool = False
 
     @property
     def name(self) -> str:
         return str(self.settings.get("dest") or self.flags[-1].lstrip("-").replace("-", "_"))
+
+    @property
+    def is_word(self) -> bool:
+        """Without dashes: known by its place."""
+        return not self.flags[0].startswith("-")
+
+    @property
+    def long_flags(self) -> tuple[str, ...]:
+        return tuple(flag for flag in self.flags if flag.startswith("--"))
 
     @property
     def default(self) -> Any:
@@ -58,9 +69,10 @@ def option(
     excludes: str = "",
     singular: str = "",
     in_shell: Any = None,
+    is_model: bool = False,
     **settings: Any,
 ) -> Option:
-    return Option(flags, help, settings, group, excludes, singular, in_shell)
+    return Option(flags, help, settings, group, excludes, singular, in_shell, is_model)
 
 
 def choice(flag: str, values: tuple[str, ...], *, help: str = "", **settings: Any) -> Option:
@@ -102,7 +114,7 @@ def names(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str
     """A converter of `a,b,c`: its parts, each once; those `allowed` where there are some."""
 
     def convert(text: str) -> tuple[str, ...]:
-        parts = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+        parts = tuple(dict.fromkeys(listed(text)))
         if not parts:
             raise argparse.ArgumentTypeError(f"no {what} in {text[:40]!r}: a list like 1,2,4 is expected")
         for part in parts:
@@ -115,7 +127,11 @@ def names(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str
 
 def wholes(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
     """A converter of `1,2,4`: its whole numbers, ascending."""
-    return lambda text: tuple(sorted(set(map(whole(1, most), names(what)(text)))))
+
+    def convert(text: str) -> tuple[int, ...]:
+        return tuple(sorted(set(map(whole(1, most), names(what)(text)))))
+
+    return convert
 
 
 def amount(unit: str) -> Callable[[str], float]:
@@ -147,7 +163,7 @@ def precisions(text: str) -> tuple[str, ...]:
 
 _MODEL_HELP = "a model, a building block, or a state string"
 _LENGTHS = "language models"
-MODEL = option("model", help=_MODEL_HELP)
+MODEL = option("model", help=_MODEL_HELP, is_model=True)
 BATCH = option("--batch", type=whole(1, BATCH_MAX), metavar="N", help=f"inputs at once, 1-{BATCH_MAX} (default 1)")
 PRECISION = option("--precision", type=precision, metavar="P", help=f"{formats.LISTED} (default {formats.DEFAULT})")
 EXECUTION = option(
@@ -173,7 +189,7 @@ ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)
 NODE = option("--node", metavar="PATH", help="a subgraph or operator (default: the model)")
 BASELINE = option("--baseline", metavar="DEV", help="the device others are compared with (default: the GPU)")
 OUTPUT = (
-    option("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default text)"),
+    option("--format", choices=(*FORMATS, SCREEN), metavar="F", help=f"{', '.join(FORMATS)} (default text)"),
     option("-o", "--output", metavar="FILE", help="write here; the suffix picks the format"),
 )
 
@@ -182,6 +198,6 @@ DEVICES_DIR = option(
 )
 
 
-def or_default(of: Option, default: str) -> Option:
+def or_default(of: Option, default: str | None) -> Option:
     """A word that may be left out."""
-    return option(*of.flags, help=of.help, **of.settings, nargs="?", default=default)
+    return msgspec.structs.replace(of, settings={**of.settings, "nargs": "?", "default": default})

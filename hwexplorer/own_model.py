@@ -6,8 +6,9 @@ import argparse
 import re
 from typing import Any
 
+from analysis.workload.coverage import coverage
 from analysis.workload.errors import ModelError
-from analysis.workload.job import USER_LIMITS, Limits
+from analysis.workload.limits import USER_LIMITS, Limits
 from analysis.workload.model_ref import own
 from analysis.workload.workload import Workload
 from hardware.amount import parse_amount
@@ -61,6 +62,8 @@ OPTIONS = (
 def named(model: str, arguments: argparse.Namespace) -> str:
     """The complete name of the user's model that the words give, '' for a state string. Naming it here is what lets
     its code run; a state string does not, unless --run-code says so."""
+    if engine.is_adopted(model):
+        return model
     try:
         is_target = own(model) is not None
     except ModelError as error:
@@ -79,21 +82,12 @@ def named(model: str, arguments: argparse.Namespace) -> str:
 
 def gap(model: Workload) -> str:
     """What has no cost rule, in one line; '' where everything has one."""
-    known = model.operators.has_rule
-    names = uncovered(model)
-    if not names:
+    missing = coverage(model).missing
+    if not missing:
         return ""
-    listed = ", ".join(f"{name} ({count}x)" for name, count in list(names.items())[:8])
-    return f"{model.name}: {len(known) - int(known.sum())} of {len(known)} operators have no cost rule: {listed}"
-
-
-def uncovered(model: Workload) -> dict[str, int]:
-    """Operators without a cost rule and how often each occurs, the most frequent first."""
-    counts: dict[str, int] = {}
-    for target, known in zip(model.operators.target, model.operators.has_rule.tolist(), strict=True):
-        if not known:
-            counts[target] = counts.get(target, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: -item[1]))
+    listed = ", ".join(f"{name} ({count}x)" for name, count in missing[:8])
+    many = sum(count for _, count in missing)
+    return f"{model.name}: {many} of {model.n_operators} operators have no cost rule: {listed}"
 
 
 def _limits(arguments: argparse.Namespace) -> Limits:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from analysis.workload.errors import ModelError
 from analysis.workload.job import Job
 from hwexplorer import engine, registry
@@ -9,8 +11,12 @@ from hwexplorer.plots import plot
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import heat
-from hwexplorer.views.plain import Column, Plot, Table, Text
+from hwexplorer.views.cards import cards
+from hwexplorer.views.plain import Card, Cell, Column, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
+
+if TYPE_CHECKING:
+    from hwexplorer.export.sheet import Sheet
 
 _SIGN = {True: "x", False: ""}
 
@@ -48,6 +54,9 @@ class EngineProvider:
     def compare(self, state: State) -> Table:
         return _table("compare", state)
 
+    def cards(self, state: State) -> tuple[Card, ...]:
+        return cards(state)
+
     def tree(self, state: State) -> Table:
         return heat.view(state)
 
@@ -63,6 +72,7 @@ class EngineProvider:
     def status(self, state: State) -> str:
         result = engine.result(state)
         covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
+        covered = result.covered.gap or covered
         return "; ".join((covered, *result.marks))
 
     def verdict(self, state: State) -> str:
@@ -82,17 +92,26 @@ class EngineProvider:
     def device(self, name: str) -> Text:
         return _text("device", State(), device=name)
 
+    def figures(self, state: State, device: str) -> tuple[Cell, ...]:
+        from analysis.run.estimate import estimate
+
+        ran = estimate(engine.workload(state), engine.device(device), engine.scenario(state))
+        if not ran.fits:
+            return (None,) * 4
+        return ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
+
     def device_key(self, name: str) -> str:
         return engine.device(name).key
 
-    def text(self, state: State, verb: str, width: int) -> str | None:
-        """What a verb prints about a state; None where that takes a process of its own."""
+    def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
+        """What a verb says about a state; None where that takes a process of its own."""
         from hwexplorer.declare import Report
+        from hwexplorer.export.sheet import sheet
 
         report = registry.load(verb)
         if not isinstance(report, Report) or not report.on_screen:
             return None
-        return Answer(verb, replace(state, at=node(state.at))).told("text", width)
+        return sheet(Answer(verb, replace(state, at=node(state.at))).view(), width)
 
     def named(self, model: str, inputs: tuple[str, ...]) -> str:
         return engine.named(model, inputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pkgutil
 from functools import cached_property, lru_cache
 from importlib import import_module
-from importlib.abc import SourceLoader
+from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ def helps() -> dict[str, str]:
     lines: dict[str, str] = {}
     for name, module in _modules().items():
         spec = find_spec(module)
-        source = (spec.loader.get_source(module) or "") if spec and isinstance(spec.loader, SourceLoader) else ""
+        source = (spec.loader.get_source(module) or "") if spec and isinstance(spec.loader, SourceFileLoader) else ""
         line = source.partition("\n")[0].strip('".')
         lines[name] = line[:1].lower() + line[1:]
     return lines
@@ -68,6 +68,18 @@ def takes_model(name: str) -> bool:
     return any(option.name == "model" for option in load(name).all_options())
 
 
+def names_model(name: str) -> bool:
+    """Whether that model or state follows an option, `--model`."""
+    return any("--model" in option.flags for option in load(name).all_options())
+
+
+def is_report(name: str) -> bool:
+    """Whether a verb prints a document, in any of the formats."""
+    from hwexplorer.declare import Report
+
+    return isinstance(load(name), Report)
+
+
 class Answer:
     """What a report finds about a state: a document for programs, a view for people."""
 
@@ -87,12 +99,37 @@ class Answer:
         """The struct."""
         return self.report.document(self.state, **self.options)
 
+    @cached_property
+    def gap(self) -> str:
+        """What of its models has no cost rule, where that is too much for their figures to be the models'."""
+        from analysis.workload.coverage import coverage
+        from hwexplorer import engine
+
+        if not self.report.subject.options:
+            return ""
+        states = [state for state in self.report.states(self.state, **self.options) if engine.is_ready(state)]
+        gaps = {(model := engine.captured(state)).name: coverage(model, state.batch).gap for state in states}
+        return "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
+
+    def records(self) -> tuple[Any, ...] | None:
+        """The structs that the main table shows, where it is a table of structs of the document."""
+        from hwexplorer.declare import Rows
+
+        parts = self.report.parts
+        main = next((part for part in parts if getattr(part, "name", None) == self.report.main), (*parts, None)[-1])
+        rows = main.items(self.document) if isinstance(main, Rows) else getattr(self.document, "rows", None)
+        return None if rows is None else tuple(rows)
+
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON has it."""
-        return stamped(self.document)
+        return stamped(self.document, self.gap)
 
     def view(self) -> View | Page:
-        """For people."""
+        """For people. What is incomplete says so in its first line."""
+        built = self._view()
+        return replace(built, title="; ".join((self.gap, built.title))) if self.gap else built
+
+    def _view(self) -> View | Page:
         from hwexplorer.views.plain import Page
 
         report = self.report
@@ -109,4 +146,4 @@ class Answer:
         """As text of a format. `width` is the columns to fit, 0 for all."""
         from hwexplorer.export.render import encode, plain
 
-        return encode(self.document) if form == "json" else plain(self.view(), form, width)
+        return encode(self.document, self.gap) if form == "json" else plain(self.view(), form, width)

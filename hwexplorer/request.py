@@ -6,10 +6,13 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
+from analysis.workload import targets
 from hardware.architectures import registry as architectures
 from hardware.errors import RequestError
+from hardware.names import listed
 from hwexplorer import configurations, engine, own_model
 from hwexplorer.declare import Subject
+from hwexplorer.options import Option
 from hwexplorer.output import OutputError, Progress
 from hwexplorer.state import State, parse, preferred, replace
 
@@ -24,7 +27,7 @@ def state(arguments: argparse.Namespace, subject: Subject) -> State:
     if text is not None:
         if not text.strip():
             raise RequestError("the model is an empty word (hwexplorer models lists them)")
-        named = own_model.named(text, arguments)
+        named = text if is_result(text) else own_model.named(text, arguments)
         wanted = State(model=named) if named else parse(text)
     changes = {
         name: given[name]
@@ -40,18 +43,30 @@ def state(arguments: argparse.Namespace, subject: Subject) -> State:
     return wanted if wanted.on in wanted.devices else replace(wanted, on=preferred(wanted.devices))
 
 
+def is_result(text: str) -> bool:
+    """Whether a word names a file of results: the slashes in it are of folders."""
+    return text.endswith(".json") and not any(mark in text for mark in "@?%")
+
+
+def value(option: Option, arguments: argparse.Namespace, subject: Subject) -> Any:
+    """What an option of a report is: of one that names another model, its state in the same scenario."""
+    if not option.is_model:
+        return option.given(arguments)
+    return state(argparse.Namespace(**{**vars(arguments), "model": option.given(arguments)}), subject)
+
+
 def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str, Any]:
     """The fields that `--on` and `--baseline` change."""
     changes: dict[str, Any] = {}
     devices = wanted.devices
     if given.get("on") is not None:
-        listed = tuple(part.strip() for part in given["on"].split(",") if part.strip())
+        names = tuple(listed(given["on"]))
         if subject.several:
-            changes["devices"] = devices = listed
-        elif len(listed) != 1:
-            raise RequestError(f"{given['verb']} takes one device after --on, not {len(listed)}")
+            changes["devices"] = devices = names
+        elif len(names) != 1:
+            raise RequestError(f"{given['verb']} takes one device after --on, not {len(names)}")
         else:
-            changes["devices"], changes["on"] = _including(listed[0], devices)
+            changes["devices"], changes["on"] = _including(names[0], devices)
     elif subject.everywhere and "/" not in (given.get("model") or ""):
         changes["devices"] = devices = configurations.catalogue(given.get("on_paper", False))
     if given.get("baseline") is not None:
@@ -87,6 +102,15 @@ def prepare(states: Iterable[State], strict: bool = False) -> None:
         capture(wanted)
         if strict and (gap := own_model.gap(engine.captured(wanted))):
             raise OutputError(gap)
+
+
+def at_its_batch(wanted: State, arguments: argparse.Namespace) -> State:
+    """A model that has one batch alone is asked for at that where no other is asked for."""
+    if is_result(wanted.model) or not engine.is_ready(wanted):
+        return wanted
+    fixed = targets.fixed_batch(engine.captured(wanted))
+    is_asked = getattr(arguments, "batch", None) is not None or wanted.batch != State().batch
+    return wanted if fixed is None or is_asked else replace(wanted, batch=fixed)
 
 
 def capture(wanted: State) -> None:

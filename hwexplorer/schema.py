@@ -9,9 +9,10 @@ import msgspec
 SCHEMA = "hwexplorer/1"
 
 
-def stamped(document: Any) -> dict[str, Any]:
-    """A document as plain data, the name of the contract first."""
-    return {"schema": SCHEMA, **msgspec.to_builtins(document, enc_hook=_written)}
+def stamped(document: Any, gap: str = "") -> dict[str, Any]:
+    """A document as plain data, the name of the contract first, then what its figures lack."""
+    lacks = {"incomplete": gap} if gap else {}
+    return {"schema": SCHEMA, **lacks, **msgspec.to_builtins(document, enc_hook=_written)}
 
 
 def _written(value: Any) -> str:

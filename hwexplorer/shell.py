@@ -1,4 +1,4 @@
-"""What the analysis says to look at next, as a command of the shell."""
+"""What the analysis says to do next, as a command of the shell."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from shlex import quote
 
 from analysis.decide.next_step import NextStep
 from analysis.run.scenario import Scenario
+from analysis.workload.targets import Target
 
 _DEFAULT = Scenario()
 
 
 def command(step: NextStep) -> str:
     """One line that runs as it stands. Options that are the default are left out."""
-    words = ["hwexplorer", step.report, step.model]
+    words = ["hwexplorer", step.report, *step.words]
     words += step.devices if step.report == "explain" else ("--on", ",".join(step.devices))
     for name in ("batch", "precision", "execution", "layout"):
         value = getattr(step.scenario, name)
@@ -21,3 +22,8 @@ def command(step: NextStep) -> str:
     if step.image_size is not None:
         words += ["--image-size", str(step.image_size)]
     return " ".join(map(quote, words))
+
+
+def capture(target: Target) -> str:
+    """What lets the code of a model of the user's run."""
+    return " ".join(map(quote, ("hwexplorer", "capture", *target.words)))

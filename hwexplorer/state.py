@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -21,15 +22,18 @@ from analysis.run.metrics import ADDITIVE
 from analysis.workload import limits
 from hardware import precision as formats
 from hardware.errors import RequestError, unknown
+from hardware.names import listed
 from hardware.runtime import AUTO, LAYOUTS, MODES
 
 EXECUTIONS = (AUTO, *MODES)
 PANES = ("models", "compare", "tree", "events", "why", "plot")
 METRICS = ADDITIVE
+BYS = ("module", "subgraph", "kind", "kernel")  # as analysis/run/outline.py has them
 SORTS = ("graph", "share", "latency", "energy", "name")
 PLOTS = ("roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory")
 RANKS = ("given", "latency", "energy", "edp", "throughput", "power", "memory", "name")
 FOLDS = (0.0, 0.5, 1.0, 2.0, 5.0)  # per cent: what the fold key goes through
+EACH = "~each"  # ends what is open where the blocks of a branch are shown one by one
 MORE = "~more"  # ends the key of a row that stands for several small ones
 BATCH_MAX, IMAGE_MAX, TOKENS_MAX = limits.BATCH, limits.IMAGE_SIZE, limits.TOKENS
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
@@ -41,6 +45,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "layout": LAYOUTS,
     "pane": PANES,
     "metric": METRICS,
+    "by": BYS,
     "sort": SORTS,
     "plot": PLOTS,
     "rank": RANKS,
@@ -55,13 +60,14 @@ def _whole(what: str, value: object, most: int, least: int = 1) -> None:
 class State(msgspec.Struct, frozen=True):
     """Everything the screen shows follows from this; keys map State -> State.
 
-    `devices` are ids, `id:power_mode` or classes; `on` is the device under the cursor and `baseline` what the
-    others are compared with: both are one of `devices`, spelt as there, and fall back to the H100 or the
-    first. `at` is the node under the cursor ("" is the model), `open` the expanded nodes besides the model
-    itself. `pin` is what deltas are taken against (see `pinned`), shown while `diff`. `find` searches the
-    tree, `filter` the model list. `rank` orders the compared devices, `heat` puts the metric of each of them in
-    the tree, `fold` (per cent) folds smaller rows into one. A wrong value raises RequestError: a State that exists
-    is valid in itself.
+    `devices` are ids, `id:power_mode`, classes or these with `{changes}`; `on` is the device under the cursor and
+    `baseline` what the others are compared with: both are one of `devices`, spelt as there, and fall back to the H100
+    or the first. `at` is the node under the cursor ("" is the model), `open` the expanded nodes besides the model
+    itself. `pin` is what deltas are taken against (see `pinned`), shown while `diff`. `find` searches the tree,
+    `filter` the model list. `rank` orders the compared devices, `heat` puts the metric of each of them in the tree,
+    `fold` (per cent) folds smaller rows into one, `dynamic` shows events without clocks and static power, `trace` is
+    the file of a measured trace that is laid over the tree. A wrong value raises RequestError: a State that exists is
+    valid in itself.
     """
 
     model: str = "resnet50"
@@ -79,6 +85,7 @@ class State(msgspec.Struct, frozen=True):
     pane: str = "tree"
     zoom: bool = False
     metric: str = "edp"
+    by: str = "subgraph"
     sort: str = "graph"
     descending: bool = True
     find: str = ""
@@ -91,6 +98,13 @@ class State(msgspec.Struct, frozen=True):
     rank_reverse: bool = False
     heat: bool = False
     fold: float = 0.0
+    dynamic: bool = False
+    trace: str = ""
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The branches of repeats whose blocks are shown one by one."""
+        return tuple(sorted(key.removesuffix(EACH) for key in self.open if key.endswith(EACH)))
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -171,6 +185,11 @@ def _read_settings(text: str) -> dict[str, object]:
     return values
 
 
+def with_setting(state: State, text: str) -> State:
+    """The state with other settings, as the part after `@` has them: `b8,fp16`."""
+    return replace(state, **_read_settings(text))
+
+
 _NUMBERS = {"b": "batch", "i": "image_size", "s": "sequence", "kv": "kv"}
 
 
@@ -198,11 +217,12 @@ def executions() -> tuple[str, ...]:
 
 
 def _joined(values: tuple[str, ...]) -> str:
-    return ",".join(_encode(value, "/@") for value in values)
+    # Commas within the braces of a what-if device do not part.
+    return ",".join(_encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "/@") for value in values)
 
 
 def _split(text: str) -> tuple[str, ...]:
-    return tuple(_decode(part) for part in text.split(",") if part)
+    return tuple(_decode(part) for part in listed(text))
 
 
 def _flag(text: str) -> bool:
@@ -218,7 +238,7 @@ def _percent(text: str) -> float:
 
 
 def _text(value: str) -> str:
-    return _encode(value, "/,@")
+    return _encode(value, "/,@{}")
 
 
 # Key after `?` -> field, how it is written, how it is read.
@@ -229,6 +249,7 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
     "pane": ("pane", _text, _decode),
     "zoom": ("zoom", lambda v: str(int(v)), _flag),
     "metric": ("metric", _text, _decode),
+    "by": ("by", _text, _decode),
     "sort": ("sort", _text, _decode),
     "descending": ("descending", lambda v: str(int(v)), _flag),
     "find": ("find", _text, _decode),
@@ -240,6 +261,8 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
     "rank": ("rank", _text, _decode),
     "rank_reverse": ("rank_reverse", lambda v: str(int(v)), _flag),
     "heat": ("heat", lambda v: str(int(v)), _flag),
+    "dynamic": ("dynamic", lambda v: str(int(v)), _flag),
+    "trace": ("trace", _text, _decode),
     "fold": ("fold", lambda v: f"{v:g}", _percent),
 }
 
@@ -262,7 +285,9 @@ def parse(text: str) -> State:
     """The state that a string names; RequestError says in one line what is wrong with it."""
     if len(text) > 100_000:
         raise RequestError("a state string of more than 100,000 characters is refused")
-    head, _, query = text.strip().partition("?")
+    from analysis.workload.model_ref import plain  # not needed to start the screen
+
+    head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")
     model, _, settings = names.partition("@")
     values: dict[str, object] = {"model": _decode(model)} if model else {}
@@ -310,6 +335,23 @@ def pinned(state: State) -> State | None:
         values["model"] = _decode(model)
     devices = state.devices if device in state.devices else (*state.devices, device)
     return replace(state, **values, devices=devices, on=device, pin="")
+
+
+def lead(model: str, device: str, *settings: str) -> str:
+    """A configuration as a row of results names it: `resnet18/tpu_v4@b8,fp16`."""
+    return f"{_encode(model)}/{_encode(device)}@{','.join(settings)}"
+
+
+def led(state: State, leads: str) -> State:
+    """The state at a configuration: what that does not name stays. Another model begins at its root."""
+    head, _, settings = leads.partition("@")
+    model, device = map(_decode, head.split("/"))
+    values: dict[str, Any] = _read_settings(settings)
+    # The model on screen may be known by a longer name than its title: a path, a request with its lengths.
+    if model and not state.model.rpartition("/")[2].startswith(model):
+        values |= {"model": model, "at": "", "open": (), "find": ""}
+    devices = state.devices if device in state.devices else (*state.devices, device)
+    return replace(state, **values, devices=devices, on=device)
 
 
 def node(at: str) -> str:

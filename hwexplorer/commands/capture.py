@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from analysis.workload import job_pool, store, targets
+from analysis.workload.coverage import coverage
 from analysis.workload.errors import ModelError
 from analysis.workload.job import Job
 from analysis.workload.workload import Workload
@@ -119,8 +120,8 @@ def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str])
 
 
 class CaptureSheet(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture holds. What an operator without a rule computes is not known, so neither is the share of the
-    FLOPs beside it: `coverage_flops` is None then."""
+    """What a capture holds. `coverage` is the lesser of the shares of bytes and FLOPs with a cost rule; what the other
+    operators compute is bounded, not known."""
 
     model: str
     origin: str
@@ -129,8 +130,10 @@ class CaptureSheet(msgspec.Struct, frozen=True, kw_only=True):
     flops: float
     operators: int
     coverage: float
-    coverage_flops: float | None
+    coverage_bytes: float
+    coverage_flops: float
     uncovered: dict[str, int]
+    incomplete: str
     inputs: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
     versions: dict[str, str]
@@ -143,7 +146,7 @@ class Captures(msgspec.Struct, frozen=True):
 
 
 def _captured(workload: Workload, seconds: float) -> CaptureSheet:
-    known = workload.operators.has_rule
+    covered = coverage(workload)
     at = workload.at(**dict.fromkeys(workload.dims, 1))
     return CaptureSheet(
         model=workload.name,
@@ -152,9 +155,11 @@ def _captured(workload: Workload, seconds: float) -> CaptureSheet:
         macs=float((workload.operators.macs @ at).sum()),
         flops=float((workload.operators.flops @ at).sum()),
         operators=workload.n_operators,
-        coverage=float(known.mean()) if len(known) else 1.0,
-        coverage_flops=1.0 if known.all() else None,
-        uncovered=own_model.uncovered(workload),
+        coverage=covered.work,
+        coverage_bytes=covered.bytes,
+        coverage_flops=covered.flops,
+        incomplete=covered.gap,
+        uncovered=dict(covered.missing),
         inputs=tuple({"name": i.name, "dtype": i.dtype, "shape": list(i.shape)} for i in workload.inputs),
         notes=workload.notes,
         versions=workload.versions,
@@ -193,18 +198,17 @@ def _table(captures: tuple[CaptureSheet, ...]) -> Table:
 
 def _sheet(capture: CaptureSheet) -> Table:
     """A row for each figure of one capture."""
-    unknown = "" if capture.coverage_flops else " of the operators; FLOPs of the rest unknown"
     cells = {
         "parameters": quantity(capture.parameters, "SI"),
         "work of one input": quantity(capture.macs, "MAC"),
         "operators": f"{capture.operators:,}",
-        "covered": f"{capture.coverage:.1%}{unknown}",
+        "covered": f"{capture.coverage:.1%}" + " of the work, at least" * bool(capture.uncovered),
         "inputs": ", ".join(f"{'x'.join(map(str, item['shape']))} {item['dtype']}" for item in capture.inputs),
         "captured in": _took(capture),
     }
     return Table(
         "capture",
-        f"{capture.model} captured",
+        "; ".join(filter(None, (capture.incomplete, f"{capture.model} captured"))),
         (Column("name", "What", role="text", keep=0), Column("value", "Value", role="text", keep=0)),
         tuple(Row(name, (name, value)) for name, value in cells.items()),
         footer=(),
@@ -226,4 +230,5 @@ VERB = Verb(
         ),
     ),
     run=_run,
+    shown=("net.py:make --input 1x3x224x224", "resnet50 vit_b_16 raft_small --jobs 4"),
 )  # fmt: skip

@@ -21,8 +21,9 @@ SUFFIXES = {".json": "json", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 def _run(arguments: argparse.Namespace) -> None:
     state = request.state(arguments, DEVICE)
     request.prepare((state,), arguments.strict)
-    makers = {"json": encode, "graphml": _graphml, "dot": _dot}
-    output.emit(arguments, lambda form: makers[form](model_graph(engine.result(state))), SUFFIXES, default="json")
+    result = engine.result(state)
+    makers = {"json": lambda graph: encode(graph, result.covered.gap), "graphml": _graphml, "dot": _dot}
+    output.emit(arguments, lambda form: makers[form](model_graph(result)), SUFFIXES, default="json")
 
 
 def _graphml(graph: ModelGraph) -> str:
@@ -67,4 +68,5 @@ VERB = Verb(
         option("-o", "--output", metavar="FILE", help=f"write here; {', '.join(SUFFIXES)} pick the format"),
     ),
     run=_run,
+    shown=("resnet50 --on gpu -o resnet50.dot",),
 )

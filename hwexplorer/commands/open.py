@@ -16,7 +16,11 @@ from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 
-_SUBJECT = Subject(options=(or_default(MODEL, "resnet50"), *DEVICES.options[1:]), several=True)
+_SUBJECT = Subject(options=(or_default(MODEL, None), *DEVICES.options[1:]), several=True)
+
+
+# What the screen opens on where nothing is asked for: work that a device can fill itself with, as one would deploy it.
+TELLING = State(batch=8, precision="fp16")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -29,7 +33,8 @@ def _run(arguments: argparse.Namespace) -> None:
     # Textual reads keys from stdin and draws on stderr; with stdout redirected somebody wants the text.
     streams = (sys.stdin, sys.stdout, sys.stderr)
     served = "TEXTUAL_DRIVER" in os.environ  # by `hwexplorer serve`: the browser is the terminal
-    if wants_text or not (served or all(stream is not None and stream.isatty() for stream in streams)):
+    draws = os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
+    if wants_text or not (served or draws):
         _print(state, "compare", arguments)
         return
     # Nothing of what start-up allocates dies before the first frame; the screen turns collection back on after it.
@@ -42,8 +47,12 @@ def _run(arguments: argparse.Namespace) -> None:
     from hwexplorer.tui.program import run as run_screen
 
     fresh = not (arguments.last or arguments.session is not None)
+    if fresh and arguments.model is None and state == State():  # nothing asked for: something telling
+        state = TELLING
     mouse = not arguments.no_mouse
-    run_screen(state, EngineProvider(), ascii=arguments.ascii, mouse=mouse, theme=arguments.theme, fresh=fresh)
+    kept = run_screen(state, EngineProvider(), ascii=arguments.ascii, mouse=mouse, theme=arguments.theme, fresh=fresh)
+    if kept and not served:
+        output.say("hwexplorer --last goes on from here")
 
 
 def _state(arguments: argparse.Namespace) -> State:
@@ -74,4 +83,5 @@ VERB = Verb(
         *OUTPUT,
     ),
     run=_run,
+    shown=("", "resnet18@b8,fp16/h100_sxm,tpu_v4", "net.py:make --input 1x3x224x224"),
 )

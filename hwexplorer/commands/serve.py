@@ -113,4 +113,5 @@ VERB = Verb(
         ),
     ),
     run=_run,
+    shown=("resnet50",),
 )

@@ -5,32 +5,54 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator, Sequence
 
+from analysis.run.causes import CAUSES
 from hardware import text
-from hwexplorer.export.text import _column
+from hwexplorer.export.text import _column, sections
 from hwexplorer.format import safe
-from hwexplorer.views.plain import Cell, Page, Plot, Table, Text, View, for_reading
+from hwexplorer.views.plain import Band, Cell, Page, Plot, Row, Stack, Table, Text, View, for_reading
 
 
 def as_csv(view: View | Page) -> str:
     """One header line, one line per row (point, paragraph), numbers in SI units; of a report its main table."""
-    if isinstance(view, Page):
-        return as_csv(view.csv or view.parts[view.main])
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    if isinstance(view, Table):
-        writer.writerow(["key", "depth", *(column.si_name for column in view.columns)])
-        writer.writerows([inert(row.key), row.depth, *map(inert, row.cells)] for row in view.rows)
+    csv.writer(out, lineterminator="\n").writerows(map(inert, line) for line in grid(view))
+    return out.getvalue()
+
+
+def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
+    """The lines of CSV as values: the names of the columns first."""
+    if isinstance(view, Page):
+        yield from grid(view.csv or view.parts[view.main])
+    elif isinstance(view, Table):
+        stacks = [i for i in range(len(view.columns)) if any(isinstance(row.cells[i], Stack) for row in view.rows)]
+        by_cause = [f"{view.columns[i].key}_{cause}" for i in stacks for cause in CAUSES]
+        yield "key", "depth", *(name for column in view.columns for name in column.si_names), *by_cause
+        for row in view.rows:
+            yield row.key, row.depth, *_values(view, row), *(part for i in stacks for part in _parts(row.cells[i]))
     elif isinstance(view, Plot):
-        writer.writerow(["series", "label", "x", "y"])
+        yield "series", "label", "x", "y"
         for series in view.series:
             labels = series.labels or ("",) * len(series.x)
-            rows = zip(labels, series.x, series.y, strict=True)
-            writer.writerows([inert(series.name), inert(label), x, y] for label, x, y in rows)
+            yield from ((series.name, *point) for point in zip(labels, series.x, series.y, strict=True))
     else:
-        writer.writerow(["section", "text"])
-        writer.writerows([inert(head), inert(line)] for head, lines in view.sections for line in lines)
-    return out.getvalue()
+        yield "section", "text"
+        yield from ((heading, line) for heading, lines in view.sections for line in lines)
+
+
+def _parts(value: Cell) -> Sequence[Cell]:
+    """What a bar is made of, by cause; nothing of one that has no parts."""
+    return value.parts if isinstance(value, Stack) else ("",) * len(CAUSES)
+
+
+def _values(table: Table, row: Row) -> Iterator[Cell]:
+    """The cells of a row; of a band its two ends, empty where there is none."""
+    for column, value in zip(table.columns, row.cells, strict=True):
+        if column.ends:
+            yield from (value.low, value.high) if isinstance(value, Band) else (None, None)
+        else:
+            yield value
 
 
 def inert(value: Cell) -> Cell:
@@ -46,7 +68,7 @@ def as_markdown(view: View | Page) -> str:
         return "\n".join([f"# {_md(view.title)}\n", *parts])
     if isinstance(view, Text):
         lines = [f"# {_md(view.title)}"]
-        for heading, said in view.sections:
+        for heading, said in sections(view):
             lines += [*(["", f"## {_md(heading)}"] if heading else []), "", *(f"- {_md(line)}" for line in said)]
         return "\n".join(lines) + "\n"
     if isinstance(view, Plot):
@@ -57,7 +79,7 @@ def as_markdown(view: View | Page) -> str:
             for label, x, y in zip(s.labels or ("",) * len(s.x), s.x, s.y, strict=True)
         ]
         return "\n".join([f"# {_md(view.title)}", "", head, "|---|---|--:|--:|", *points]) + "\n"
-    columns = [_column(column, index, view.rows) for index, column in enumerate(view.columns)]
+    columns = [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
     aligned = ["---" if column.role in ("text", "bar", "flag") else "--:" for column in view.columns]
     lines = [f"# {_md(view.title)}", "", _line([column[0] for column in columns]), _line(aligned)]
     lines += [_line([column[r + 1] for column in columns]) for r in range(len(view.rows))]

@@ -10,6 +10,7 @@ from hardware.errors import RequestError, unknown
 
 SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html": "html"}
 FORMATS = tuple(SUFFIXES.values())
+SCREEN = "screen"  # what the screen asks a process of its own for: export/sheet.py
 
 
 def format_of(path: Path, suffixes: Mapping[str, str] = SUFFIXES) -> str:

@@ -8,16 +8,20 @@ from __future__ import annotations
 import math
 from html import escape
 
-from hwexplorer.export.text import _column
+from hwexplorer.export.text import _column, sections
 from hwexplorer.format import quantity, safe
-from hwexplorer.views.plain import Column, Page, Plot, Row, Series, Table, Text, View
+from hwexplorer.terms import help_of
+from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.plain import Cell, Column, Page, Plot, Row, Series, Stack, Table, Text, View
 
-_STYLE = """
+_PAGE_STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d}
 @media(prefers-color-scheme:dark){:root{--ink:#e3e6ea;--paper:#15181c;--line:#343a41;--soft:#1f242a;--bar:#4f86c6;
 --dim:#98a1ab}}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:90rem;
 padding:0 1.2rem}
+"""
+_STYLE = """
 h1{font-size:1.45rem}h2{font-size:1.15rem;margin-top:2.2rem}h3{font-size:1rem;margin:1rem 0 .2rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92em}
 th,td{padding:.22rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
@@ -49,9 +53,15 @@ def as_html(view: View | Page) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{_text(view.title or view.name)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        f"<title>{_text(view.title or view.name)}</title><style>{_PAGE_STYLE}{_STYLE}</style></head>\n<body>\n"
         f"{_part(view, 1)}\n<script>{_SCRIPT}</script>\n</body></html>\n"
     )
+
+
+def as_fragment(view: View | Page) -> str:
+    """The view for a page of others, as a notebook is: its style stays inside, nothing runs."""
+    colours = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;"
+    return f'<div class="hwexplorer"><style>.hwexplorer{{{colours}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
 
 
 def _part(view: View | Page, level: int) -> str:
@@ -74,7 +84,7 @@ def _lines(lines: tuple[str, ...], kind: str = "plain") -> str:
 
 def _prose(view: Text, level: int) -> str:
     inner = min(level + 1, 4)
-    return "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines)}" for head, lines in view.sections)
+    return "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines)}" for head, lines in sections(view))
 
 
 def _left(column: Column) -> bool:
@@ -82,9 +92,9 @@ def _left(column: Column) -> bool:
 
 
 def _table(view: Table) -> str:
-    shown = [_column(column, index, view.rows) for index, column in enumerate(view.columns)]
+    shown = [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
     heads = "".join(
-        f'<th scope="col"{_class(column)} title="{_text(column.help)}"><button>{_text(cells[0])}</button></th>'
+        f'<th scope="col"{_class(column)} title="{_text(help_of(column))}"><button>{_text(cells[0])}</button></th>'
         for column, cells in zip(view.columns, shown, strict=True)
     )
     rows = "".join(_row(view, row, r, shown) for r, row in enumerate(view.rows))
@@ -104,8 +114,7 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
         value = row.cells[c]
         text = shown[c][r + 1]
         if column.role == "bar":
-            wide = min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) else 0.0
-            inside = f'<span class="bar" style="width:{wide * 8:.2f}em"></span>'
+            inside = _bar(value)
         else:
             inside = _text(text.strip())
             if c == 0 and row.depth:
@@ -114,6 +123,19 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
         cells.append(f'<td{_class(column)} data-v="{_text(key)}">{inside}</td>')
     dim = ' class="dim"' if row.dim else ""
     return f"<tr{dim}>{''.join(cells)}</tr>\n"
+
+
+def _bar(value: Cell) -> str:
+    """A bar, by cause where it is known what it is made of."""
+    if isinstance(value, Stack):
+        parts = zip(LOOKS, value.parts, strict=True)
+        return "".join(
+            f'<span class="bar" style="width:{part * 8:.2f}em;background:{look.light}" title="{look.name}"></span>'
+            for look, part in parts
+            if part > 0
+        )
+    wide = min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) else 0.0
+    return f'<span class="bar" style="width:{wide * 8:.2f}em"></span>'
 
 
 # --- plots ------------------------------------------------------------------------------------------------
@@ -161,28 +183,39 @@ def _plot(view: Plot) -> str:
         for t in y.ticks()
     ]
     marks = [_series(view, series, i, x, y) for i, series in enumerate(view.series)]
-    legend = ", ".join(series.name for series in view.series if not series.line)
+    legend = "".join(
+        f'<li><span style="color:{_colour(s, i)}">{"○" if s.on_paper else "●"}</span> {_text(s.name)}</li>'
+        for i, s in enumerate(view.series)
+        if not s.line
+    )
     return (
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{_text(view.title)}">{"".join(grid)}'
         f'{"".join(marks)}<text x="{_WIDTH / 2}" y="{_HEIGHT - 8}" text-anchor="middle">{_text(view.x_title)}</text>'
         f'<text x="{_LEFT + 6}" y="24">{_text(view.y_title)}</text></svg>'
-        f"{_lines((legend, *view.notes) if legend else view.notes, 'note')}"
+        f'<ul class="plain">{legend}</ul>{_lines(view.notes, "note")}'
     )
 
 
+def _colour(series: Series, index: int) -> str:
+    """A device has one colour in all plots."""
+    return _COLOURS[(series.device if series.device >= 0 else index) % len(_COLOURS)]
+
+
 def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
-    colour = _COLOURS[index % len(_COLOURS)]
+    colour = _colour(series, index)
     named = series.labels or series.keys or (series.name,) * len(series.x)
+    sizes = series.sizes or (0.0,) * len(series.x)
     points = [
-        (a, b, label)
-        for a, b, label in zip(series.x, series.y, named, strict=True)
+        (a, b, label, 3.5 + 16 * math.sqrt(size))
+        for a, b, label, size in zip(series.x, series.y, named, sizes, strict=True)
         if math.isfinite(a) and math.isfinite(b)
     ]
     if series.line:
-        path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b, _ in points)
+        path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b, *_ in points)
         return f'<polyline class="roof" points="{path}"><title>{_text(series.name)}</title></polyline>'
+    drawn = f'fill="none" stroke="{colour}"' if series.on_paper else f'fill="{colour}" fill-opacity=".75"'
     return "".join(
-        f'<circle cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="4" fill="{colour}" fill-opacity=".75"><title>'
+        f'<circle cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="{radius:.1f}" {drawn}><title>'
         f"{_text(label)}: {_text(quantity(a, view.x_unit))}, {_text(quantity(b, view.y_unit))}</title></circle>"
-        for a, b, label in points
+        for a, b, label, radius in points
     )

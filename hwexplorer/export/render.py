@@ -6,8 +6,9 @@ import msgspec
 
 from hardware.errors import unknown
 from hardware.text import visible_json
+from hwexplorer.export import sheet
 from hwexplorer.export.delimited import as_csv, as_markdown
-from hwexplorer.export.files import FORMATS
+from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.export.text import render as as_text
 from hwexplorer.schema import stamped
 from hwexplorer.views.plain import Page, View
@@ -25,9 +26,11 @@ def plain(built: View | Page, form: str, width: int = 0) -> str:
         from hwexplorer.export.html import as_html
 
         return as_html(built)
+    if form == SCREEN:
+        return sheet.encode(built, width)
     raise unknown("format", form, FORMATS)
 
 
-def encode(document: object) -> str:
+def encode(document: object, gap: str = "") -> str:
     """Indented JSON with a final newline, under the name of the contract, nothing in it that steers a terminal."""
-    return visible_json(msgspec.json.format(msgspec.json.encode(stamped(document)), indent=2).decode()) + "\n"
+    return visible_json(msgspec.json.format(msgspec.json.encode(stamped(document, gap)), indent=2).decode()) + "\n"

@@ -7,9 +7,11 @@ import unicodedata
 from collections.abc import Iterable
 
 from hwexplorer.format import delta, quantity, safe, scale_for
-from hwexplorer.views.plain import Cell, Column, Page, Plot, Row, Table, Text, View, for_reading
+from hwexplorer.views.causes import lettered
+from hwexplorer.views.plain import Cell, Column, Page, Plot, Row, Stack, Table, Text, View, beside, for_reading
 
 BAR = 12
+STEPS = 32
 NAME_LEAST = 16
 
 
@@ -29,7 +31,7 @@ def render(view: View | Page, width: int = 0) -> str:
 
 def table(view: Table, width: int = 0) -> str:
     """Title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep`."""
-    cells = [_column(column, index, view.rows) for index, column in enumerate(view.columns)]
+    cells = [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
     widths = [max(map(_cells, column)) for column in cells]
     kept = _fit(view.columns, widths, width)
     over = sum(widths[c] + 2 for c in kept) - 2 - width
@@ -45,7 +47,7 @@ def table(view: Table, width: int = 0) -> str:
             space = " " * (widths[c] - _cells(text))
             parts.append(text + space if left else space + text)
         lines.append("  ".join(parts).rstrip())
-    letters = [view.columns[c] for c in kept if view.columns[c].role == "flag" and view.columns[c].help]
+    letters = [view.columns[c] for c in kept if view.columns[c].role in ("flag", "bar") and view.columns[c].help]
     below = [f"{column.title}: {column.help}" for column in letters]
     below += [safe(line) for line in view.footer]
     below += [f"! {safe(note)}" for note in view.notes]
@@ -93,20 +95,21 @@ def _fit(columns: tuple[Column, ...], widths: list[int], width: int) -> list[int
     return kept
 
 
-def _column(column: Column, index: int, rows: tuple[Row, ...]) -> list[str]:
+def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> list[str]:
     """Header and cells of one column as text."""
+    column = columns[index]
     values = [row.cells[index] for row in rows]
     if column.role in ("text", "flag"):
         indent = ["  " * row.depth if index == 0 else "" for row in rows]
         return [column.title, *(pad + safe(_plain(value)) for pad, value in zip(indent, values, strict=True))]
     numbers = [float(value) if isinstance(value, int | float) else None for value in values]
     if column.role == "bar":
-        return [column.title, *(bar(value) for value in numbers)]
+        return [column.title, *(bar(value) for value in values)]
     if column.role == "delta":
         return [column.title, *(delta(value) for value in numbers)]
     if column.role == "quantity":
         return [column.title, *(quantity(value, column.unit) for value in numbers)]
-    scale = scale_for(numbers, column.unit)
+    scale = scale_for(beside(columns, index, rows), column.unit)
     return [_header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
 
 
@@ -117,19 +120,34 @@ def _header(title: str, label: str) -> str:
     return label if label.endswith(title) else f"{title} {label}"
 
 
-def bar(fraction: float | None) -> str:
-    """A fraction as a bar of plain characters."""
-    return "" if fraction is None else "#" * round(min(max(fraction, 0.0), 1.0) * BAR)
+def bar(fraction: Cell) -> str:
+    """A fraction as a bar of plain characters, of letters by cause where it is known what it is made of."""
+    if isinstance(fraction, Stack):
+        return lettered(fraction.parts, BAR)
+    return "#" * round(min(max(fraction, 0.0), 1.0) * BAR) if isinstance(fraction, int | float) else ""
 
 
 def _plain(value: Cell) -> str:
     return "" if value is None else str(value)
 
 
+def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The sections of a text, its steps before them as bars of plain characters."""
+    if not view.steps:
+        return view.sections
+    widest = max(len(step.name) for step in view.steps)
+    lines = tuple(
+        f"{step.name:<{widest}}  {quantity(step.seconds, 's'):>8}  "
+        f"{' ' * round(step.start * STEPS)}{lettered(step.bar.parts, STEPS)}".rstrip()
+        for step in view.steps
+    )
+    return (("Where the time goes", lines), *view.sections)
+
+
 def prose(view: Text, width: int = 0) -> str:
     """Title and headed paragraphs."""
     lines = [*_wrap(safe(view.title), width), ""]
-    for heading, paragraph in view.sections:
+    for heading, paragraph in sections(view):
         lines.extend([safe(heading)] if heading else [])
         for line in paragraph:
             lines.extend(_wrap(safe(line), width, "  "))

@@ -13,11 +13,12 @@ from hwexplorer.views.words import MARKED
 def plot(state: State) -> Plot:
     metric = METRICS[state.metric]
     lines, points, best = [], [], []
-    for device in state.devices:
+    for place, device in enumerate(state.devices):
         at_batches = line(state, device)
         x, y = tuple(float(p.batch) for p in at_batches), tuple(metric.of(p) for p in at_batches)
-        lines.append(Series(MARKED[device], x, y, line=True))
-        points.append(Series(MARKED[device], x, y, keys=keys(device, at_batches), labels=keys(device, at_batches)))
+        lines.append(Series(MARKED[device], x, y, line=True, device=place))
+        named = keys(device, at_batches)
+        points.append(Series(MARKED[device], x, y, keys=named, labels=named, device=place))
         if at_batches:
             best.append((device, min(at_batches, key=lambda p: metric.of(p))))
     marked = tuple(f"{device}@b{p.batch}" for device, p in best)

@@ -20,13 +20,12 @@ def plot(state: State) -> Plot:
     """The operators on the device under the cursor under the energy roofs of all devices."""
     result, shown = engine.result(state), points(engine.result(state))
     reached = efficiencies(result, shown)
-    keys = tuple(result.partition.operator_id[i] for i in shown.operator)
     roofs = {name: energy_roof(engine.result(state, name)) for name in state.devices}
     places = np.geomspace(*span(shown.intensity, 4 * max(each.balance for each in roofs.values())), PLACES)
     here = roofs[state.on]
     series = [
-        operators(keys, shown.intensity, reached),
-        *(_line(MARKED[name], places, each.at(places)) for name, each in roofs.items()),
+        operators(state, result, shown.operator, shown.intensity, reached),
+        *(_line(MARKED[n], places, each.at(places), device=i) for i, (n, each) in enumerate(roofs.items())),
         _line("dynamic only", places, here.at(places, static=False), guide=True),
     ]
     balances = ", ".join(f"{MARKED[name]} {each.balance:.0f}" for name, each in roofs.items())
@@ -47,5 +46,5 @@ def plot(state: State) -> Plot:
     )
 
 
-def _line(name: str, x: Floats, y: Floats, guide: bool = False) -> Series:
-    return Series(name, tuple(x.tolist()), tuple(y.tolist()), line=True, guide=guide)
+def _line(name: str, x: Floats, y: Floats, guide: bool = False, device: int = -1) -> Series:
+    return Series(name, tuple(x.tolist()), tuple(y.tolist()), line=True, guide=guide, device=device)

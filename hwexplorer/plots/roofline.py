@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from analysis.reports.roofline import main_peak, points
 from analysis.run.estimate import Estimate
-from analysis.run.tree import operators_of
-from analysis.workload.workload import Floats
+from analysis.run.tree import operators_of, tree
+from analysis.workload.workload import Floats, Ints
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.tree import shares
 
 
 def plot(state: State) -> Plot:
@@ -16,15 +19,18 @@ def plot(state: State) -> Plot:
     result = engine.result(state)
     shown = points(result)
     below = set(operators_of(result, state.at).tolist()) if state.at else set()
-    keys = tuple(result.partition.operator_id[i] for i in shown.operator)
-    series = [*_roofs(result, shown.intensity), operators(keys, shown.intensity, shown.flop_per_s)]
+    series = [
+        *_roofs(result, shown.intensity),
+        operators(state, result, shown.operator, shown.intensity, shown.flop_per_s),
+    ]
     chosen = [j for j, i in enumerate(shown.operator.tolist()) if i in below]
     if chosen:
-        picked = tuple(keys[j] for j in chosen)
-        series.append(operators(picked, shown.intensity[chosen], shown.flop_per_s[chosen], "here"))
+        picked = shown.operator[chosen]
+        here = operators(state, result, picked, shown.intensity[chosen], shown.flop_per_s[chosen], "here")
+        series.append(msgspec.structs.replace(here, device=-1))
     ridge = main_peak(result)[1] / result.device.memory_bandwidth
     left = int((shown.intensity < ridge).sum())
-    note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(keys)} kernels lie left of it"
+    note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(shown.operator)} kernels lie left of it"
     title = f"Roofline of {result.workload.name} on {result.device.label}"
     return under_roofs("plot", title, series, note)
 
@@ -43,9 +49,12 @@ def under_roofs(name: str, title: str, series: list[Series], note: str) -> Plot:
     )
 
 
-def operators(keys: tuple[str, ...], x: Floats, y: Floats, name: str = "operators") -> Series:
-    """Points keyed by operator."""
-    return Series(name, tuple(x.tolist()), tuple(y.tolist()), keys=keys, labels=keys)
+def operators(state: State, result: Estimate, shown: Ints, x: Floats, y: Floats, name: str = "operators") -> Series:
+    """Points keyed by operator (their places in `shown`), in the colour of the device, as large as their share."""
+    keys = tuple(result.partition.operator_id[i] for i in shown.tolist())
+    sizes = tuple(shares(tree(result), state.metric)[1][shown].tolist())
+    place = state.devices.index(state.on)
+    return Series(name, tuple(x.tolist()), tuple(y.tolist()), keys=keys, labels=keys, sizes=sizes, device=place)
 
 
 def span(intensity: Floats, high: float) -> tuple[float, float]:
@@ -53,10 +62,10 @@ def span(intensity: Floats, high: float) -> tuple[float, float]:
     return min(float(intensity.min(initial=0.1)), 0.1), max(float(intensity.max(initial=1000.0)), high)
 
 
-def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float) -> Series:
+def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float, device: int = -1) -> Series:
     """Bandwidth up to the ridge, then the peak."""
     low, high = ends
-    return Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True)
+    return Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True, device=device)
 
 
 def _roofs(result: Estimate, intensity: Floats) -> list[Series]:

@@ -12,15 +12,14 @@ from hwexplorer.views.words import MARKED
 
 def plot(state: State) -> Plot:
     result, shown = engine.result(state), points(engine.result(state))
-    keys = tuple(result.partition.operator_id[i] for i in shown.operator)
     roofs = {
         name: (main_peak(each)[1], each.device.memory_bandwidth)
         for name, each in ((name, engine.result(state, name)) for name in state.devices)
     }
     ridges = {name: peak / bandwidth for name, (peak, bandwidth) in roofs.items()}
     ends = span(shown.intensity, 2 * max(ridges.values()))
-    series = [operators(keys, shown.intensity, shown.flop_per_s)]
-    series += [roof(MARKED[name], ends, *each) for name, each in roofs.items()]
+    series = [operators(state, result, shown.operator, shown.intensity, shown.flop_per_s)]
+    series += [roof(MARKED[name], ends, *each, place) for place, (name, each) in enumerate(roofs.items())]
     told = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
     title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
     return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {told}")

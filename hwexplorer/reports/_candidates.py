@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hwexplorer.declare import Rows
 from hwexplorer.views.plain import Column
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, MARKED
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, MARKED, leads
+
+if TYPE_CHECKING:
+    from analysis.decide.choose import Candidate
 
 KEY = ("point.model", "point.device", "point.batch", "point.precision")
 KIND = "point.architecture"
+
+
+def configuration(of: Candidate) -> str:
+    """Where its row leads."""
+    return leads(of.point)
+
+
 COLUMNS = (
     Column("model", "Model", role="text", keep=2, of="point.model"),
     Column("device", "Device", role="text", keep=0, of="point.device", shown=MARKED),
@@ -27,5 +39,12 @@ COLUMNS = (
 )
 # What exists on paper only wins nothing from silicon: it stands below, where it was asked for.
 ON_PAPER = Rows(
-    name="on_paper", title="On paper only", columns=COLUMNS, of="design_targets", key=KEY, kind=KIND, optional=True
+    name="on_paper",
+    title="On paper only",
+    columns=COLUMNS,
+    of="design_targets",
+    key=KEY,
+    kind=KIND,
+    optional=True,
+    leads=configuration,
 )

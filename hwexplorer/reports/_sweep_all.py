@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from analysis.decide import catalogue_sweep as sweep
+from analysis.decide import workers
 from analysis.decide.catalogue_sweep import Chunk
 from analysis.decide.sweep import BATCHES
 from analysis.run.scenario import Scenario
+from hardware import files as hardware_files
 from hardware.errors import RequestError
 from hardware.precision import SWEEP
 from hwexplorer import configurations, engine, output
-from hwexplorer.export import files, resumable
+from hwexplorer.export import files
 from hwexplorer.options import names
 
 
@@ -42,37 +46,36 @@ def run(arguments: argparse.Namespace) -> None:
         engine.folders(),
         form,
     )
-    if arguments.resume and (target is None or not resumable.takes(target)):
+    if arguments.resume and (target is None or (target.exists() and not target.is_file())):
         raise RequestError("--resume goes on with a file: name it with -o")
 
     def parts(done: int) -> Generator[str, None, None]:
         rest = work[done:]
         texts = (
-            sweep.scheduled(rest, arguments.scheduler)
+            workers.scheduled(sweep.run_chunk, rest, arguments.scheduler)
             if arguments.scheduler
-            else sweep.local(rest, arguments.workers or 0)
+            else workers.local(sweep.run_chunk, rest, arguments.workers or 0)
         )
         return sweep.join(form, _watched(rest, texts), done)
 
     if target is None:
         for part in parts(0):
             output.put(part)
-    elif resumable.takes(target):
-        _write(target, work, arguments.resume, parts)
     else:
-        files.write_parts(target, parts(0), overwrite=True)
+        _write(target, work, arguments.resume, parts)
 
 
 def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int], Generator[str, None, None]]) -> None:
-    """Chunk by chunk; where it is broken off, whatever was made is kept and what to do is said."""
-    key = sweep.key(work)
-    growing = resumable.part(target, key)
+    """Chunk by chunk into `FILE.KEY.part`, which becomes the file when it is whole (another key is another output);
+    where it is broken off, whatever was made is kept and what to do is said."""
+    place = Path(os.path.realpath(target))
+    growing = place.with_name(f"{place.name[:200]}.{sweep.key(work)}.part")
     done, kept = sweep.whole(growing, work) if resume and growing.is_file() else (0, 0)
     pieces = parts(done)
     try:
-        resumable.write(target, key, kept, pieces)
-    except resumable.Busy:
-        raise
+        hardware_files.write(target, pieces, growing=growing, kept_bytes=kept)
+    except BlockingIOError:
+        raise RequestError(f"another sweep writes {target}") from None
     except BaseException as error:
         pieces.close()  # workers end before anything is said
         ended = sweep.whole(growing, work)[0] if growing.is_file() else 0
@@ -85,6 +88,9 @@ def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int],
             raise RequestError(f"{error}; {hint}") from None
         output.complain(hint)
         raise
+    for other in place.parent.glob("*.part"):
+        if re.fullmatch(re.escape(place.name[:200]) + r"\.[0-9a-f]{12}\.part", other.name):
+            other.unlink(missing_ok=True)
 
 
 def _watched(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.decide.advise import AIMS, Advice, Suggestion, advise
+from analysis.decide.next_step import NextStep
 from analysis.run.figures import Figures
 from hardware.quantity import quantity
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
 from hwexplorer.shell import command
-from hwexplorer.state import State
+from hwexplorer.state import State, lead
 from hwexplorer.views.plain import Column, Text
 from hwexplorer.views.words import MARKED
 
@@ -28,6 +29,17 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     memory: float | None = None
     rate: float = 1.0
     why: str = ""
+    step: NextStep | None = None
+
+    @property
+    def leads(self) -> str:
+        """The run with the change; what one has now leads nowhere, nor does one that no scenario has."""
+        if self.step is None or self.step.report != "compare":
+            return ""
+        run = self.step.scenario
+        size = () if self.step.image_size is None else (f"i{self.step.image_size}",)
+        settings = (f"b{run.batch}", run.precision, run.execution, run.layout, *size)
+        return lead(self.after.model, self.after.device, *settings)
 
 
 def _changes(advice: Advice) -> Iterator[_Change]:
@@ -41,6 +53,7 @@ def _changes(advice: Advice) -> Iterator[_Change]:
             memory=-s.saved_memory_fraction,
             rate=s.throughput_ratio,
             why=s.why,
+            step=s.step,
         )
 
 
@@ -105,7 +118,7 @@ VERB = Report(
     ),
     document=_document,
     title=_title,
-    parts=(Rows(name="advise", columns=COLUMNS, of=_changes), _savings),
+    parts=(Rows(name="advise", columns=COLUMNS, of=_changes, leads=lambda change: change.leads), _savings),
     main="advise",
     section=Section(100, "What to change"),
     examples={"advise": "conv2d --on h100_sxm"},

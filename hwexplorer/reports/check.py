@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.decide.change import Diff
 from analysis.decide.ci_rules import Finding, Findings, check, parse_rule
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -27,7 +28,7 @@ def _document(state: State, rule: list[str] | None) -> Findings:
     return check([parse_rule(text) for text in rule or ()], lambda name: engine.result(state, name))
 
 
-def _broken(document: Findings) -> str:
+def broken(document: Findings | Diff) -> str:
     return "; ".join(finding.says for finding in document.findings if not finding.holds)
 
 
@@ -51,7 +52,7 @@ VERB = Report(
             footer=_tally,
         ),
     ),
-    fails=_broken,
+    fails=broken,
     on_screen=False,
     examples={"check": 'conv2d --rule "energy(h100_sxm) < 1J"'},
 )

@@ -10,6 +10,7 @@ from analysis.decide.compare import Compared, Comparison, compared, insights, re
 from analysis.decide.compare import compare as compare_devices
 from analysis.decide.compare_nodes import Levels, compare_levels
 from analysis.decide.progression import Progression, progression
+from analysis.run.causes import shares
 from analysis.run.estimate import Estimate
 from analysis.run.metrics import ADDITIVE
 from hwexplorer import engine
@@ -19,7 +20,8 @@ from hwexplorer.options import BASELINE, choice
 from hwexplorer.shell import command
 from hwexplorer.state import State, pinned
 from hwexplorer.views import levels
-from hwexplorer.views.plain import Column, Page, Row, Table
+from hwexplorer.views.causes import HELP
+from hwexplorer.views.plain import Column, Page, Row, Stack, Table
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, band, bounds, known, title
 
@@ -44,6 +46,10 @@ def _change(row: _Device) -> float | None:
     return row.run.edp_js / row.pinned_edp_js - 1.0 if row.pinned_edp_js else None
 
 
+def _by_cause(run: Estimate) -> Stack:
+    return Stack(shares(run, "edp").sum(axis=1).tolist())
+
+
 SUMMARY = (
     Column("device", "Device", role="text", keep=0, of=lambda row: row.run.device.label),
     Column("latency", "Latency", "s", keep=1, of="figures.latency_s", help="of the whole batch"),
@@ -62,6 +68,8 @@ SUMMARY = (
         "bound", "Bound", role="flag", keep=2, of="figures.bound", shown=FLAGS, help=f"{FLAGS_HELP}, most of the time"
     ),
     Column("known", "T", role="flag", keep=2, of="figures.trust.level", shown=KNOWN, help=KNOWN_HELP),
+    Column("verdict", "Verdict", role="text", keep=4, of="figures.verdict"),
+    Column("causes", "Goes into", role="bar", keep=5, of=lambda row: _by_cause(row.run), help=f"EDP {HELP}"),
     Column(
         "runtime", "With", role="text", keep=5, of="figures.runtime", help="the software that runs it (--runtime)"
     ),
@@ -74,10 +82,12 @@ SUMMARY = (
         help="measurements of such work, and their median error",
     ),
     Column(
-        "band", "Latency band", role="text", keep=6, of=lambda row: band(row.run.latency_band_s, row.run.latency_s)
+        "band", "Latency band", "s", role="text", keep=6, ends=("latency_low", "latency_high"),
+        of=lambda row: band(row.run.latency_band_s, row.run.latency_s),
     ),
     Column(
-        "energy_band", "Energy band", role="text", keep=6, of=lambda row: band(row.run.energy_band_j, row.run.energy_j)
+        "energy_band", "Energy band", "J", role="text", keep=6, ends=("energy_low", "energy_high"),
+        of=lambda row: band(row.run.energy_band_j, row.run.energy_j),
     ),
 )  # fmt: skip
 DETAILED = (
@@ -147,8 +157,8 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: boo
     other = pinned(state) if state.diff else None
     against = engine.result(other).edp_js if other else 0.0
     items = [
-        _Device(name, result, compared(result, reference), against)
-        for name, result in zip(state.devices, results, strict=True)
+        _Device(name, result, figures, against)
+        for name, result, figures in zip(state.devices, results, compared(results, reference), strict=True)
     ]
     shown = (*columns, DELTA) if against else columns
     table_rows = rows(shown, items, key="spelt", kind="figures.architecture", dim=lambda row: not row.run.fits)

@@ -5,17 +5,27 @@ What it is, its facts and rates, what it runs instead of what it lacks.
 
 from __future__ import annotations
 
+import argparse
+import re
+from pathlib import Path
 from typing import Any
 
 from hardware import device as catalogue
+from hardware.area import Area, area
+from hardware.coefficients import price
 from hardware.device_file import Fact
+from hardware.errors import RequestError
+from hardware.plan import plan
+from hardware.precision import DEFAULT
 from hardware.quantity import quantity
-from hwexplorer import engine
+from hwexplorer import engine, headless, output
 from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.export import files
 from hwexplorer.options import option
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
+ID = re.compile(r"[a-z0-9_]{1,64}")
 _UNITS = {"byte": "byte", "byte/s": "byte/s", "W": "W", "s": "s", "count": "count"}
 
 
@@ -36,16 +46,18 @@ def _value(fact: Fact) -> str:
     return text
 
 
-def _document(state: State, device: str) -> dict[str, Any]:
-    return catalogue.sheet(engine.device(device))
+def _document(state: State, device: str, save: str | None) -> dict[str, Any]:
+    spec = engine.device(device)
+    return {**catalogue.sheet(spec), "die_by_rule": area(spec)}
 
 
-def _view(state: State, device: str) -> Text:
+def _view(state: State, device: str, save: str | None) -> Text:
     spec = engine.device(device)
     file = spec.file
     identity = (
         f"{spec.name} ({spec.vendor}{f', {file.year}' if file.year else ''})",
         f"id {spec.key}, architecture {spec.arch.name}, {spec.memory_technology} memory",
+        *((f"what if: {', '.join(file.changes)}",) if file.changes else ()),
         *(("design target: no silicon was ever measured",) if not file.is_silicon else ()),
         *((f"power modes: {', '.join(file.power_modes)}",) if file.power_modes else ()),
         *file.notes,
@@ -62,12 +74,66 @@ def _view(state: State, device: str) -> Text:
         ("FMA per clock and unit (dense)", tuple(rates)),
     ]
     if file.coefficients:
-        own = tuple(_line(name, fact) for name, fact in file.coefficients.items())
-        sections.append(("Energies stated for this device", own))
+        own = tuple(f"{_line(name, fact)}; here {_here(spec, name)}" for name, fact in file.coefficients.items())
+        sections.append(("Energies stated for this device", (*own, *_as_designed(spec))))
+    sections.append(
+        ("Die by rule: what computes and remembers, a third to a half of a graphics chip", _die(area(spec)))
+    )
     if file.exceptions:
         sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in file.exceptions.items())))
     sections.append(("Sources", tuple(f"{key}: {text}" for key, text in file.sources.items())))
     return Text("device", spec.name, tuple(sections))
+
+
+def _here(spec: catalogue.Device, name: str) -> str:
+    """What an event costs as the device is asked for."""
+    label, _, form = name.partition(":")
+    event = spec.arch.events[spec.arch.row[label]]
+    return f"{price(spec, plan(spec, form or DEFAULT), event).value_j * 1e12:.4g} pJ"
+
+
+def _as_designed(spec: catalogue.Device) -> tuple[str, ...]:
+    if spec.as_designed is None:
+        return ()
+    rule = f"prices here are those of silicon at {spec.process_nm:g} nm"
+    return (
+        f"{rule}; {spec.as_designed.key} has its designer's, and {spec.as_designed.active_w:.3g} W of clocks while "
+        f"busy where it has {spec.active_w:.3g} W here",
+    )
+
+
+def _die(die: Area) -> tuple[str, ...]:
+    parts = {"arithmetic": die.compute_mm2, "memories": die.memory_mm2, "PHYs": die.phy_mm2, "other": die.uncore_mm2}
+    dies = f"{die.dies} dies, " if die.dies > 1 else ""
+    return (
+        f"{die.total_mm2:.0f} mm2 ({die.low_mm2:.0f}-{die.high_mm2:.0f}): "
+        + ", ".join(f"{name} {mm2:.0f}" for name, mm2 in parts.items()),
+        f"{dies}{die.yield_share:.0%} good, {die.cost_usd:.0f} USD ({die.cost_low_usd:.0f}-{die.cost_high_usd:.0f}) of "
+        "silicon: no memory, package, test, design or margin",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    if not arguments.save:
+        headless.report("device", VERB, arguments)
+        return
+    device, target = engine.device(arguments.device), Path(arguments.save)
+    if device.power_mode or not device.changes:
+        raise RequestError("--save keeps a device with changes and without a power mode, as h100_sxm{units*2}")
+    if target.suffix != ".toml" or not ID.fullmatch(target.stem):
+        raise RequestError(
+            f"--save {arguments.save[:60]!r}: a file NAME.toml is expected, the name being the device's id"
+        )
+    changes = ", ".join(f'"{change}"' for change in device.file.changes)
+    lines = (
+        f'id = "{target.stem}"',
+        f'name = "{target.stem}"',
+        f'extends = "{device.id}"',
+        f"changes = [{changes}]",
+        "",
+    )
+    files.write(target, "\n".join(lines), overwrite=False)
+    output.put(f"wrote {target}: hwexplorer --devices-dir {target.parent} compare resnet50 --on {target.stem}\n")
 
 
 def _line(name: str, fact: Fact) -> str:
@@ -77,9 +143,13 @@ def _line(name: str, fact: Fact) -> str:
 
 VERB = Report(
     subject=CATALOGUE,
-    options=(option("device", help="a device id, id:power_mode, alias, or class"),),
+    options=(
+        option("device", help="a device id, id:power_mode, alias, class, or one with changes: 'h100_sxm{units*2}'"),
+        option("--save", metavar="FILE", help="write a device with changes as a device file, NAME.toml"),
+    ),
     document=_document,
     view=_view,
     on_screen=False,
+    run=_run,
     examples={"device": "h100_sxm"},
 )

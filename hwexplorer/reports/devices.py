@@ -96,4 +96,6 @@ def _view(state: State) -> Table:
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
 
 
-VERB = Report(subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS)
+VERB = Report(
+    subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS, shown=("", "--format csv -o devices.csv")
+)

@@ -14,8 +14,9 @@ from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
-from hwexplorer.state import State, pinned
-from hwexplorer.views.plain import Cell, Column, Row, Table
+from hwexplorer.options import option
+from hwexplorer.state import State, pinned, replace
+from hwexplorer.views.plain import Band, Cell, Column, Row, Table
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import place
 
@@ -34,8 +35,9 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _spread(row: EventRow) -> str:
-    return f"{row.coefficient_low_j / row.coefficient_j:.2g}-{row.coefficient_high_j / row.coefficient_j:.2g}x"
+def _spread(row: EventRow) -> Band:
+    low, high = row.coefficient_low_j, row.coefficient_high_j
+    return Band(f"{low / row.coefficient_j:.2g}-{high / row.coefficient_j:.2g}x", low, high)
 
 
 def _key(row: EventRow | _Category) -> str:
@@ -46,23 +48,38 @@ COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=lambda row: _words(row.event)),
     Column("bar", "Share", "%", role="bar", keep=0, of="fraction"),
     Column("fraction", "%", "%", keep=0),
-    Column("energy", "Energy", "J", keep=1),
+    Column("energy", "Energy", "J", keep=0),
+    Column("waits", "Waits", "%", keep=3, help="of its cycles, those in which what it works for has nothing to do"),
     Column("count", "Count", "SI", role="quantity", keep=2, help="how often, in the unit beside it"),
     Column("unit", "of", role="text", keep=4),
     Column("each", "Each", "J", role="quantity", keep=3, of="coefficient_j", help="energy of one"),
-    Column("band", "Band", role="text", keep=5, of=_spread, help="spread of the energy of one"),
+    Column(
+        "band",
+        "Band",
+        "J",
+        role="text",
+        keep=5,
+        of=_spread,
+        help="spread of the energy of one",
+        ends=("each_low", "each_high"),
+    ),
     Column("source", "Source", role="text", keep=8, of=lambda row: f"{row.quality}: {row.source}"),
 )
-DELTA = Column("delta", "vs pin", "%", role="delta", keep=1, help="energy against the pinned state")
+DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="energy against the pinned state")
 
 
 def document(state: State) -> EventReport:
-    return event_report(engine.result(state), state.at)
+    report = event_report(engine.result(state), state.at)
+    if not state.dynamic:
+        return report
+    kept = [row for row in report.events if row.is_dynamic]
+    total = sum(row.energy_j for row in kept) or 1.0
+    return replace(report, events=tuple(replace(row, fraction=row.energy_j / total) for row in kept))
 
 
 def view(state: State) -> Table:
-    """The events of the state; with a pin shown, the energy there beside them. What only one side has is empty or
-    zero on the other: unlike machines have unlike events, but all have memory and static power."""
+    """The events of the state; with a pin shown, the energy there beside them, in the same unit. What only one side
+    has is empty on the other, and no change: unlike machines have unlike events."""
     table = events(state)
     other = pinned(state) if state.diff else None
     if other is None:
@@ -81,19 +98,27 @@ def events(state: State) -> Table:
     members: dict[str, list[EventRow]] = {}
     for row in report.events:
         members.setdefault(row.category, []).append(row)
+    shown_j = sum(row.energy_j for row in report.events)
     categories = []
     for name, events in members.items():
         energy = sum(row.energy_j for row in events)
-        share = energy / report.total_j if report.total_j else 0.0
+        share = energy / shown_j if shown_j else 0.0
         categories.append(_Category(name, energy, share, events[0].component, events))
     rates = ", ".join(f"{_words(name)} {value:.0%}" for name, value in report.rates.items())
     footer = (
-        f"sum of {len(report.events)} events = {quantity(report.total_j, 'J', 4)}"
-        f" = node ({quantity(sum(row.energy_j for row in report.events), 'J', 4)})",
+        _sum(report, shown_j, state.dynamic),
         f"overhead {report.overhead_j / report.total_j if report.total_j else 0:.0%}; {rates}",
     )
     table_rows = rows(COLUMNS, categories, key=_key, kind="component", children=lambda category: category.events)
     return Table("events", place(state), COLUMNS, table_rows, footer=footer)
+
+
+def _sum(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
+    said = f"sum of {len(report.events)} events = {quantity(shown_j, 'J', 4)}"
+    if not is_dynamic:
+        return f"{said} = node ({quantity(report.total_j, 'J', 4)})"
+    share = shown_j / report.total_j if report.total_j else 0.0
+    return f"{said}, dynamic: {share:.0%} of the node ({quantity(report.total_j, 'J', 4)}); clocks and static left out"
 
 
 # --- against the pin ----------------------------------------------------------------------------------------
@@ -107,7 +132,7 @@ def _beside(here: Table, there: Table, name: str) -> Table:
     for row in there.rows:
         if row.key not in known:
             missing.setdefault(row.key.partition(".")[0], []).append(row)
-    column = Column("there", name, "J", keep=1, help="the same on the pinned device")
+    column = Column("there", name, "J", keep=0, help="the same on the pinned device", scale="energy")
     rows: list[Row] = []
 
     def with_other(row: Row, cells: tuple[Cell, ...]) -> Row:
@@ -135,17 +160,22 @@ def _beside(here: Table, there: Table, name: str) -> Table:
 
 
 def _empty(column: Column) -> Cell:
-    """A cell of a row that is not there: no text, no number, but a share and an energy of nothing."""
-    if column.role == "bar" or column.key in ("fraction", "energy"):
-        return 0.0
+    """A cell of an event that this machine does not have: no text and no number, which is not a number of zero."""
     return "" if column.role in ("text", "flag") else None
 
 
 VERB = Report(
     subject=NODE,
+    options=(
+        option(
+            "--dynamic",
+            action="store_true",
+            help="only what is paid for work done, rescaled: without clocks and static power",
+        ),
+    ),
     document=document,
     view=view,
     view_columns=COLUMNS,
     section=Section(80, "Architectural events"),
-    examples={"events": "conv2d --on h100_sxm"},
+    examples={"events": "conv2d --on h100_sxm", "events_dynamic": "conv2d --on h100_sxm --dynamic"},
 )

@@ -25,6 +25,7 @@ _TITLES = {
     "family": "By event family",
     "subgraph": "By subgraph",
     "cause": "By cause",
+    "step": "By step from the roofs: ideal, tiles and waves, memory wait, launch and wait, power limit",
     "kind": "By kind of memory",
     "live at the peak": "What is live at the peak",
     "factor": "By factor (Shapley: each difference times the mean of the other factor)",
@@ -130,5 +131,8 @@ VERB = Report(
     document=_document,
     view=_view,
     states=_states,
-    examples={"explain": "conv2d h100_sxm tpu_v4 --metric energy"},
+    examples={
+        "explain": "conv2d h100_sxm tpu_v4 --metric energy",
+        "explain_latency": "conv2d h100_sxm tpu_v4 --metric latency",
+    },
 )

@@ -85,4 +85,6 @@ def _view(state: State) -> Table:
     return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
 
 
-VERB = Report(subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS)
+VERB = Report(
+    subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS, shown=("", "--format csv -o models.csv")
+)

@@ -9,7 +9,7 @@ from analysis.decide.choose import pareto as front
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, Rows
 from hwexplorer.options import names, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, configuration
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tables import name_of
@@ -75,7 +75,11 @@ VERB = Report(
     ),
     document=_document,
     title=_title,
-    parts=(Rows(name="pareto", columns=COLUMNS, of="front", key=KEY, kind=KIND, footer=_beaten), ON_PAPER, _plot),
+    parts=(
+        Rows(name="pareto", columns=COLUMNS, of="front", key=KEY, kind=KIND, leads=configuration, footer=_beaten),
+        ON_PAPER,
+        _plot,
+    ),
     main="pareto",
     states=_states,
     ticks="configurations",

@@ -41,7 +41,7 @@ def _summary(state: State) -> Text:
         f"{quantity(result.average_power_w, 'W')} of {quantity(result.power_limit_w, 'W')}",
         f"utilisation {result.utilization:.1%} of the {result.precision_run} peak; "
         f"{quantity(result.memory.peak_bytes, 'byte')} of {quantity(result.device.memory_bytes, 'byte')} memory",
-        f"{result.coverage:.0%} of the operators have a cost rule",
+        f"{result.coverage:.0%} of the work has a cost rule",
         model_reason(result),
     )
     sections = [("In short", figures), ("Worth noticing", insights([result], result))]

@@ -12,7 +12,7 @@ from hardware.quantity import quantity
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, Rows
 from hwexplorer.options import amount, choice, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, configuration
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
@@ -68,8 +68,13 @@ def _words(search: Search, state: State) -> Text:
     if search.not_fitting:
         lines.append(f"{search.not_fitting} of {search.evaluated} do not fit in device memory")
     if search.nearest is not None:
-        lines.append(f"nearest miss: {_told(search.nearest)}; exceeds a limit by {search.nearest_excess - 1:.0%}")
+        lines.append(f"nearest miss: {_told(search.nearest)}; exceeds a limit {_by(search.nearest_excess)}")
     return Text("limits", "", (("Limits", tuple(lines)),))
+
+
+def _by(excess: float) -> str:
+    """How far beyond a limit: in per cent, and as a factor where that is large."""
+    return f"by {excess - 1:.0%}" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
 
 def _told(c: Candidate) -> str:
@@ -94,7 +99,15 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        Rows(name="search", columns=COLUMNS, of=lambda search: search.found[:SHOWN], key=KEY, kind=KIND, notes=_more),
+        Rows(
+            name="search",
+            columns=COLUMNS,
+            of=lambda search: search.found[:SHOWN],
+            key=KEY,
+            kind=KIND,
+            leads=configuration,
+            notes=_more,
+        ),
         ON_PAPER,
         _words,
     ),

@@ -17,7 +17,7 @@ from hwexplorer.reports import _sweep_all
 from hwexplorer.state import IMAGE_MAX, State, replace
 from hwexplorer.views.plain import Column, Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED, YES_NO
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED, YES_NO, leads
 
 ROWS = (
     Column("device", "Device", role="text", keep=0, shown=MARKED),
@@ -143,6 +143,7 @@ VERB = Report(
             key=("device", "image_size", "batch", "precision"),
             kind="architecture",
             dim=lambda point: not point.fits,
+            leads=leads,
             notes=_not_fitting,
         ),
         Rows(

@@ -1,13 +1,25 @@
-"""A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""
+"""A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched.
+
+With `--run` the trace is made: the model runs here under torch.profiler, in a process of its own, under limits.
+"""
 
 from __future__ import annotations
 
+import argparse
+import tempfile
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from analysis.trust import bench_job
 from analysis.trust.traces.read import read
 from analysis.trust.traces.report import TraceReport, trace_report
+from analysis.trust.traces.tree import MeasuredNode
+from hardware.errors import RequestError
+from hardware.precision import TIMED
 from hardware.quantity import quantity
-from hwexplorer import engine, options, own_model
+from hwexplorer import engine, headless, options, output, own_model
 from hwexplorer.declare import Report, Rows, Subject, facts
 from hwexplorer.options import option
 from hwexplorer.state import State
@@ -33,8 +45,58 @@ LEFT = (
 )
 
 
-def _document(state: State, file: Path) -> TraceReport:
-    return trace_report(read(file), engine.result(state))
+TREE = (
+    Column("name", "Node", role="text", keep=0),
+    *NODES[2:6],
+    Column("term", "Term", role="text", keep=2, help="cause of the operators that make most of the difference"),
+    Column("missing", "Not seen", "s", keep=4, of="missing_s", help="predicted for operators that the trace has not"),
+)
+GAPS = (LEFT[0], *LEFT[2:4])
+
+
+RUN_IN = TIMED
+
+
+def _document(state: State, file: Path, run_here: bool = False, threads: int | None = None) -> TraceReport:
+    if not run_here:
+        return trace_report(read(file), engine.result(state))
+    with tempfile.TemporaryDirectory(prefix="hwexplorer-trace-") as folder, output.Progress() as progress:
+        made = Path(folder) / "trace.json"
+        said = _traced(state, made, threads, progress)
+        report = trace_report(read(made), engine.result(state))
+    note = f"without the profiler a run took {quantity(said['seconds'], 's')}, with {said['threads']} threads"
+    return msgspec.structs.replace(report, notes=(note, *report.notes))
+
+
+def _traced(state: State, made: Path, threads: int | None, progress: output.Progress) -> dict[str, Any]:
+    """Run the model here. Raises RequestError where nobody asked for its code to run, or it fails."""
+    if state.precision not in RUN_IN:
+        raise RequestError(f"a run here is in {', '.join(RUN_IN)}, not {state.precision}")
+    plan = {
+        "model": str(engine.ref(state)), "image_size": state.image_size, "batch": state.batch,
+        "threads": threads or 0, "precision": state.precision,
+    }  # fmt: skip
+
+    def report(phase: str, fraction: float) -> None:
+        progress.show(f"running {state.model}: {phase}")
+
+    limits = engine.run_limits(state)
+    said: dict[str, Any] = msgspec.json.decode(bench_job.run("analysis.capture.traced", plan, made, limits, report))
+    return said
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    """With `--run` the word that follows names the model."""
+    if arguments.run_here:
+        arguments.model = arguments.model or str(arguments.file)
+    elif arguments.model is None:
+        raise RequestError("which model was traced is not said: --model MODEL (or --run, to run it here)")
+    headless.report("trace", VERB, arguments)
+
+
+def _nodes(report: TraceReport) -> tuple[MeasuredNode, ...]:
+    """Subgraphs, with their operators below them; the largest first."""
+    return tuple(sorted(report.tree.children, key=lambda node: -node.measured_s))
 
 
 def _summary(report: TraceReport, state: State) -> tuple[str, ...]:
@@ -55,7 +117,7 @@ def _summary(report: TraceReport, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=Subject(
         options=(
-            option("--model", required=True, metavar="MODEL", help="what was run: a model, or a state string"),
+            option("--model", metavar="MODEL", help="what was run: a model, or a state string"),
             *options.SCENARIO,
             *own_model.OPTIONS,
             options.ON_ONE,
@@ -66,17 +128,27 @@ VERB = Report(
             "file",
             type=Path,
             metavar="FILE",
-            help="of PyTorch, JAX, ONNX Runtime, trtexec, Nsight Systems, OpenVINO, TFLite, llama-bench; also .gz",
+            help="of PyTorch, JAX, ONNX Runtime, trtexec, Nsight Systems, OpenVINO, TFLite, llama-bench; also .gz; "
+            "with --run the model",
         ),
+        option("--run", dest="run_here", action="store_true", help="make the trace: run it under torch.profiler"),
+        option("--threads", type=options.whole(1, 4096), metavar="N", help="of a run here (default: torch's)"),
     ),
+    run=_run,
     document=_document,
     title=lambda document, state: of_node("Measured beside predicted", state),
     parts=(
         facts(_summary),
+        Rows(name="gaps", title="Nothing ran, by what the host did", columns=GAPS, key="name", optional=True),
+        Rows(
+            name="tree", title="By subgraph", columns=TREE, of=_nodes, key="id", kind="kind",
+            children=lambda node: node.children,
+        ),
         Rows(name="unmatched", title="Measured, and no operator of the model", columns=LEFT, key="name"),
         Rows(name="missing", title="Of the model, and not seen (time: predicted)", columns=LEFT, key="name"),
         Rows(name="rows", title="By node", columns=NODES, kind="type"),
     ),
     main="rows",
     on_screen=False,
-)
+    shown=("trace.json --model resnet50 --on t4 --batch 8",),
+)  # fmt: skip

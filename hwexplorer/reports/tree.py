@@ -10,22 +10,33 @@ from analysis.run.figures import about
 from analysis.run.nodes import node
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
-from hwexplorer.state import State
+from hwexplorer.options import choice
+from hwexplorer.state import BYS, State
 from hwexplorer.views.heat import subtree
 from hwexplorer.views.tree import COLUMNS
+
+BY = msgspec.structs.replace(
+    choice("--by", BYS, metavar="BY", help="module (repeats merged), subgraph (default), kind of operator or kernel"),
+    in_shell="subgraph",
+)
 
 
 def _document(state: State) -> dict[str, Any]:
     """The nested nodes; with a node in the state, the part below it. The root says what was asked."""
     result = engine.result(state)
-    return {**about(result, on_device=True), **msgspec.to_builtins(node(result, state.at))}
+    return {**about(result, on_device=True), **msgspec.to_builtins(node(result, state.at, state.by))}
 
 
 VERB = Report(
     subject=NODE,
+    options=(BY,),
     document=_document,
     view=subtree,
     view_columns=COLUMNS,
     section=Section(-10, "Subgraphs and operators"),
-    examples={"tree": "conv2d --on h100_sxm", "tree_fused": "conv2d --on tpu_v4"},
+    examples={
+        "tree": "conv2d --on h100_sxm",
+        "tree_fused": "conv2d --on tpu_v4",
+        "tree_module": "resnet_block --by module",
+    },
 )

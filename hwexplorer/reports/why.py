@@ -10,12 +10,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis.decide.lift import WORTH, Lift, lift
+from analysis.decide.phrases import ratio
 from analysis.reports.events import report as event_report
+from analysis.run.causes import STEPS, causes, named, steps
 from analysis.run.estimate import Estimate
 from analysis.run.figures import about
-from analysis.run.reason import flip, model_reason, operator_reason, subgraph_reason
-from analysis.run.tree import Tree, find, told
+from analysis.run.reason import flip, members_reason, model_reason, operator_reason, subgraph_reason
+from analysis.run.tree import Tree, find, operators_of, told
 from analysis.run.tree import tree as tree_figures
+from analysis.workload.workload import Ints
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -23,10 +27,15 @@ from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import verdict
-from hwexplorer.views.plain import Text
+from hwexplorer.views.plain import Stack, Step, Text
 from hwexplorer.views.words import band, place
 
 TOP = 6
+NOTHING = 1e-9  # of the latency: a step below is none
+
+
+# What the steps of analysis/run/causes.py are called.
+STEP_NAMES = ("ideal on the roof", "+ tiles and waves", "+ memory wait", "+ launch and wait", "+ power limit")
 
 
 def why(state: State) -> Text:
@@ -34,55 +43,124 @@ def why(state: State) -> Text:
     figures = tree_figures(engine.result(state))
     result = figures.estimate
     kind, index = find(result, state.at)
-    sections: list[tuple[str, tuple[str, ...]]] = []
-    if against := verdict.lines(state):
-        sections.append(("Against the pin", against))
-    sections.append(("In a word", (_reason(figures, kind, index),)))
-    sections.append(("Time", _time(figures, kind, index)))
-    sections.append(("Energy", _energy(figures, kind, index)))
+    members = operators_of(result, state.at)
+    below: list[tuple[str, tuple[str, ...]]] = [
+        ("In a word", (_reason(figures, kind, index, members),)),
+        ("Time", _time(figures, kind, index, members)),
+        ("Energy", _energy(figures, kind, members)),
+    ]
     if kind == "operator":
-        sections.append(("EDP", _edp(figures, index)))
+        below.append(("EDP", _edp(figures, index)))
     if kind == "model":
-        count = len(result.workload.operators.path)
-        covered = (
-            f"{result.coverage:.0%} of {count} operators have a cost rule, "
-            f"which move {result.coverage_bytes:.0%} of the bytes"
-        )
-        if result.coverage < 1:
-            covered += "; the FLOPs of the others are not known"
-        sections.append(("Capture", (covered, *result.workload.notes)))
+        below.append(("Capture", (_covered(result), *result.workload.notes)))
     if result.marks:
-        sections.append(("Marks", result.marks))
-    sections.append(("Largest events, with their sources", _sources(result, state.at)))
-    return Text("why", place(state), tuple(sections))
+        below.append(("Marks", result.marks))
+    below.append(("Largest events, with their sources", _sources(result, state.at)))
+    next_lift = lift(result, members)
+    first = [("", _actual(figures, kind, members, next_lift))]
+    if against := verdict.lines(state):
+        first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
+    return Text(
+        "why",
+        place(state),
+        (*first, *below),
+        _steps(result, members),
+        len(first),
+        next_lift.setting if next_lift else "",
+    )
+
+
+def _steps(result: Estimate, members: Ints) -> tuple[Step, ...]:
+    """The waterfall, without steps that add nothing."""
+    table = steps(causes(result).of(members))
+    total = float(table.sum())
+    if not total:
+        return ()
+    told, at = [], 0.0
+    for name, parts in zip(STEP_NAMES, table, strict=True):
+        seconds = float(parts.sum())
+        if seconds > NOTHING * total:
+            told.append(Step(name, seconds, at / total, Stack((parts / total).tolist())))
+        at += seconds
+    return tuple(told)
+
+
+def _actual(figures: Tree, kind: str, members: Ints, next_lift: Lift | None) -> tuple[str, ...]:
+    """What the steps add up to, and what would take most off."""
+    result = figures.estimate
+    latency_s = float(result.run.latency_s[members].sum())
+    if latency_s <= 0:
+        return (f"takes no time of its own: it is inside the kernel of {_head(figures, int(members[0]))}",)
+    fast, slow = (latency_s * factor for factor in result.trust.band)
+    lines = [f"= actual {_s(latency_s)} (band {_s(fast)} to {_s(slow)})"]
+    if kind == "operator" and figures.fused[members[0]]:
+        head = _head(figures, int(members[0]))
+        if head != result.workload.operators.path[int(members[0])]:
+            lines[0] += f", inside the kernel of {head}"
+    if next_lift is not None:
+        energy = next_lift.energy_ratio
+        less = f", {ratio(energy)} less energy" if energy >= WORTH else ""
+        lines.append(f"next: {next_lift.setting} makes it {ratio(next_lift.speedup)} as fast per inference{less}")
+    return tuple(lines)
+
+
+def _head(figures: Tree, operator: int) -> str:
+    """The operator that the kernel of an operator was started for."""
+    demand = figures.estimate.demand
+    head = int(np.flatnonzero((demand.kernel == demand.kernel[operator]) & demand.head)[0])
+    return figures.estimate.workload.operators.path[head]
+
+
+def _covered(result: Estimate) -> str:
+    count, known = len(result.workload.operators.path), result.covered
+    covered = f"{known.operators:.0%} of {count} operators have a cost rule, "
+    covered += f"which move {known.bytes:.0%} of the bytes"
+    return covered + (f"; of the FLOPs about {known.flops:.0%}" if known.missing else "")
 
 
 def _document(state: State) -> dict[str, Any]:
-    """The lines, and the one string that brings the screen to them."""
-    subject = about(engine.result(state), on_device=True)
-    return {"state": format_state(state), **subject, **msgspec.to_builtins(why(state))}
+    """The lines, the waterfall, and the one string that brings the screen to them."""
+    result = engine.result(state)
+    members = operators_of(result, state.at)
+    text = why(state)
+    table = steps(causes(result).of(members))
+    return {
+        "state": format_state(state),
+        **about(result, on_device=True),
+        "name": text.name,
+        "title": text.title,
+        "steps": [
+            {"step": name, "latency_s": float(parts.sum()), "latency_by_cause_s": named(parts)}
+            for name, parts in zip(STEPS, table, strict=True)
+        ],
+        "next": msgspec.to_builtins(lift(result, members)),
+        "sections": msgspec.to_builtins(text.sections),
+    }
 
 
-def _reason(figures: Tree, kind: str, index: int) -> str:
+def _reason(figures: Tree, kind: str, index: int, members: Ints) -> str:
     if kind == "model":
         return model_reason(figures.estimate)
+    if kind == "group":
+        result = figures.estimate
+        return members_reason(result, members, len(_kernels(result, members)))
     return subgraph_reason(figures, index) if kind == "subgraph" else operator_reason(figures, index)
 
 
-def _kernels(result: Estimate, kind: str, index: int) -> list[int]:
-    demand = result.demand
-    if kind == "model":
-        return list(range(demand.n_kernels))
-    members = result.partition.members[index] if kind == "subgraph" else (index,)
-    return sorted({int(demand.kernel[i]) for i in members})
+def _kernels(result: Estimate, members: Ints) -> list[int]:
+    return sorted(set(result.demand.kernel[members].tolist()))
 
 
-def _time(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
+def _time(figures: Tree, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     run = result.run
-    kernels = _kernels(result, kind, index)
+    kernels = _kernels(result, members)
     if len(kernels) == 1:
-        return _kernel_lines(result, kernels[0])
+        of_kernel = _kernel_lines(result, kernels[0])
+        if kind == "operator" and figures.fused[index]:
+            mine, all_of_it = float(run.latency_s[index]), float(run.kernel_s[kernels[0]])
+            return (f"{_s(mine)} of the {_s(all_of_it)} that its kernel takes; of the whole kernel:", *of_kernel)
+        return of_kernel
     chosen = np.array(kernels)
     total = float(run.kernel_s[chosen].sum())
     lines = [f"sum over {len(kernels)} kernels = {_s(total)}"]
@@ -119,15 +197,10 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _energy(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
+def _energy(figures: Tree, kind: str, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
-    if kind == "model":
-        compute, memory, static = result.component_j.values()
-        energy, time = result.energy_j, result.latency_s
-    else:
-        level = figures.subgraphs if kind == "subgraph" else figures.operators
-        compute, memory, static = (float(level.component_j[c, index]) for c in range(3))
-        energy, time = float(level.energy_j[index]), float(level.latency_s[index])
+    compute, memory, static = result.component_energy_j[:, members].sum(axis=1).tolist()
+    energy, time = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
     batch = result.scenario.batch
     of_batch = f" for the batch, {_j(energy / batch)} per inference" if batch > 1 else ""
     lines = [
@@ -146,7 +219,8 @@ def _energy(figures: Tree, kind: str, index: int) -> tuple[str, ...]:
 def _edp(figures: Tree, i: int) -> tuple[str, ...]:
     level, result = figures.operators, figures.estimate
     attributed = float(level.share[i]) * result.edp_js
-    separate = "fused with others in one kernel" if figures.fused[i] else "a kernel of its own"
+    how = "fused with others in one kernel" if result.execution != "eager" else "in one kernel with others"
+    separate = how if figures.fused[i] else "a kernel of its own"
     benefit = float(level.fusion_benefit_js[i])
     saves = "takes off" if benefit >= 0 else "adds"
     return (
@@ -165,7 +239,7 @@ def _sources(result: Estimate, path: str) -> tuple[str, ...]:
     rows = sorted(event_report(result, path).events, key=lambda row: -row.energy_j)[:TOP]
     return tuple(
         f"{_percent(row.fraction)} {row.category}.{row.event}: {_count(row.count, row.unit)} x "
-        f"{quantity(row.coefficient_j, 'J')} "
+        f"{quantity(row.coefficient_j, 'W' if row.unit == 's' else 'J')} "
         f"({row.coefficient_low_j / row.coefficient_j:.2g}-{row.coefficient_high_j / row.coefficient_j:.2g}x) "
         f"[{row.quality}: {row.source}]"
         for row in rows

@@ -6,17 +6,17 @@ the rows on screen or the world outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from hardware import precision as formats
 from hardware.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
 from hwexplorer import state as states
-from hwexplorer.state import State, replace
+from hwexplorer.state import replace
+from hwexplorer.tui import changes
 from hwexplorer.tui.palette import THEMES
 
-Change = Callable[[State], State]
 TABLES = ("models", "compare", "tree", "events")
 
 
@@ -27,7 +27,7 @@ class Action(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     title: str
     help: str
-    change: Change | None = None
+    change: changes.Change | None = None
     effect: str = ""
     argument: int | str | None = None
     panes: tuple[str, ...] = ()
@@ -35,78 +35,9 @@ class Action(msgspec.Struct, frozen=True):
     group: str = "View"
 
 
-def _cycle(field: str, values: tuple[str, ...], step: int = 1) -> Change:
-    def change(state: State) -> State:
-        value = getattr(state, field)
-        # One that is not among them (asked for by name) is followed by the first, preceded by the last.
-        index = values.index(value) + step if value in values else min(step, 0)
-        return replace(state, **{field: values[index % len(values)]})
-
-    return change
-
-
-def _batch(state: State, double: bool) -> State:
-    batch = min(states.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
-    return replace(state, batch=batch)
-
-
-def _pane(name: str) -> Change:
-    return lambda state: replace(state, pane=name)
-
-
-def _zoom(state: State) -> State:
-    return replace(state, zoom=not state.zoom)
-
-
-def _reverse(state: State) -> State:
-    return replace(state, descending=not state.descending)
-
-
-def toggle_pin(state: State) -> State:
-    """Pin what is on screen; pinning it again lets go."""
-    pin = states.pin_string(state)
-    return replace(state, pin="" if state.pin == pin else pin, diff=True)
-
-
-def toggle_diff(state: State) -> State:
-    """Show or hide the deltas; with nothing pinned, compare with the baseline device."""
-    if state.pin:
-        return replace(state, diff=not state.diff)
-    return replace(state, pin=states.pin_string(replace(state, on=state.baseline)), diff=True)
-
-
-def swap_pin(state: State) -> State:
-    """What was pinned comes on screen, what was on screen is pinned."""
-    there = states.pinned(state)
-    if there is None:
-        return state
-    return replace(there, pin=states.pin_string(state), diff=True)
-
-
-def _sort(state: State) -> State:
-    return replace(_cycle("sort", states.SORTS)(state), descending=True)
-
-
-def _rank(state: State) -> State:
-    return replace(_cycle("rank", states.RANKS)(state), rank_reverse=False)
-
-
-def _rank_reverse(state: State) -> State:
-    return replace(state, rank_reverse=not state.rank_reverse)
-
-
-def _heat(state: State) -> State:
-    return replace(state, heat=not state.heat)
-
-
-def remove_device(state: State) -> State:
-    """Without the device under the cursor, which goes to the one after it; the last one stays."""
-    place = state.devices.index(state.on)
-    rest = state.devices[:place] + state.devices[place + 1 :]
-    return replace(state, devices=rest, on=rest[min(place, len(rest) - 1)]) if rest else state
-
-
-def _change(id: str, keys: str, title: str, help: str, change: Change, panes: str = "", hint: str = "") -> Action:
+def _change(
+    id: str, keys: str, title: str, help: str, change: changes.Change, panes: str = "", hint: str = ""
+) -> Action:
     return Action(id, tuple(keys.split()), title, help, change=change, panes=tuple(panes.split()), hint=hint)
 
 
@@ -128,12 +59,18 @@ _FAR = 10**9
 _GROUPS: dict[str, tuple[Action, ...]] = {
     "Panes": (
         *(
-            _change(f"pane_{name}", str(n), name.title(), f"Go to the {name} pane", _pane(name))
+            _change(f"pane_{name}", str(n), name.title(), f"Go to the {name} pane", changes.pane(name))
             for n, name in enumerate(states.PANES, 1)
         ),
-        _change("next_pane", "tab", "Next pane", "Go to the next pane", _cycle("pane", states.PANES)),
-        _change("previous_pane", "shift+tab", "Pane before", "Go to the pane before", _cycle("pane", states.PANES, -1)),
-        _change("zoom", "z", "Zoom", "Show one pane alone, or all of them again", _zoom, hint="zoom"),
+        _change("next_pane", "tab", "Next pane", "Go to the next pane", changes.cycle("pane", states.PANES)),
+        _change(
+            "previous_pane",
+            "shift+tab",
+            "Pane before",
+            "Go to the pane before",
+            changes.cycle("pane", states.PANES, -1),
+        ),
+        _change("zoom", "z", "Zoom", "Show one pane alone, or all of them again", changes.zoom, hint="zoom"),
         _effect("back", "escape", "Back", "Cancel a capture, clear the find, leave zoom, return to the tree", "back"),
     ),
     "Move": (
@@ -148,7 +85,13 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _effect("close", "h left", "Close", "Close the branch, or go to its parent", "close", panes="tree events"),
         _effect("open", "l right", "Open", "Open the branch, or go to its first child", "open", panes="tree events"),
         _effect(
-            "toggle", "space", "Open or close", "Open or close the branch", "toggle", panes="tree events", hint="open"
+            "toggle",
+            "space",
+            "Open or close",
+            "Open or close the branch, or what is folded",
+            "toggle",
+            panes="tree events why",
+            hint="open",
         ),
         _effect("open_all", "+", "Open subtree", "Open everything below the cursor", "subtree", 1, "tree events"),
         _effect("close_all", "-", "Close subtree", "Close everything below the cursor", "subtree", 0, "tree events"),
@@ -162,10 +105,21 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "fold",
             hint="fold",
         ),
-        _change("heat", "H", "Devices in tree", "The metric on every device side by side, and which wins", _heat),
+        _change(
+            "heat", "H", "Devices in tree", "The metric on every device side by side, and which wins", changes.heat
+        ),
         _effect("heaviest", ".", "Heaviest path", "Follow the heaviest path down", "heaviest", hint="heaviest"),
-        _change("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS), _sort, hint="sort"),
-        _change("reverse", "S", "Reverse", "Reverse the order of the tree", _reverse),
+        _change(
+            "by",
+            "t",
+            "Tree by",
+            "Divide the tree by: " + ", ".join(states.BYS),
+            lambda s: replace(changes.cycle("by", states.BYS)(s), at="", open=()),
+            hint="tree by",
+        ),
+        _effect("each", "*", "One by one", "The blocks of a merged branch one by one, or merged again", "each"),
+        _change("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS), changes.sort, hint="sort"),
+        _change("reverse", "S", "Reverse", "Reverse the order of the tree", changes.reverse),
     ),
     "Find": (
         _effect(
@@ -183,23 +137,28 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _effect("choose", "enter", "Load", "Load the model under the cursor", "choose", panes="models", hint="load"),
     ),
     "Estimate": (
-        _change("batch_down", "[", "Halve batch", "Halve the batch, down to 1", lambda s: _batch(s, False)),
+        _change("batch_down", "[", "Halve batch", "Halve the batch, down to 1", lambda s: changes.batch(s, False)),
         _change(
-            "batch_up", "]", "Double batch", "Double the batch, up to 4096", lambda s: _batch(s, True), hint="batch"
+            "batch_up",
+            "]",
+            "Double batch",
+            "Double the batch, up to 4096",
+            lambda s: changes.batch(s, True),
+            hint="batch",
         ),
         _change(
             "precision_down",
             "{",
             "Precision before",
             "The precision before, of " + ", ".join(formats.KEYS),
-            _cycle("precision", formats.KEYS, -1),
+            changes.cycle("precision", formats.KEYS, -1),
         ),
         _change(
             "precision_up",
             "}",
             "Next precision",
             "The next precision, of " + ", ".join(formats.KEYS),
-            _cycle("precision", formats.KEYS),
+            changes.cycle("precision", formats.KEYS),
             hint="precision",
         ),
         _change(
@@ -207,7 +166,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "x",
             "Execution",
             "Operators one by one (eager), fused, or as one would deploy them (auto)",
-            _cycle("execution", states.EXECUTIONS),
+            changes.cycle("execution", states.EXECUTIONS),
             hint="execution",
         ),
         _change(
@@ -217,13 +176,13 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "Every device by its ahead-of-time compiler, or again what one would deploy on each",
             lambda s: replace(s, execution=AUTO if s.execution == LIKE_FOR_LIKE else LIKE_FOR_LIKE),
         ),
-        _change("layout", "X", "Layout", "Memory layout: nchw or channels last", _cycle("layout", LAYOUTS)),
+        _change("layout", "X", "Layout", "Memory layout: nchw or channels last", changes.cycle("layout", LAYOUTS)),
         _change(
             "metric",
             "m",
             "Metric",
             "What shares are of: EDP, energy or latency",
-            _cycle("metric", states.METRICS),
+            changes.cycle("metric", states.METRICS),
             hint="metric",
         ),
         _effect("undo", "u", "Undo", "Undo the last change of the state", "undo"),
@@ -231,9 +190,16 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
     ),
     "Compare": (
         _change(
-            "pin", "p", "Pin", "Take this device and its settings as what deltas are against", toggle_pin, hint="pin"
+            "pin",
+            "p",
+            "Pin",
+            "Take this device and its settings as what deltas are against",
+            changes.toggle_pin,
+            hint="pin",
         ),
-        _change("diff", "D", "Diff", "Deltas on or off; with nothing pinned, against the baseline", toggle_diff),
+        _change(
+            "diff", "D", "Diff", "Deltas on or off; with nothing pinned, against the baseline", changes.toggle_diff
+        ),
         _effect("swap", "P", "Swap", "Swap what is pinned and what is shown", "swap"),
         _change(
             "baseline",
@@ -244,16 +210,53 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "compare",
             "baseline",
         ),
-        _effect("devices", "a", "Devices", "Choose devices from the catalogue", "devices", hint="devices"),
-        _change("remove", "d", "Remove device", "Take the device under the cursor away", remove_device, "compare"),
-        _change("rank", "s", "Order", "Order the devices by: " + ", ".join(states.RANKS), _rank, "compare", "order"),
-        _change("rank_reverse", "S", "Order reversed", "Reverse the order of the devices", _rank_reverse, "compare"),
+        _effect(
+            "devices",
+            "a",
+            "Devices",
+            "Choose devices; limits as L<5ms E<1J P<30W M<8GB grey out the rest",
+            "devices",
+            hint="devices",
+        ),
+        _change(
+            "remove", "d", "Remove device", "Take the device under the cursor away", changes.remove_device, "compare"
+        ),
+        _change(
+            "rank", "s", "Order", "Order the devices by: " + ", ".join(states.RANKS), changes.rank, "compare", "order"
+        ),
+        _change(
+            "rank_reverse", "S", "Order reversed", "Reverse the order of the devices", changes.rank_reverse, "compare"
+        ),
         _effect("sheet", "i", "Device sheet", "The device under the cursor with the source of every fact", "sheet"),
     ),
     "View": (
-        _change("to_tree", "enter", "Tree", "Go to the tree of this device", _pane("tree"), "compare why plot", "tree"),
-        _change("why", "w", "Why", "Explain the row under the cursor", _pane("why"), hint="why"),
-        _change("explain", "enter", "Why", "Explain the row under the cursor", _pane("why"), "tree events"),
+        _change(
+            "dynamic",
+            "d",
+            "Dynamic only",
+            "Events without clocks and static power, rescaled, or all",
+            lambda s: replace(s, dynamic=not s.dynamic),
+            "events",
+        ),
+        _effect("column_before", "<", "Column before", "To the column before: the foot says what it is", "column", -1),
+        _effect("column_after", ">", "Next column", "To the next column: the foot says what it is", "column", 1),
+        _effect(
+            "advise",
+            "A",
+            "Advise",
+            "What to change, each change run: enter applies one",
+            "report",
+            "advise",
+            hint="advise",
+        ),
+        _change(
+            "to_tree", "enter", "Tree", "Go to the tree of this device", changes.pane("tree"), "compare plot", "tree"
+        ),
+        _effect(
+            "lift", "enter", "Try it", "Set what would lift the limit of this node", "lift", panes="why", hint="try it"
+        ),
+        _change("why", "w", "Why", "Explain the row under the cursor", changes.pane("why"), hint="why"),
+        _change("explain", "enter", "Why", "Explain the row under the cursor", changes.pane("why"), "tree events"),
         _effect("plot", "v", "Plot", "Go to the plot; there, the next of: " + ", ".join(states.PLOTS), "plot", 1),
         _effect("plot_before", "V", "Plot before", "Go to the plot; there, the kind of plot before", "plot", -1),
     ),
@@ -273,9 +276,15 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         ),
     ),
     "Program": (
-        _effect("help", "? f1", "Help", "All keys, those of this pane first", "help", hint="help"),
+        _effect("help", "? f1", "Terms and keys", "What everything is called, then all keys", "help", hint="terms"),
         _effect("command", ":", "Command", "Type a command: any verb, or batch 32, on tpu, at fc", "prompt", "command"),
-        _effect("palette", "ctrl+p", "Palette", "Find an action by its name", "palette"),
+        _effect(
+            "palette",
+            "ctrl+p",
+            "Palette",
+            "Find anything: a model, device, verb, plot, node, setting, term",
+            "palette",
+        ),
         _effect("theme", "T", "Theme", "The next of: " + ", ".join(THEMES), "theme"),
         _effect("quit", "q ctrl+c", "Quit", "Leave", "quit", hint="quit"),
     ),
@@ -294,10 +303,10 @@ def keys_of(action: Action) -> str:
     return " ".join(key_sign(key) for key in action.keys)
 
 
-_PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down"}
+PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down"}  # what goes up, and what goes down
 _ORDER = (
     *("help", "quit", "to_tree", "choose", "filter", "baseline", "rank", "toggle", "batch_up", "precision_up"),
-    *("find", "pin", "heaviest", "why", "sort", "execution", "metric", "zoom", "export", "fold", "devices"),
+    *("find", "pin", "advise", "heaviest", "why", "sort", "execution", "metric", "zoom", "export", "fold", "devices"),
 )
 
 
@@ -329,7 +338,7 @@ class Keymap:
         return [(a.id, self._sign(a), a.hint) for a in shown]
 
     def _sign(self, action: Action) -> str:
-        other = self.by_id.get(_PAIRS.get(action.id, ""))
+        other = self.by_id.get(PAIRS.get(action.id, ""))
         keys = (*(other.keys[:1] if other else ()), action.keys[0])
         return " ".join(map(key_sign, keys))
 

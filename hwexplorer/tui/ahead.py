@@ -16,7 +16,6 @@ from textual.timer import Timer
 
 from hwexplorer.state import State, replace
 from hwexplorer.tui import actions
-from hwexplorer.tui.views import READS
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
@@ -62,7 +61,11 @@ class Ahead:
     def _await(self, states: Iterator[State]) -> None:
         app = self._app
         self._waiting = deque(
-            (name, near) for near in states if near != app.state for name in READS if not app.cache.has(name, near)
+            (name, near)
+            for near in states
+            if near != app.state
+            for name in app.wanted(near)
+            if not app.cache.has(name, near)
         )
 
     def _rows(self) -> Iterator[State]:

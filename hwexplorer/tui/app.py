@@ -8,33 +8,37 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterable
 from contextlib import suppress
+from importlib import import_module
 from os import environ
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import App
 from textual.screen import Screen
 from textual.timer import Timer
 
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import PANES, History, State, node, replace
-from hwexplorer.tui import actions, effects, moves, overlays, panes, prompts, work
+from hwexplorer.tui import actions, effects, mouse, overlays, panes, prompts, work
 from hwexplorer.tui.actions import Keymap
+from hwexplorer.tui.answers import answer
 from hwexplorer.tui.capture import Capture
 from hwexplorer.tui.folding import more_key
 from hwexplorer.tui.layout import arrange
+from hwexplorer.tui.limits import Limits
 from hwexplorer.tui.navigate import Index, at_heaviest
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt, typed
 from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.screen import Explorer
-from hwexplorer.tui.views import Cache, Views
+from hwexplorer.tui.views import ALWAYS, READS, Cache, Views
+from hwexplorer.tui.widgets import prose
 from hwexplorer.tui.widgets.pane import Content, Line, Pane
 from hwexplorer.tui.widgets.plot import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
+from hwexplorer.tui.widgets.strip import CardStrip
 from hwexplorer.tui.widgets.table import EMPTY, TreeTable
 from hwexplorer.views.plain import Table
 
@@ -56,6 +60,7 @@ class HwExplorer(App[None]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = True
+    COMMANDS: ClassVar = {lambda: import_module("hwexplorer.tui.finder").Everything}  # imported when it is opened
     ALLOW_SELECT = False
     TITLE = "hwexplorer"
 
@@ -86,7 +91,9 @@ class HwExplorer(App[None]):
         self.history = History(present=state)
         self.failures: list[str] = []
         self.prompt: Prompt | None = None
+        self.limits = Limits()
         self.picked = False  # a device with space, since the picker was opened
+        self.told = prose.EMPTY  # all of the text over the panes, of which some may be searched for
         self.overlay = ""  # what lies over the panes: help, sheet, picker, report
         self.keymap = keymap
         self.keeper = keeper
@@ -111,13 +118,17 @@ class HwExplorer(App[None]):
         self.contents: dict[str, Content] = dict(zip(PANES, shown_in, strict=True))
         self.panes = {n: Pane(n, i, self.contents[n], self.colours) for i, n in enumerate(PANES, 1)}
         self.panes["help"] = Pane("help", 0, self.help, self.colours)
-        self.picker = TreeTable(tree=False)
+        self.picker, self.heat = TreeTable(tree=False), TreeTable(tree=False)
+        self.panes["heat"] = Pane("heat", 0, self.heat, self.colours)
         self.panes["picker"] = Pane("picker", 0, self.picker, self.colours)
+        self.strip = CardStrip(self.colours)
         self.bars = {name: Line(name, self.colours) for name in ("head", "tabs", "foot")}
         if provider.ready(state):  # a state that cannot be shown ends before the screen opens
-            if heaviest:
+            if heaviest and not (state.at or state.open):
+                state = replace(state, by="module", sort="share")
                 state = at_heaviest(state, Index(self.cache.view("tree", state)))
             state, self.views = self._unhidden(state, self.cache.views(state))
+            self.views.make(ALWAYS)
             self.history = History(present=state)
 
     @property
@@ -173,7 +184,7 @@ class HwExplorer(App[None]):
                 beside.end()
 
     def on_mount(self) -> None:
-        self.screen.mount(*self.bars.values(), *self.panes.values())
+        self.screen.mount(*self.bars.values(), self.strip, *self.panes.values())
         if self.views is None:
             self.start_capture(self.state)
         self.show()
@@ -190,6 +201,11 @@ class HwExplorer(App[None]):
             gc.freeze()
             gc.enable()
 
+    def wanted(self, state: State) -> tuple[str, ...]:
+        """The views that are in sight in a state."""
+        seen = arrange(*self.size, state.pane, state.zoom, len(state.devices)).boxes
+        return tuple(name for name in READS if name in seen or name in ALWAYS)
+
     def boxes(self, width: int, height: int) -> dict[str, tuple[int, int, int, int]]:
         state = self.state
         boxes = arrange(width, height, state.pane, state.zoom, len(state.devices)).boxes
@@ -200,6 +216,7 @@ class HwExplorer(App[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.show_lines(event.size.width)
+        self.call_after_refresh(self.show)  # panes that come in sight have views to be made
 
     # --- state --------------------------------------------------------------------------------------------
 
@@ -212,15 +229,20 @@ class HwExplorer(App[None]):
                 self.start_capture(state)
                 return False
             state, views = self._unhidden(state, self.cache.views(state))
+            views.make(self.wanted(state))
         except RequestError as error:
             self.say(str(error), "bad")
             return False
         except Exception as error:  # a fault of ours: the screen stays as it was, and says so
             self.fail(error)
             return False
+        told = answer(self.state, state, self.views.cards, views.cards) if self.views is not None else ""
+        back = "undone: " if history is not None and len(history.past) < len(self.history.past) else ""
         self.history = history or states.push(self.history, state)
         self.views = views
         self.show()
+        if told:
+            self.say(back + told, "dim")
         return True
 
     def fail(self, error: Exception) -> None:
@@ -278,8 +300,10 @@ class HwExplorer(App[None]):
         if arrangement != getattr(self, "_arrangement", None):
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
-        for pane in self.panes.values():
-            pane.redraw_if(panes.stamp(self, pane))
+        seen = self.boxes(*explorer.size)
+        for name, pane in self.panes.items():
+            if name in seen:
+                pane.redraw_if(panes.stamp(self, pane))
 
     def show_lines(self, width: int) -> None:
         panes.lines_around(self, width)
@@ -309,6 +333,7 @@ class HwExplorer(App[None]):
             pane.content.forget()
         for bar in self.bars.values():
             bar.palette = self.colours
+        self.strip.palette = old
         self.show()
 
     async def on_event(self, event: events.Event) -> None:
@@ -322,6 +347,9 @@ class HwExplorer(App[None]):
         """True when the key meant something."""
         if self.ahead is not None:
             self.ahead.wake()
+        if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
+            self.press_key("escape", None)  # typed right after it: two keys that a terminal sends as one
+            key = key.removeprefix("alt+")
         if self.prompt is not None:
             prompts.prompt_key(self, key, character)
             return True
@@ -353,24 +381,27 @@ class HwExplorer(App[None]):
                 self.picker.go(key)
                 overlays.pick(self)
                 self.panes["picker"].redraw()
+        elif message.pane == "heat":
+            if (key := self.heat.at(message.y)) is not None:
+                self.move_to(key)
         elif message.pane != "help" and self.prompt is None:
-            moves.click(self, message.pane, message.y)
+            mouse.click(self, message)
+
+    def on_card_strip_clicked(self, message: CardStrip.Clicked) -> None:
+        if self.prompt is None and not self.overlay:
+            state = replace(self.state, on=message.device)
+            self.apply(replace(state, pane="compare") if message.is_double else state)
 
     def on_line_clicked(self, message: Line.Clicked) -> None:
         if self.prompt is not None or self.overlay:
             return
-        for start, end, name in self.places.get(message.line, []):
+        places = self.places.get(message.line, [])  # those in sight, before what was said goes
+        if self.said is not None:
+            self.hush()
+        for start, end, name in places:
             if start <= message.x < end:
                 self.perform(f"pane_{name}" if message.line == "tabs" else name)
                 return
-
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        def command(action: actions.Action) -> Callable[[], None]:
-            return lambda: self.perform(action.id)
-
-        for action in self.keymap.actions:
-            if not action.panes or self.state.pane in action.panes:
-                yield SystemCommand(f"{action.title} ({actions.keys_of(action)})", action.help, command(action))
 
     def action_command_palette(self) -> None:
         from hwexplorer.tui import finder
@@ -380,6 +411,3 @@ class HwExplorer(App[None]):
 
     def start_capture(self, state: State) -> None:
         work.start_capture(self, state)
-
-    def start_errand(self, errand: Task) -> None:
-        work.start_errand(self, errand)

@@ -6,6 +6,8 @@ from functools import lru_cache
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from hwexplorer.format import ASCII
+
 
 def width_of(text: str) -> int:
     return len(text) if text.isascii() and text.isprintable() else cell_len(text)
@@ -36,6 +38,13 @@ def shorten(text: str, width: int, middle: bool = False) -> str:
     while width_of(back) > tail:
         back = back[1:]
     return set_cell_size(text, width - 1 - width_of(back)).rstrip() + "…" + back
+
+
+def ascii_cells(text: str) -> str:
+    """The same in ASCII, as many cells wide: for what has its place on the screen already."""
+    if text.isascii():
+        return text
+    return "".join(c if c.isascii() else ASCII.get(ord(c), "?")[0] * max(0, cell_len(c)) for c in text)
 
 
 def wrap(text: str, width: int, indent: int = 0) -> list[str]:

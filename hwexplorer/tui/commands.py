@@ -9,13 +9,16 @@ import msgspec
 
 from hardware import precision as formats
 from hardware.errors import RequestError, unknown
+from hardware.names import listed
 from hardware.runtime import LAYOUTS
 from hwexplorer import registry
 from hwexplorer import state as states
+from hwexplorer.export.files import SCREEN
+from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, replace
-from hwexplorer.tui import effects, exports, moves, overlays
+from hwexplorer.tui import effects, exports, moves, overlays, results, work
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.views.plain import Text
+from hwexplorer.views.plain import Column, Row, Table, Text
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
@@ -107,7 +110,7 @@ def _devices(app: HwExplorer, words: list[str]) -> None:
     if not words:
         app.perform("devices")
         return
-    names = tuple(part for word in words for part in word.split(",") if part)
+    names = tuple(part for word in words for part in listed(word))
     spelt: dict[str, str] = {}
     for name in names:
         other = spelt.setdefault(app.provider.device_key(name), name)
@@ -223,8 +226,11 @@ def _load(app: HwExplorer, words: list[str]) -> None:
 
 def _sessions(app: HwExplorer, words: list[str]) -> None:
     kept = app.keeper.all() if app.keeper is not None else {}
-    lines = tuple(f"{name}\t{text}" for name, text in kept.items()) or ("none is saved yet: `:save NAME` saves one",)
-    overlays.show_text(app, "sessions", "Sessions", Text("sessions", "Sessions", (("", lines),)))
+    if not kept:
+        raise RequestError("none is saved yet: `:save NAME` saves one")
+    columns = (Column("name", "Session", role="text", keep=0), Column("state", "State", role="text", keep=0))
+    rows = tuple(Row(name, (name, text), leads=text) for name, text in kept.items())
+    results.show(app, "sessions", Sheet("Sessions", "", Table("sessions", "Sessions", columns, rows)), states.parse)
 
 
 def _help(app: HwExplorer, words: list[str]) -> None:
@@ -241,14 +247,16 @@ def run_verb(app: HwExplorer, words: list[str]) -> None:
     verb, rest = words[0], words[1:]
     width = app.size.width - 4
     if not rest and app.views is not None:
-        text = app.provider.text(app.state, verb, width)
-        if text is not None:
-            lines = tuple(text.rstrip().split("\n"))
-            overlays.show_text(app, "report", verb.title(), Text("report", verb, (("", lines),)))
+        sheet = app.provider.sheet(app.state, verb, width)
+        if sheet is not None:
+            results.show(app, verb, sheet)
             return
+    if registry.is_report(verb) and not {"--format", "-o", "--output"} & set(rest):
+        rest = [*rest, "--format", SCREEN]
     if registry.takes_model(verb) and "--all" not in rest:
-        rest = [states.format(replace(app.state, at=states.node(app.state.at), open=())), *rest]
-    app.start_errand(Task([verb, *rest], width))
+        shown = states.format(replace(app.state, at=states.node(app.state.at), open=()))
+        rest = ["--model", shown, *rest] if registry.names_model(verb) else [shown, *rest]
+    work.start_errand(app, Task([verb, *rest], width))
 
 
 def _go(pane: str) -> Run:
@@ -259,6 +267,18 @@ def _go(pane: str) -> Run:
             app.apply(replace(app.state, pane=pane))
 
     return run
+
+
+def _trace(app: HwExplorer, words: list[str]) -> None:
+    """A measured trace beside the tree; with options the verb of that name."""
+    if len(words) > 1:
+        run_verb(app, ["trace", *words])
+        return
+    if words:
+        from hwexplorer.views import measured
+
+        measured.trace(words[0])  # said here, not in the middle of the tree
+    app.apply(replace(app.state, trace="".join(words), pane="tree"))
 
 
 def _device(app: HwExplorer, words: list[str]) -> None:
@@ -307,6 +327,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "fold": Command("fold PERCENT", "fold rows below this share; 0 folds none", _fold, lambda app: ("0", "1", "5")),
     "heat": Command("heat", "the metric on every device in the tree, or not", _perform("heat")),
+    "trace": Command("trace [FILE]", "a measured trace beside the tree; without a file none", _trace),
     "plot": Command("plot [KIND]", ", ".join(states.PLOTS), _plot, lambda app: states.PLOTS),
     "pin": Command("pin [DEV@SETTINGS]", "what deltas are against", _pin, lambda app: app.state.devices),
     "swap": Command("swap", "what is pinned comes on screen", _perform("swap")),

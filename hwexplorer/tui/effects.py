@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
-from hwexplorer.tui import actions, copied, moves, overlays
+from hwexplorer.tui import changes, copied, moves, overlays, results
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.prompt import Prompt
 
@@ -41,6 +42,21 @@ def choose(app: HwExplorer, _: Any) -> None:
         app.apply(with_model(app.state, app.models.key))
 
 
+def lift(app: HwExplorer, _: Any) -> None:
+    """Try what Why says would lift the limit."""
+    setting = app.views.why.setting if app.views is not None else ""
+    if not setting:
+        app.say("no setting is known that would lift this limit", "dim")
+        return
+    try:
+        wanted = states.with_setting(app.state, setting)
+    except RequestError as error:
+        app.say(str(error), "warn")
+        return
+    if app.apply(wanted):
+        app.say(f"{setting}; u undoes", "good")
+
+
 def undo(app: HwExplorer, _: Any) -> None:
     history = states.undo(app.history)
     if history is app.history:
@@ -61,7 +77,7 @@ def swap(app: HwExplorer, _: Any) -> None:
     if not app.state.pin:
         app.say("nothing is pinned yet: p pins what is on screen", "warn")
     else:
-        app.apply(actions.swap_pin(app.state))
+        app.apply(changes.swap_pin(app.state))
 
 
 def plot(app: HwExplorer, step: int) -> None:
@@ -81,6 +97,8 @@ def back(app: HwExplorer, _: Any) -> None:
     elif app.capture is not None:
         cancel_capture(app)
         app.say("capture cancelled", "warn")
+    elif moves.leave_column(app):
+        pass
     elif state.find and state.pane == "tree":
         app.apply(replace(state, find=""))
     elif state.filter and state.pane == "models":
@@ -123,14 +141,18 @@ EFFECTS: dict[str, Callable[[HwExplorer, Any], None]] = {
     "subtree": moves.subtree,
     "every": moves.every,
     "fold": moves.fold,
+    "each": moves.each,
     "heaviest": moves.heaviest,
     "find": moves.find,
     "prompt": prompt,
     "choose": choose,
+    "lift": lift,
     "undo": undo,
     "redo": redo,
     "swap": swap,
     "plot": plot,
+    "report": results.report,
+    "column": moves.column,
     "back": back,
     "copy": copied.copy,
     "help": overlays.help,

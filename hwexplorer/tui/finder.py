@@ -1,19 +1,87 @@
-"""Textual's command palette, which closes once: what is still on its way to it then means nothing.
+"""What the palette finds, and Textual's palette, which closes once: what is still on its way to it then means nothing.
 
 Two enters in one read chose twice and closed the screen under it; a letter after escape searched in what was gone.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from textual.await_complete import AwaitComplete
-from textual.command import CommandList, CommandPalette
+from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker
 
+from hwexplorer import registry, terms
+from hwexplorer.tui import actions, command
+from hwexplorer.tui.commands import COMMANDS, names
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.app import HwExplorer
+
+IN_HELP = 0.1  # the score of what has the words in its help alone: below every title
+# Commands that would list all devices once more.
+_REPEAT = ("devices", "add", "remove", "baseline", "device")
 ID = "--command-palette"  # by which Textual knows it
+
+
+class Item(msgspec.Struct, frozen=True):
+    """What can be found: by its title, or by words of its help."""
+
+    title: str
+    help: str
+    run: Callable[[], None]
+
+
+class Everything(Provider):
+    """Actions, terms, and every line that `:` takes with all that completes it: models, devices, verbs, plots, nodes,
+    settings, themes, sessions."""
+
+    async def startup(self) -> None:
+        app = cast("HwExplorer", self.app)
+        self._actions = list(_actions(app))
+        self._items = [*self._actions, *_terms(app), *_lines(app)]
+
+    async def discover(self) -> Hits:
+        for item in self._actions:
+            yield DiscoveryHit(item.title, item.run, help=item.help)
+
+    async def search(self, query: str) -> Hits:
+        matcher, words = self.matcher(query), query.casefold().split()
+        for item in self._items:
+            score = matcher.match(item.title)
+            if not score and all(word in item.help.casefold() for word in words):
+                score = IN_HELP
+            if score > 0:
+                yield Hit(score, matcher.highlight(item.title), item.run, help=item.help)
+
+
+def _actions(app: HwExplorer) -> Iterator[Item]:
+    for action in app.keymap.actions:
+        if not action.panes or app.state.pane in action.panes:
+            yield Item(f"{action.title} ({actions.keys_of(action)})", action.help, partial(app.perform, action.id))
+
+
+def _terms(app: HwExplorer) -> Iterator[Item]:
+    for term in terms.terms():
+        yield Item(f"term: {term.name}", term.says, partial(app.say, f"{term.name}: {term.says}"))
+
+
+def _lines(app: HwExplorer) -> Iterator[Item]:
+    """A command without what follows it where it needs nothing; else one for each way to complete it."""
+    helps = registry.helps()
+    for name in names():
+        known = COMMANDS.get(name)
+        told = known.help if known is not None else helps[name]
+        lines = command.candidates(app, f"{name} ") if known is not None and name not in _REPEAT else []
+        if not lines or "[" in (known.usage if known is not None else ""):
+            lines = [name, *lines]
+        for line in lines:
+            yield Item(line, told, partial(command.submit, app, line))
 
 
 class Finder(CommandPalette):

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from hwexplorer.state import MORE
-from hwexplorer.views.plain import Cell, Row, Table
+from hwexplorer.views.plain import Cell, Row, Stack, Table
 
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
 _SHARES = ("share", "bar")
@@ -81,6 +81,10 @@ def _row(table: Table, parent: str, members: tuple[int, ...], depth: int, adds: 
         values = [table.rows[m].cells[index] for m in members]
         numbers = [v for v in values if isinstance(v, int | float)]
         text = table.columns[index].role in ("text", "flag")
-        cells.append(sum(numbers) if add and numbers else "" if text else None)
+        stacks = [v for v in values if isinstance(v, Stack)]
+        if add and numbers:
+            cells.append(Stack.sum(stacks) if len(stacks) == len(numbers) else sum(numbers))
+        else:
+            cells.append("" if text else None)
     cells[0] = f"{len(members)} more"
     return Row(more_key(parent), tuple(cells), depth=depth, has_children=True, kind="more", dim=True)

@@ -6,30 +6,49 @@ from typing import Literal
 
 import msgspec
 
-Mode = Literal["grid", "tabs", "tiny"]
+from hwexplorer.tui.widgets.strip import lines_of
+
+Mode = Literal["grid", "small", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
+_SIDE = ("events", "why", "plot")
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """`boxes` of what is on screen, by name: panes, and `head`, `tabs`, `foot`."""
+    """`boxes` of what is on screen, by name: panes, and `head`, `cards`, `heat`, `tabs`, `foot`."""
 
     mode: Mode
     boxes: dict[str, Box]
 
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) -> Layout:
-    """The grid from 100x30, one pane under a line of tabs from 60x16, below that a tree and a status line."""
+    """Cards above the tree and what explains it from 80x20; below that, or zoomed, one pane under a line of tabs; in
+    less than 60x16 a tree and a status line. The models and the table of devices open where they are gone to."""
     if width < 60 or height < 16:
         return _tiny(width, height, pane)
-    if width < 100 or height < 30 or zoom:
-        boxes = {
-            "head": (0, 0, width, 1),
-            "tabs": (0, 1, width, 1),
-            pane: (0, 2, width, height - 3),
-            "foot": (0, height - 1, width, 1),
-        }
-        return Layout("tabs", boxes)
-    return Layout("grid", _grid(width, height, devices))
+    around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
+    if width < 80 or height < 20 or zoom:
+        return Layout("tabs", {**around, "tabs": (0, 1, width, 1), pane: (0, 2, width, height - 3)})
+    cards = lines_of(width, height, devices)
+    is_large = width >= 180 and height >= 50
+    table = min(devices + 8, (height - 2) // 3) if pane == "compare" or is_large else 0
+    top = cards
+    if table:
+        top = table + (cards if is_large else 0)
+        around["compare"] = (0, 1 + top - table, width, table)
+    if not table or is_large:
+        around["cards"] = (0, 1, width, cards)
+    x = 0
+    if pane == "models" or is_large:
+        x = max(30, min(44, width // 5))
+        around["models"] = (0, 1 + top, x, height - 2 - top)
+    body = (x, 1 + top, width - x, height - 2 - top)
+    mode: Mode = "grid" if body[2] >= 76 and body[3] >= 20 and width >= 100 else "small"
+    boxes = around | (_grid(body, pane) if mode == "grid" else _small(body, pane))
+    if is_large:  # under the tree, whose place it shares
+        x, y, wide, tall = boxes["tree"]
+        matrix = min(16, tall // 3)
+        boxes |= {"tree": (x, y, wide, tall - matrix), "heat": (x, y + tall - matrix, wide, matrix)}
+    return Layout(mode, boxes)
 
 
 def _tiny(width: int, height: int, pane: str) -> Layout:
@@ -39,22 +58,29 @@ def _tiny(width: int, height: int, pane: str) -> Layout:
     return Layout("tiny", boxes)
 
 
-def _grid(width: int, height: int, devices: int) -> dict[str, Box]:
-    """Models | Compare above; Tree over Why on the left, Events over Plot on the right."""
-    body = height - 2
-    top = min(max(8, devices + 6), body // 3)
-    models = max(26, min(40, width // 5))
-    left = max(60, width * 57 // 100)
-    rest = body - top
-    why = max(9, rest * 36 // 100)
-    plot = max(11, rest * 48 // 100)
-    return {
-        "head": (0, 0, width, 1),
-        "models": (0, 1, models, top),
-        "compare": (models, 1, width - models, top),
-        "tree": (0, 1 + top, left, rest - why),
-        "why": (0, 1 + top + rest - why, left, why),
-        "events": (left, 1 + top, width - left, rest - plot),
-        "plot": (left, 1 + top + rest - plot, width - left, plot),
-        "foot": (0, height - 1, width, 1),
-    }
+def _small(body: Box, pane: str) -> dict[str, Box]:
+    """The tree, and one pane beside it: the one gone to, else why. The one gone to is the wider."""
+    x, y, width, height = body
+    if width < 60:
+        return {"tree": body}
+    left = width * 2 // 5 if pane in _SIDE else width * 3 // 5
+    side = pane if pane in _SIDE else "why"
+    return {"tree": (x, y, left, height), side: (x + left, y, width - left, height)}
+
+
+def _grid(body: Box, pane: str) -> dict[str, Box]:
+    """The tree on the left; on the right why over events over the plot, the one gone to the largest; of the last two
+    one where it is low."""
+    x, y, width, height = body
+    left = max(40, width * 57 // 100)
+    right = (x + left, width - left)
+    boxes: dict[str, Box] = {"tree": (x, y, left, height)}
+    panes = ("why", "events", "plot") if height >= 27 else ("why", "plot" if pane == "plot" else "events")
+    at = y
+    for place, name in enumerate(panes):
+        left_over = y + height - at
+        share = 46 if pane == name else 27 if pane in panes and len(panes) == 3 else 100 // len(panes)
+        tall = left_over if place == len(panes) - 1 else height * share // 100
+        boxes[name] = (right[0], at, right[1], tall)
+        at += tall
+    return boxes

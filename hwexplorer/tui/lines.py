@@ -5,62 +5,104 @@ from __future__ import annotations
 from rich.segment import Segment
 from rich.style import Style
 
-from hwexplorer.format import safe, to_ascii
+from hwexplorer.format import safe
 from hwexplorer.state import PANES, State, pinned
 from hwexplorer.tui import actions
 from hwexplorer.tui.cell_text import shorten, width_of
-from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.palette import CAUSE, Palette
 from hwexplorer.tui.prompt import Prompt
 from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.cells import bar
+from hwexplorer.views.causes import LOOKS
 
+LEAST_KEYS = 15  # cells: fewer say nothing
 Part = tuple[str, str]  # role, text
+Place = tuple[int, int, str]  # first column, the one after the last, the action of a click
 
 
 def _segments(parts: list[Part], palette: Palette) -> list[Segment]:
-    return [Segment(to_ascii(t) if palette.ascii else t, palette.get(r)) for r, t in parts if t]
+    return [Segment(text, palette.get(role)) for role, text in parts if text]
 
 
 def _width(parts: list[Part]) -> int:
     return sum(width_of(text) for _, text in parts)
 
 
-def settings(state: State) -> str:
-    words = [f"batch {state.batch}", state.precision, state.execution]
+def _settings(state: State) -> list[tuple[str, str]]:
+    """(what it says, the action of a click on it), of each setting that is not as it usually is."""
+    words = [(f"batch {state.batch}", "batch_up"), (state.precision, "precision_up"), (state.execution, "execution")]
     if state.layout != "nchw":
-        words.append(state.layout.replace("_", " "))
-    if state.image_size is not None:
-        words.append(f"{state.image_size} px")
-    if state.sequence is not None:
-        words.append(f"sequence {state.sequence}")
-    if state.kv is not None:
-        words.append(f"kv {state.kv}")
-    return " · ".join(words)
+        words.append((state.layout.replace("_", " "), "layout"))
+    numbers = (("px", state.image_size), ("sequence", state.sequence), ("kv", state.kv))
+    words += [
+        (f"{value} px" if name == "px" else f"{name} {value}", "") for name, value in numbers if value is not None
+    ]
+    return words
 
 
-def head(state: State, status: str, width: int, palette: Palette) -> list[Segment]:
-    """Model, settings, device, pin; on the right the coverage and marks."""
-    parts: list[Part] = [("title", " " + shorten(safe(state.model), max(8, width // 3), True)), ("dim", "  ")]
-    parts += [("text", settings(state)), ("dim", "  on "), ("strong", safe(state.on))]
+def settings(state: State) -> str:
+    return " · ".join(text for text, _ in _settings(state))
+
+
+def _clickable(start: int, end: int, action: str) -> list[Place]:
+    """Where an action is; of a pair the left half is the one that goes down."""
+    if action not in actions.PAIRS:
+        return [(start, end, action)] if action else []
+    middle = (start + end) // 2
+    return [(start, middle, actions.PAIRS[action]), (middle, end, action)]
+
+
+def head(state: State, status: str, width: int, palette: Palette) -> tuple[list[Segment], list[Place]]:
+    """Model, settings, device, pin, and where each is, for the mouse; on the right the marks, and what the colours of
+    bars mean."""
+    parts: list[Part] = []
+    places: list[Place] = []
+
+    def chip(role: str, text: str, action: str, after: str) -> None:
+        start = _width(parts)
+        parts.extend([(role, text), ("dim", after)])
+        places.extend(_clickable(start, start + width_of(text), action))
+
+    chip("title", " " + shorten(safe(state.model), max(8, width // 3), True), "pane_models", "  ")
+    *most, last = _settings(state)
+    for text, action in most:
+        chip("text", text, action, " · ")
+    chip("text", *last, "  on ")
+    chip("strong", safe(state.on), "devices", "")
     there = pinned(state) if state.pin else None
     if there is not None:
         changes = [name for name in ("batch", "precision", "execution") if getattr(there, name) != getattr(state, name)]
         told = settings(there) if changes else ""
         pin = f"{safe(there.on)} {told}".strip()
-        parts += [("dim", "  vs "), ("warn", pin if state.diff else f"({pin})")]
+        parts.append(("dim", "  vs "))
+        chip("warn", pin if state.diff else f"({pin})", "swap", "")
+    colours = legend(palette)
     rest = width - _width(parts) - 1
+    if rest > _width(colours) + 2:
+        rest -= _width(colours)
+    else:
+        colours = []
     if rest > 3:
-        status = shorten(safe(status), rest - 2)
-        parts += [("text", " " * (rest - width_of(status))), ("dim", status)]
-    return _segments(parts, palette)
+        status = shorten(safe(status), rest - 4)
+        parts += [("text", " " * (rest - width_of(status) - 2)), ("dim", status), ("text", "  ")]
+    return _segments(parts + colours, palette), places
+
+
+def legend(palette: Palette) -> list[Part]:
+    """What each colour, texture or letter of a bar stands for."""
+    parts: list[Part] = []
+    for place, look in enumerate(LOOKS):
+        sign = look.letter if palette.ascii else look.texture if palette.textured else "█"
+        parts += [(f"{CAUSE}{place}", sign), ("dim", f" {look.name} " if palette.ascii else f"{look.name} ")]
+    return parts
 
 
 def heading(name: str, state: State, views: Views) -> str:
     """A pane's title: what it shows, short, for the line above the panes has told the rest."""
-    device = next((str(r.cells[0]) for r in views.compare.rows if r.key == state.on), state.on)
+    device = next((card.name for card in views.cards if card.key == state.on), state.on)
     about = {
         "compare": views.verdict,
-        "tree": f"{device} and others" if state.heat else device,
+        "tree": f"by {state.by} · {device}{' and others' * state.heat}",
         "events": state.at or state.model,
         "why": state.at or state.model,
         "plot": f"{state.plot} · {device}",
@@ -68,7 +110,7 @@ def heading(name: str, state: State, views: Views) -> str:
     return f"{name.title()} · {about}" if about else name.title()
 
 
-def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], list[tuple[int, int, str]]]:
+def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], list[Place]]:
     """The panes as tabs, and where each one is, for the mouse."""
     parts: list[Part] = [("dim", " ")]
     places = []
@@ -83,28 +125,37 @@ def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], lis
 
 def foot(
     state: State, width: int, palette: Palette, keymap: actions.Keymap = actions.DEFAULT
-) -> tuple[list[Segment], list[tuple[int, int, str]]]:
+) -> tuple[list[Segment], list[Place]]:
     """Keys and what they do, as many as there is room for."""
     parts: list[Part] = []
-    places = []
+    places: list[Place] = []
     for action, key, word in keymap.hints(state.pane):
         start = _width(parts)
         more: list[Part] = [("key", f" {key}"), ("dim", f" {word} ")]
         if start + _width(more) > width:
             break
         parts += more
-        places.append((start, start + _width(more), action))
+        places += _clickable(start, start + _width(more), action)
     return _segments(parts, palette), places
 
 
-def message(text: str, role: str, width: int, palette: Palette) -> list[Segment]:
-    return _segments([(role, " " + shorten(safe(text), width - 2))], palette)
+def message(
+    text: str, role: str, width: int, palette: Palette, state: State, keymap: actions.Keymap = actions.DEFAULT
+) -> tuple[list[Segment], list[Place]]:
+    """What was said, on the right of as many keys as it leaves room for, so that they stay where they are."""
+    text = shorten(safe(text), width - 2)
+    room = width - width_of(text) - 2
+    segments, places = foot(state, room, palette, keymap) if room > 2 * LEAST_KEYS else ([], [])
+    used = sum(width_of(segment.text) for segment in segments)
+    space = " " * (room - used + 1) if segments else " "
+    return [*segments, *_segments([("text", space), (role, text)], palette)], places
 
 
 def prompt_line(prompt: Prompt, note: str, width: int, palette: Palette) -> list[Segment]:
-    """The label, the text with a block where the cursor is, and a remark on the right."""
-    label = f" {prompt.label} "
-    note = to_ascii(note) if palette.ascii else note
+    """The label, the text with a block where the cursor is, and on the right a remark where the text leaves room."""
+    label = f" {shorten(prompt.label, max(8, width - 12))} "
+    free = width - width_of(label) - width_of(safe(prompt.text)) - 5
+    note = shorten(note, free) if free > 8 else ""
     room = max(4, width - width_of(label) - width_of(note) - 3)
     start = max(0, prompt.place - room + 2)
     before = safe(prompt.text[start : prompt.place])

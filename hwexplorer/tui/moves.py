@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hardware.errors import RequestError
-from hwexplorer.state import FOLDS, MORE, node, replace
+from hwexplorer.state import EACH, FOLDS, MORE, node, replace
 from hwexplorer.tui import navigate
-from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.tui.widgets.heads import Headed
+
+TIMES = "×"  # in the name of a row of repeats
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
@@ -20,18 +22,44 @@ def move(app: HwExplorer, by: int) -> None:
     if pane == "tree" or (pane == "compare" and key):
         if not app.apply(replace(app.state, **{"at" if pane == "tree" else "on": key})):
             app.show()  # refused, or at the end: the cursor goes back to where the state has it
-    elif pane == "plot" and key in app.unfolded.place:
-        app.move_to(key)
-    elif pane == "plot" and "@b" in key:
-        device, _, batch = key.rpartition("@b")
-        if device in app.state.devices:
-            app.apply(replace(app.state, on=device, batch=int(batch)))
-    else:
+    elif pane != "plot" or not to_point(app, key):
         app.panes[pane].redraw()
+
+
+def to_point(app: HwExplorer, key: str) -> bool:
+    """To what a point of the plot stands for: a row of the tree, or a device at a batch. False where it is neither."""
+    device, _, batch = key.rpartition("@b")
+    if key in app.unfolded.place:
+        app.move_to(key)
+    elif device in app.state.devices:
+        app.apply(replace(app.state, on=device, batch=int(batch)))
+    else:
+        return False
+    return True
 
 
 def page(app: HwExplorer, direction: int) -> None:
     move(app, direction * app.contents[app.state.pane].page())
+
+
+def column(app: HwExplorer, by: int) -> None:
+    """The column cursor of the focused table; the foot says what its column is."""
+    content = app.contents[app.state.pane]
+    if isinstance(content, Headed):
+        content.move_column(by)
+        app.panes[app.state.pane].redraw()
+        app.say(content.told_of_column() or "no columns here", "text")
+    else:
+        app.say("no columns here", "dim")
+
+
+def leave_column(app: HwExplorer) -> bool:
+    content = app.contents[app.state.pane]
+    if not isinstance(content, Headed) or content.column < 0:
+        return False
+    content.column = -1
+    app.panes[app.state.pane].redraw()
+    return True
 
 
 def _unfold(app: HwExplorer, want: bool | None, every: bool = False) -> bool:
@@ -85,6 +113,10 @@ def close_branch(app: HwExplorer, _: Any) -> None:
 
 
 def toggle(app: HwExplorer, _: Any) -> None:
+    if app.state.pane == "why":
+        app.why.toggle()
+        app.panes["why"].redraw()
+        return
     if _unfold(app, None) or _open_more(app):
         return
     state = app.state
@@ -118,6 +150,23 @@ def every(app: HwExplorer, opened: int) -> None:
     else:
         above = [key for key in index.ancestors(state.at) if key]
         app.apply(replace(state, open=(), at=min(above, key=len) if above else state.at))
+
+
+def each(app: HwExplorer, _: Any) -> None:
+    """The blocks of a branch of repeats one by one, or merged again: that of the cursor or the nearest above."""
+    state, index = app.state, app.unfolded
+    at = node(state.at)
+    apart = {key for key in state.open if key.endswith(EACH)}
+    while at:
+        row = index.table.rows[index.place[at]]
+        if at + EACH in apart:
+            app.apply(replace(state, at=at, open=tuple(key for key in state.open if key != at + EACH)))
+            return
+        if row.kind == "group" and TIMES in str(row.cells[0]):
+            app.apply(replace(state, at=at, open=(*state.open, *{at} - set(state.open), at + EACH)))
+            return
+        at = index.parent.get(at) or ""
+    app.say("no row of repeats here: those say how many they are, as x6", "warn")
 
 
 def fold(app: HwExplorer, _: Any) -> None:
@@ -160,24 +209,3 @@ def find(app: HwExplorer, step: int) -> None:
         app.say(f"nothing in the tree fits {state.find!r}", "warn")
     else:
         app.move_to(target)
-
-
-def click(app: HwExplorer, pane: str, y: int) -> None:
-    """A click goes to the pane and its row; on the row of the cursor it opens or loads."""
-    app.apply(replace(app.state, pane=pane))
-    content = app.contents[pane]
-    key = content.at(y) if isinstance(content, TreeTable) and y >= 0 else None
-    if key is None or not isinstance(content, TreeTable):
-        return
-    again = key == content.key
-    if pane == "tree":
-        toggle(app, None) if again else app.apply(replace(app.state, at=key))
-    elif pane == "compare":
-        app.apply(replace(app.state, on=key))
-    elif pane == "models" and again:
-        app.perform("choose")
-    elif pane == "events" and again:
-        app.events.toggle()
-    else:
-        content.go(key)
-    app.show()

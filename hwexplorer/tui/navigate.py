@@ -66,7 +66,7 @@ class Index:
 
 
 def at_heaviest(state: State, index: Index) -> State:
-    """Where nobody has said where to look: the heaviest operator, its subgraph open."""
+    """Where nobody has said where to look: the heaviest operator, all above it open."""
     if state.at or state.open:
         return state
     leaf = index.heaviest("")

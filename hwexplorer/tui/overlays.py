@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hardware.errors import RequestError
+from hwexplorer import terms
 from hwexplorer.state import replace
-from hwexplorer.tui import actions
+from hwexplorer.tui import actions, query
 from hwexplorer.tui.prompt import Prompt
+from hwexplorer.tui.widgets.heads import Headed
 from hwexplorer.views.plain import Text
 
 if TYPE_CHECKING:
@@ -19,18 +21,34 @@ if TYPE_CHECKING:
 
 def show_text(app: HwExplorer, name: str, heading: str, text: Text) -> None:
     """Prose over everything, until escape."""
-    app.help.update(text)
+    app.told = text
+    search(app, "")
     app.help.top = 0
     pane = app.panes["help"]
-    pane.heading, pane.remark = heading, "esc closes"
+    pane.heading, pane.remark = heading, "/ searches · esc closes"
     app.overlay = name
     app.show()
 
 
+def search(app: HwExplorer, text: str) -> None:
+    """Of the prose over everything only the lines with these words, under their headings."""
+    words = text.casefold().split()
+    sections = (
+        (head, tuple(s for s in said if all(w in s.casefold() for w in words))) for head, said in app.told.sections
+    )
+    kept = tuple((head, said) for head, said in sections if said) if words else app.told.sections
+    app.help.update(msgspec.structs.replace(app.told, sections=kept))
+
+
 def help(app: HwExplorer, _: Any) -> None:
+    """What is in the focused pane, then all terms, then all keys."""
     pane = app.state.pane
-    sections = tuple((name, actions.help_lines(group, pane)) for name, group in app.keymap.groups(pane))
-    show_text(app, "help", "Keys", Text("help", f"help {pane}", sections))
+    content = app.contents[pane]
+    columns = content.table.columns if isinstance(content, Headed) else ()
+    here = tuple(f"{column.title}\t{terms.help_of(column)}" for column in columns if terms.help_of(column))
+    sections = [(f"Columns of {pane}", here)] if here else []
+    keys = [(name, actions.help_lines(group, pane)) for name, group in app.keymap.groups(pane)]
+    show_text(app, "help", "Terms and keys", Text("help", f"help {pane}", (*sections, *terms.sections(), *keys)))
 
 
 def sheet(app: HwExplorer, name: str | None) -> None:
@@ -62,6 +80,10 @@ def key(app: HwExplorer, key: str, character: str | None) -> bool:
         app.overlay = ""
         app.show()
         return True
+    if action is not None and action.id in ("find", "filter"):
+        app.prompt = Prompt("search", "search")
+        app.show_lines(app.size.width)
+        return True
     if action is not None and action.id == "command":
         app.overlay = ""
         app.show()
@@ -84,15 +106,38 @@ def devices(app: HwExplorer, _: Any) -> None:
 
 def fill_picker(app: HwExplorer) -> None:
     table = app.provider.devices(app.state)
-    words = app.prompt.text.casefold().split() if app.prompt is not None else []
+    text = asked(app)
+    words = [word.casefold() for word in query.words(text)]
+    is_limited = len(words) < len(text.split())
+    if is_limited:
+        try:
+            table = app.limits.applied(app, table, text)
+        except RequestError:
+            is_limited = False  # half typed; the note says what is missing
     rows = tuple(
         row for row in table.rows if all(word in " ".join([row.key, *map(str, row.cells)]).casefold() for word in words)
     )
+    before = app.picker.key
     app.picker.update(msgspec.structs.replace(table, rows=rows))
-    if len(words) == 1 and any(row.key == words[0] for row in rows):
-        app.picker.go(words[0])
+    keys = [row.key for row in rows]
+    app.picker.go(next((key for key in (*words, before) if key in keys), keys[0] if keys else ""))
     app.panes["picker"].heading = f"Devices · {len(app.state.devices)} chosen"
-    app.panes["picker"].remark = f"{len(rows)}/{len(table.rows)}"
+    app.panes["picker"].remark = f"{len(rows)} of {len(table.rows)}"
+    if is_limited and app.limits.more(app, keys):
+        app.set_timer(0.01, lambda: _again(app))
+
+
+def asked(app: HwExplorer) -> str:
+    """What is typed: commas part it, for space adds a device."""
+    return app.prompt.text.replace(",", " ") if app.prompt is not None else ""
+
+
+def _again(app: HwExplorer) -> None:
+    """Some more figures are known."""
+    if app.overlay == "picker":
+        fill_picker(app)
+        app.panes["picker"].redraw()
+        app.show_lines(app.size.width)
 
 
 def enter_adds(app: HwExplorer) -> bool:

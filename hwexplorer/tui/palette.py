@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 from rich.style import Style
 
+from hwexplorer.views.causes import LOOKS
+
 THEMES = ("dark", "light", "ansi", "contrast", "dusk", "paper")
 PLAIN, CURSOR, BLURRED = 0, 1, 2  # the ground a cell stands on: none, the cursor row, that of another pane
 
@@ -129,6 +131,7 @@ _ROLES: dict[str, tuple[str, str]] = {
     "series4": ("text", ""),
     "series5": ("dim", ""),
 }
+CAUSE = "cause"  # begins the role of a cause: its place follows
 SERIES = ("series0", "series1", "series2", "series3", "series4", "series5")
 
 
@@ -143,7 +146,14 @@ class Palette:
         for role, (name, attributes) in _ROLES.items():
             colour = "dim" if dimmed and role not in ("guide",) else name
             for ground in (PLAIN, CURSOR, BLURRED):
-                self._styles[role, ground] = _style(colours, colour, attributes, ground)
+                self._styles[role, ground] = _style(colours, getattr(colours, colour), attributes, ground)
+        # Where colours are few or none, and in ASCII, the causes are told apart by what bars are made of.
+        self.textured = colours.ground == "default" or ascii
+        for place, look in enumerate(LOOKS):
+            own = look.ansi if colours.ground == "default" else look.dark if colours.dark else look.light
+            for ground in (PLAIN, CURSOR, BLURRED):
+                colour = colours.dim if dimmed else own
+                self._styles[f"{CAUSE}{place}", ground] = _style(colours, colour, "", ground)
 
     def get(self, role: str, ground: int = PLAIN) -> Style:
         return self._styles[role, ground]
@@ -153,12 +163,11 @@ def _style(colours: Colours, colour: str, attributes: str, ground: int) -> Style
     bold, underline = "bold" in attributes, "underline" in attributes
     if colours.ground == "default":
         # The terminal's own colours: the cursor is reversed, so it needs no ground of its own.
-        own = getattr(colours, colour)
         if ground == CURSOR:
             return Style(color="default", bgcolor="default", reverse=True, bold=bold, underline=underline)
         if ground == BLURRED:
-            return Style(color=own, bgcolor="default", bold=True, underline=underline)
-        return Style(color=own, bgcolor="default", bold=bold, underline=underline)
+            return Style(color=colour, bgcolor="default", bold=True, underline=underline)
+        return Style(color=colour, bgcolor="default", bold=bold, underline=underline)
     back = (colours.ground, colours.cursor, colours.blurred)[ground]
-    fore = "dim" if colour == "guide" and ground != PLAIN else colour
-    return Style(color=getattr(colours, fore), bgcolor=back, bold=bold, underline=underline)
+    fore = colours.dim if colour == colours.guide and ground != PLAIN else colour
+    return Style(color=fore, bgcolor=back, bold=bold, underline=underline)

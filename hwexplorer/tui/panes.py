@@ -34,19 +34,30 @@ def fill(app: HwExplorer) -> None:
         return
     hide = () if state.diff and state.pin else ("delta",)
     app.models.mark, app.compare.mark = state.model, state.on
-    started = bool(app.models.key)
-    app.models.update(views.models, only=state.filter)
-    if not started:
-        app.models.go(state.model)
-    app.compare.update(views.compare, hide=hide)
-    app.compare.go(state.on)
+    seen = app.wanted(state)
+    if "models" in seen:
+        started = bool(app.models.key)
+        app.models.update(views.models, only=state.filter)
+        if not started:
+            app.models.go(state.model)
+    if "compare" in seen:
+        app.compare.update(views.compare, hide=hide)
+        app.compare.go(state.on)
+    app.strip.show(views.cards, state.on)
     sought = query.words(state.find)
     app.outline.find = sought[0] if sought else ""
     app.outline.update(views.tree, shown(app.index, state.open, state.at), hide=hide)
     app.outline.go(state.at)
-    app.events.update(views.events, hide=hide)
-    app.why.update(views.why)
-    app.plot.update(views.plot, linked(state))
+    if "events" in seen:
+        app.events.update(views.events, hide=hide)
+    if "heat" in seen:
+        app.heat.update(views.heat)
+        app.heat.go(state.at)
+        app.panes["heat"].heading = f"Blocks x devices · {state.metric}"
+    if "why" in seen:
+        app.why.update(views.why)
+    if "plot" in seen:
+        app.plot.update(views.plot, linked(state))
     for name in PANES:
         pane = app.panes[name]
         pane.heading = lines.heading(name, state, views)
@@ -66,7 +77,7 @@ def _remark(app: HwExplorer, name: str) -> str:
         return f"{PLOTS.index(state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
     if name == "models":
         total = len(app.models.table.rows)
-        return f"{state.filter!r} {len(app.models.visible)}/{total}" if state.filter else str(total)
+        return f"{state.filter!r} {len(app.models.visible)} of {total}" if state.filter else f"{total} of {total}"
     return ""
 
 
@@ -78,14 +89,16 @@ def lines_around(app: HwExplorer, width: int) -> None:
         seen = "compare" in app.boxes(width, app.size.height)  # else the verdict has its place up here
         told = app.views.verdict.partition(": ")[2]  # the names stand beside it already
         status = app.views.status if seen or not told else told
-    app.bars["head"].show(lines.head(state, status, width, colours))
+    segments, app.places["head"] = lines.head(state, status, width, colours)
+    app.bars["head"].show(segments)
     segments, app.places["tabs"] = lines.tabs(state, width, colours)
     app.bars["tabs"].show(segments)
     app.places["foot"] = []
     if app.prompt is not None:
         app.bars["foot"].show(lines.prompt_line(app.prompt, prompts.prompt_note(app), width, colours))
     elif app.said is not None:
-        app.bars["foot"].show(lines.message(*app.said, width, colours))
+        segments, app.places["foot"] = lines.message(*app.said, width, colours, state, app.keymap)
+        app.bars["foot"].show(segments)
     elif app.errand is not None:
         elapsed = monotonic() - app.errand.started
         app.bars["foot"].show(lines.progress(app.errand.name, -1.0, elapsed, width, colours))

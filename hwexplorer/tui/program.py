@@ -24,31 +24,33 @@ if TYPE_CHECKING:
 
 def run(
     state: State, provider: Provider, ascii: bool = False, mouse: bool = True, theme: str = "", fresh: bool = True
-) -> None:
-    """Open the explorer; `fresh`: a state that names no node opens at its heaviest.
+) -> bool:
+    """Open the explorer; `fresh`: a state that names no node opens at its heaviest. Whether the session was kept.
 
     RequestError before the screen opens when the state cannot be shown; `Ended` where a signal closed it, and what
     ended it where that was an error of ours. Collecting garbage while everything is being made costs a sixth of the
     start, and finds none.
     """
     gc.disable()
+    kept = False
     try:
         # Whoever looks on through a browser has the keys of the manual, not those of whoever serves.
         settings, wrong = (Settings(), "") if policy.current().is_served else read(paths.settings_file())
         keeper = Sessions(paths.sessions_file())
         if theme and theme not in THEMES:
             raise unknown("theme", theme, THEMES)
+        driver, takes_unicode = _driver()
         app = HwExplorer(
             state,
             provider,
-            ascii=ascii or settings.ascii,
+            ascii=ascii or settings.ascii or not takes_unicode,
             theme=theme or settings.theme,
             keymap=settings.keymap,
             keeper=keeper,
             remark=wrong,
             heaviest=fresh and settings.heaviest,
         )
-        app.driver_class = _driver() or app.driver_class
+        app.driver_class = driver or app.driver_class
         with signals.opened(app):
             try:
                 app.run(mouse=mouse and settings.mouse)
@@ -56,18 +58,21 @@ def run(
                 app.end_work()
                 with suppress(RequestError):
                     keeper.save(LAST, app.state)
+                    kept = True
         if app._exception is not None:
             raise app._exception
+        return kept
     finally:
         gc.enable()
 
 
-def _driver() -> type[Driver] | None:
-    """Ours where the screen is a terminal, not a browser's; None: Textual's for this platform."""
+def _driver() -> tuple[type[Driver] | None, bool]:
+    """Ours where the screen is a terminal, not a browser's (None: Textual's for this platform), and whether it takes
+    more than ASCII."""
     if "TEXTUAL_DRIVER" in os.environ:
-        return None
+        return None, True
     try:
-        from hwexplorer.tui.terminal import Terminal
+        from hwexplorer.tui.terminal import Terminal, takes_unicode
     except ImportError:  # no termios
-        return None
-    return Terminal
+        return None, True
+    return Terminal, takes_unicode()

@@ -22,10 +22,14 @@ def prompt_note(app: HwExplorer) -> str:
         return ".txt .json .csv .md .html .svg or a folder/ · enter writes, esc leaves"
     if typing.kind == "overwrite":
         return "y overwrites, n leaves it"
+    if typing.kind == "search":
+        return f"{sum(len(said) for _, said in app.help.text.sections)} lines · enter keeps them, esc shows all"
     if typing.kind == "filter":
         return f"{len(app.models.visible)} models · enter loads"
     if typing.kind == "devices":
         enter = "enter adds it" if overlays.enter_adds(app) else "enter done"
+        if len(query.words(overlays.asked(app))) < len(overlays.asked(app).split()):
+            return f"{app.limits.passing} of {len(app.picker.visible)} pass · space adds or takes away, {enter}"
         return f"{len(app.picker.visible)} devices · space adds or takes away, {enter}"
     if typing.kind == "command":
         from hwexplorer.tui import command
@@ -58,6 +62,7 @@ def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
         if typing.kind == "devices":
             _enter_device(app)
         app.prompt = None
+        app.show_lines(app.size.width)  # a picture of the screen shows no line that is being typed
         _submit(app, typing)
         app.show()
     elif typing.kind == "command" and key in ("tab", "shift+tab", "up", "down"):
@@ -103,6 +108,9 @@ def _live(app: HwExplorer, kind: str, text: str) -> None:
     """Find, filter, devices and themes follow every key."""
     if kind == "filter":
         app.apply(replace(app.state, filter=text))
+    elif kind == "search":
+        overlays.search(app, text)
+        app.panes["help"].redraw()
     elif kind == "devices":
         overlays.fill_picker(app)
         app.panes["picker"].redraw()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hwexplorer.state import State
-from hwexplorer.views.plain import Plot, Table, Text
+from hwexplorer.views.plain import Card, Cell, Plot, Table, Text
+
+if TYPE_CHECKING:
+    from hwexplorer.export.sheet import Sheet
 
 
 class WatchedCapture(Protocol):
@@ -34,6 +37,10 @@ class Provider(Protocol):
 
     def compare(self, state: State) -> Table:
         """Rows keyed by device, spelt as in `state.devices`."""
+        ...
+
+    def cards(self, state: State) -> tuple[Card, ...]:
+        """What each device of the state costs, in their order."""
         ...
 
     def tree(self, state: State) -> Table:
@@ -66,12 +73,17 @@ class Provider(Protocol):
         """The sheet of one device."""
         ...
 
+    def figures(self, state: State, device: str) -> tuple[Cell, ...]:
+        """Latency, energy per inference, power and memory of a run on a device of the catalogue, s, J, W, bytes; each
+        None where it does not fit."""
+        ...
+
     def device_key(self, name: str) -> str:
         """The one name of a device; RequestError when there is none of this name."""
         ...
 
-    def text(self, state: State, verb: str, width: int) -> str | None:
-        """What a verb of the command line prints about a state; None: it takes a process of its own."""
+    def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
+        """What a verb of the command line says about a state; None: it takes a process of its own."""
         ...
 
     def status(self, state: State) -> str:

@@ -7,7 +7,7 @@ layer3.0.conv2). Conditions compare a column by its key or title; percentages an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hardware.errors import RequestError, unknown
 from hwexplorer.views.plain import Cell, Column, Row, Table
@@ -93,6 +93,12 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
         return isinstance(cell, int | float) and compare(float(cell), least)
 
     return test
+
+
+def conditions(table: Table, text: str, names: Mapping[str, str]) -> list[Test]:
+    """The conditions in a text, its columns called by other names as well. Raises RequestError."""
+    parts = [match for word in text.split() if (match := _CONDITION.fullmatch(word)) is not None]
+    return [_condition(table, names.get(part[1].casefold(), part[1]), part[2], part[3]) for part in parts]
 
 
 def _letters(word: str, text: str) -> bool:

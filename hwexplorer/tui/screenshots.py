@@ -15,7 +15,8 @@ from hwexplorer.tui.exports import picture
 from hwexplorer.tui.provider import Provider
 
 GRID, SMALL = (120, 40), (80, 24)
-DEEP = "resnet50@b8,fp16?at=layer3.0.conv2&open=layer3.0.conv2"
+BLOCKS = "resnet50@b8,fp16?by=module&sort=share"
+DEEP = f"{BLOCKS}&at=layer3&open=layer3"
 
 
 class Shot(msgspec.Struct, frozen=True):
@@ -31,12 +32,16 @@ class Shot(msgspec.Struct, frozen=True):
 
 SHOTS = (
     Shot("explorer", DEEP),
-    Shot("diff", "resnet50@b8,fp16?at=layer3.0.conv2&pin=tpu_v4@b8,fp16"),
+    Shot("diff", f"{DEEP}&pin=tpu_v4@b8,fp16"),
+    Shot("small", DEEP, SMALL),
+    Shot("language_model", "llama3_70b@fp16?by=module&sort=share&pane=why", keys=("full_stop",)),
+    Shot("request", "llama3_8b:in=512,out=128@fp16?by=module&sort=share", keys=("full_stop",)),
+    Shot("terminal_colours", DEEP, theme="ansi"),
     Shot("light", DEEP, theme="light"),
     Shot("ascii", DEEP, ascii=True),
     Shot("models", "resnet50?pane=models&filter=net", SMALL),
     Shot("compare", "mobilenet_v2@b64,int8?pane=compare", SMALL),
-    Shot("tree", "resnet50@b8?sort=share", SMALL, keys=("full_stop",)),
+    Shot("tree", "resnet50@b8?by=module&sort=share", SMALL, keys=("full_stop",)),
     Shot("events", f"{DEEP}&pane=events", SMALL),
     Shot("why", f"{DEEP}&pane=why", SMALL),
     Shot("plot", "vit_b_16@b8,bf16?pane=plot", SMALL, keys=("full_stop",)),
@@ -54,7 +59,7 @@ SHOTS = (
     Shot("pareto", "resnet50@b8,fp16?pane=plot&plot=pareto", SMALL),
     Shot("memory", "resnet50@b8,fp16?pane=plot&plot=memory", SMALL),
     Shot("paper", DEEP, theme="paper"),
-    Shot("wide", "vit_b_16@b64,bf16?sort=share", (200, 60), keys=("full_stop",)),
+    Shot("wide", "vit_b_16@b64,bf16?by=module&sort=share", (200, 60), keys=("full_stop",)),
 )
 
 

@@ -9,8 +9,10 @@ from contextlib import suppress
 from threading import Thread
 from time import monotonic
 
+import msgspec
+
 from hwexplorer import itself
-from hwexplorer.views.plain import Text
+from hwexplorer.export.sheet import Sheet, decode
 
 OUTPUT_MAX = 2_000_000  # bytes: what is longer is cut, and says so
 LEAVE_S = 2.0  # to end what the verb itself has started, before all of it is killed
@@ -90,11 +92,14 @@ class Task:
         said = self._err.decode(errors="replace").strip().splitlines()
         return (said[-1] if said else f"{self.name} ended with {self._code}").removeprefix("hwexplorer: ")
 
-    def text(self) -> Text:
-        lines = self._out[:OUTPUT_MAX].decode(errors="replace").replace("\r", "").rstrip().split("\n")
+    def sheet(self) -> Sheet:
+        """What it printed: a sheet where it was asked for one, else the text."""
+        with suppress(msgspec.MsgspecError):
+            return decode(self._out)
+        text = self._out[:OUTPUT_MAX].decode(errors="replace").replace("\r", "").rstrip()
         if len(self._out) > OUTPUT_MAX:
-            lines.append("... and more, cut here: run it in a shell with -o FILE")
-        return Text("report", " ".join(self.words), (("", tuple(lines)),))
+            text += "\n... and more, cut here: run it in a shell with -o FILE"
+        return Sheet(" ".join(self.words), text)
 
 
 def _terminal(width: int) -> tuple[int, int]:

@@ -8,8 +8,10 @@ terminal that has disappeared.
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
+import sys
 import termios
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
@@ -18,10 +20,12 @@ from typing import IO, Any
 
 from textual import events
 from textual._xterm_parser import XTermParser
+from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from hwexplorer import signals
+from hwexplorer.tui.cell_text import ascii_cells
 
 READ_BYTES = 4096
 TICK_S = 0.1
@@ -36,6 +40,11 @@ RESET = (
 _KNOWN = ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size")
 
 
+# Escape and a key right after it, in one read, are two keys; Textual makes one of them. A letter is told from alt and
+# the letter by whoever has the keymap.
+_ESCAPED = re.compile(r"(\x1b)(?=[^\x1b\[\]O-Z\\^_a-zA-N0-9])")
+
+
 class Keys:
     """Bytes from a terminal as events, whatever the bytes are."""
 
@@ -46,8 +55,11 @@ class Keys:
     def events(self, data: bytes) -> Iterator[Message]:
         """What these bytes mean, or, without any, what those before them did: escape alone is a key after a while."""
         try:
-            text = self._decode(data)
-            messages = [*(self._parser.feed(text) if text else ()), *self._parser.tick()]
+            messages: list[Message] = []
+            for place, text in enumerate(_ESCAPED.split(self._decode(data))):
+                if text:  # every second one is what it was split at
+                    messages += [events.Key("escape", text)] if place % 2 else self._parser.feed(text)
+            messages += self._parser.tick()
         except Exception:  # an answer that makes no sense; what came with it is lost
             before, self._parser = self._parser, XTermParser()
             for name in _KNOWN:
@@ -65,11 +77,13 @@ def _possible(event: Message) -> bool:
 class _Output:
     """The terminal's file, for the thread that writes: what cannot be written is nobody's concern but the screen's."""
 
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
+    def __init__(self, file: IO[str], ascii: bool) -> None:
+        self._file, self._ascii = file, ascii
         self.fileno = file.fileno
 
     def write(self, text: str) -> None:
+        if self._ascii:  # what Textual draws itself: lists, boxes to type in
+            text = ascii_cells(text)
         try:
             self._file.write(text)
         except (OSError, ValueError):
@@ -82,12 +96,21 @@ class _Output:
             signals.end(signal.SIGHUP)
 
 
+def takes_unicode() -> bool:
+    """Whether what is drawn reaches the terminal as it is: in a locale of old, it is made of backslashes."""
+    try:
+        "│▏".encode(getattr(sys.__stderr__, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 class Terminal(LinuxDriver):
     """Textual's driver with the input read by `Keys`."""
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        self._file: Any = _Output(self._file)
+    def __init__(self, app: App[Any], *arguments: Any, **keywords: Any) -> None:
+        super().__init__(app, *arguments, **keywords)
+        self._file: Any = _Output(self._file, getattr(app, "ascii", False))
 
     def run_input_thread(self) -> None:
         keys = Keys()

@@ -6,14 +6,14 @@ So a cursor key recomputes what hangs on the cursor, and going back to a batch o
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
-
-import msgspec
 
 from hwexplorer.state import MORE, State, node, replace
 from hwexplorer.tui.folding import folded
 from hwexplorer.tui.provider import Provider
-from hwexplorer.views.plain import Plot, Table, Text
+from hwexplorer.views.plain import Card, Plot, Table, Text
 
 _MODEL = ("model", "image_size", "sequence", "kv")
 _RUN = (*_MODEL, "batch", "precision", "execution", "layout")
@@ -21,13 +21,16 @@ _AGAINST = ("pin", "baseline", "metric", "devices")
 READS: dict[str, tuple[str, ...]] = {
     "models": (*_RUN, "on"),
     "compare": (*_RUN, *_AGAINST, "diff", "rank", "rank_reverse"),
-    "tree": (*_RUN, *_AGAINST, "on", "diff", "sort", "descending", "heat"),
-    "events": (*_RUN, *_AGAINST, "on", "at", "diff"),
+    "cards": (*_RUN, "metric", "devices", "baseline"),
+    "tree": (*_RUN, *_AGAINST, "on", "diff", "sort", "descending", "heat", "by", "apart", "trace"),
+    "heat": (*_RUN, "metric", "devices", "on", "by"),
+    "events": (*_RUN, *_AGAINST, "on", "at", "diff", "dynamic"),
     "why": (*_RUN, *_AGAINST, "on", "at", "diff"),
     "plot": (*_RUN, *_AGAINST, "on", "plot"),
     "status": (*_RUN, *_AGAINST, "on", "at"),
     "verdict": (*_RUN, *_AGAINST, "on", "diff"),
 }
+ALWAYS = ("cards", "tree", "status", "verdict")  # what is on screen whatever the panes
 # A plot over batches is the same at each of them.
 _PLOT_READS = {
     "batch": (*_MODEL, "sequence", "kv", "precision", "execution", "layout", "metric", "devices", "plot"),
@@ -38,18 +41,71 @@ FEWEST = 60  # those of the state on screen and of its neighbours
 ROWS = 12_000
 
 
-class Views(msgspec.Struct, frozen=True):
-    """All of one state's views. `tree` has its small rows folded, `whole` has not."""
+class Views:
+    """A state's views, each made when it is first asked for: those of panes that are out of sight never are. `tree` has
+    its small rows folded, `unfolded` has not."""
 
-    models: Table
-    compare: Table
-    tree: Table
-    unfolded: Table
-    events: Table
-    why: Text
-    plot: Plot
-    status: str
-    verdict: str
+    def __init__(self, cache: Cache, state: State) -> None:
+        self._cache, self._state = cache, state
+
+    def make(self, names: Iterable[str]) -> None:
+        """Make some now; RequestError where one cannot be."""
+        for name in names:
+            getattr(self, name)
+
+    @cached_property
+    def tree(self) -> Table:
+        return self._cache.folded(self._state, self.unfolded)
+
+    @cached_property
+    def unfolded(self) -> Table:
+        made: Table = self._cache.view("tree", self._state)
+        return made
+
+    @cached_property
+    def heat(self) -> Table:
+        made: Table = self._cache.view("heat", self._state)
+        return made
+
+    @cached_property
+    def models(self) -> Table:
+        made: Table = self._cache.view("models", self._state)
+        return made
+
+    @cached_property
+    def compare(self) -> Table:
+        made: Table = self._cache.view("compare", self._state)
+        return made
+
+    @cached_property
+    def cards(self) -> tuple[Card, ...]:
+        made: tuple[Card, ...] = self._cache.view("cards", self._state)
+        return made
+
+    @cached_property
+    def events(self) -> Table:
+        made: Table = self._cache.view("events", self._state)
+        return made
+
+    @cached_property
+    def why(self) -> Text:
+        made: Text = self._cache.view("why", self._state)
+        return made
+
+    @cached_property
+    def plot(self) -> Plot:
+        made: Plot = self._cache.view("plot", self._state)
+        return made
+
+    @cached_property
+    def status(self) -> str:
+        made: str = self._cache.view("status", self._state)
+        return made
+
+    @cached_property
+    def verdict(self) -> str:
+        made: str = self._cache.view("verdict", self._state)
+        return made
 
 
 class Cache:
@@ -61,17 +117,19 @@ class Cache:
         self._rows = 0
 
     def views(self, state: State) -> Views:
-        each = {name: self.view(name, state) for name in READS}
-        return self._folded(state, each) if state.fold else Views(**each, unfolded=each["tree"])
+        return Views(self, state)
 
-    def _folded(self, state: State, views: dict[str, Any]) -> Views:
-        unfolded: Table = views.pop("tree")
+    def folded(self, state: State, unfolded: Table) -> Table:
+        """The tree with its small rows folded as the state has it."""
+        if not state.fold:
+            return unfolded
         opened = tuple(key for key in state.open if key.endswith(MORE))
         key = ("folded", id(unfolded), state.fold, opened)
         kept = self._kept.get(key)
         if kept is None or kept[0] is not unfolded:
             kept = self._keep(key, (unfolded, folded(unfolded, state.fold, opened)))
-        return Views(**views, tree=kept[1], unfolded=unfolded)
+        table: Table = kept[1]
+        return table
 
     def view(self, name: str, state: State) -> Any:
         key = self._key(name, state)
@@ -79,7 +137,14 @@ class Cache:
             self._kept.move_to_end(key)
             return self._kept[key]
         at = node(state.at) if "at" in READS[name] else ""
-        return self._keep(key, getattr(self.provider, name)(replace(state, at=at)))
+        asked = replace(state, at=at)
+        return self._keep(key, self._blocks(asked) if name == "heat" else getattr(self.provider, name)(asked))
+
+    def _blocks(self, state: State) -> Table:
+        """The parts of the model, heaviest first, with the metric on every device side by side."""
+        table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
+        rows = tuple(replace(row, depth=0, has_children=False) for row in table.rows if row.depth == 1)
+        return replace(table, rows=rows, columns=table.columns)
 
     def has(self, name: str, state: State) -> bool:
         return self._key(name, state) in self._kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hwexplorer.state import History, State
-from hwexplorer.tui import effects, overlays
+from hwexplorer.tui import effects, results
 from hwexplorer.tui.capture import Capture
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _poll_errand(app: HwExplorer) -> None:
         if error := errand.failed():
             app.say(error, "bad")
         else:
-            overlays.show_text(app, "report", errand.name, errand.text())
+            results.show(app, errand.name, errand.sheet())
     app.show_lines(app.size.width)
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.decide.compare_nodes import SAME
 from analysis.run.metrics import METRICS
+from analysis.run.outline import outline
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree
@@ -29,7 +30,11 @@ def subtree(state: State) -> Table:
 
 def heat(table: Table, state: State) -> Table:
     """Attributed figures of each row on each device; the least wins."""
-    figures = {name: tree._by_node(replace(state, on=name), state.metric) for name in state.devices}
+    branches = [branch for _, branch in outline(engine.result(state), state.by, state.apart).walk()]
+    keys = [branch.key for branch in branches]
+    figures = {
+        name: dict(zip(keys, tree.by_node(replace(state, on=name), branches), strict=True)) for name in state.devices
+    }
     kept = [i for i, column in enumerate(table.columns) if column.key in _KEPT or column.role == "delta"]
     columns = [table.columns[i] for i in kept if table.columns[i].role != "delta"]
     metric = METRICS[state.metric]

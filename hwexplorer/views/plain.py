@@ -6,7 +6,7 @@ per visible column. `None` renders as an empty cell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -16,8 +16,37 @@ from hardware.quantity import Unit
 Cell = str | float | int | bool | None
 
 
+class Band(str):
+    """A band in words, `-22/+48 %`, that keeps its ends: CSV has them as two numbers."""
+
+    __slots__ = ("high", "low")
+    low: float
+    high: float
+
+    def __new__(cls, words: str, low: float, high: float) -> Band:
+        band = super().__new__(cls, words)
+        band.low, band.high = low, high
+        return band
+
+
 # What a number's unit adds to the name of its column in CSV, which says it as JSON does: `latency_s`.
 _SUFFIX = {"s": "_s", "J": "_j", "Js": "_js", "byte": "_bytes", "W": "_w", "1/s": "_per_s", "FLOP/s": "_flop_per_s"}
+
+
+class Stack(float):
+    """A number that is the sum of its `parts`, one for each cause (analysis/run/causes.py): bars are drawn of them."""
+
+    __slots__ = ("parts",)
+    parts: tuple[float, ...]
+
+    def __new__(cls, parts: Sequence[float], value: float | None = None) -> Stack:
+        number = super().__new__(cls, sum(parts) if value is None else value)
+        number.parts = tuple(parts)
+        return number
+
+    @classmethod
+    def sum(cls, stacks: Iterable[Stack]) -> Stack:
+        return cls([sum(parts) for parts in zip(*(stack.parts for stack in stacks), strict=True)])
 
 
 class _Titled(msgspec.Struct, frozen=True):
@@ -31,21 +60,30 @@ class Column(_Titled, frozen=True, kw_only=True):
 
     `role`: 'text' left aligned; 'number' right aligned, one prefix for the column; 'quantity' right aligned, each
     cell with its own prefix and unit (for columns that span many magnitudes); 'bar' a fraction (0-1) drawn as a
-    bar; 'delta' a signed fraction drawn with its sign; 'flag' one letter.
+    bar, by cause where it is a Stack; 'delta' a signed fraction drawn with its sign; 'flag' one letter.
 
     `of` is what the column shows of a row of a document: a field (`edp_js`, `point.edp_js`; by default the one named
-    as the column is in CSV), or a function of the row. `shown` maps the values of a few to words."""
+    as the column is in CSV), or a function of the row. `shown` maps the values of a few to words. Numbers of a column
+    are written with the prefix of the column that `scale` names. `ends` are the keys of both ends of a band in CSV."""
 
     role: Literal["text", "number", "quantity", "bar", "delta", "flag"] = "number"
     keep: int = 1
     help: str = ""
     of: str | Callable[[Any], Cell] = ""
     shown: Mapping[Any, str] | None = None
+    scale: str = ""
+    ends: tuple[str, ...] = ()
 
     @property
     def si_name(self) -> str:
         """The column in CSV: its key with the SI unit of its numbers."""
-        return self.key + _SUFFIX.get(self.unit, "")
+        suffix = _SUFFIX.get(self.unit, "")
+        return self.key if suffix == f"_{self.key}" else self.key + suffix
+
+    @property
+    def si_names(self) -> tuple[str, ...]:
+        """The columns in CSV that this one is: of a band its ends."""
+        return tuple(end + _SUFFIX.get(self.unit, "") for end in self.ends) or (self.si_name,)
 
 
 class _Keyed(msgspec.Struct, frozen=True):
@@ -54,12 +92,14 @@ class _Keyed(msgspec.Struct, frozen=True):
 
 
 class Row(_Keyed, frozen=True, kw_only=True):
-    """`key` identifies the row across recomputes (node id, device id); `depth` and `has_children` make a tree."""
+    """`key` identifies the row across recomputes (node id, device id); `depth` and `has_children` make a tree. `leads`
+    is the configuration that the row is about (state.led): what the screen shows where one chooses it."""
 
     depth: int = 0
     has_children: bool = False
     kind: str = ""
     dim: bool = False
+    leads: str = ""
 
 
 class _Tabled(msgspec.Struct, frozen=True):
@@ -76,12 +116,32 @@ class Table(_Tabled, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+def beside(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
+    """The numbers that are written with one prefix: those of a column, and of the columns that share its scale."""
+    named = columns[index].scale or columns[index].key
+    shared = [i for i, column in enumerate(columns) if named in (column.key, column.scale)]
+    return [value for row in rows for i in shared if isinstance(value := row.cells[i], int | float)]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A step of a waterfall: seconds, where its bar begins and what it is made of, as fractions of all steps."""
+
+    name: str
+    seconds: float
+    start: float
+    bar: Stack
+
+
 class Text(msgspec.Struct, frozen=True):
-    """Headed paragraphs: (heading, lines)."""
+    """Headed paragraphs: (heading, lines). Before them the `steps` of a waterfall; on screen sections from `folded` on
+    open when they are asked for, and `setting` is tried by a key."""
 
     name: str
     title: str
     sections: tuple[tuple[str, tuple[str, ...]], ...]
+    steps: tuple[Step, ...] = ()
+    folded: int | None = None
+    setting: str = ""
 
 
 class _Curve(msgspec.Struct, frozen=True):
@@ -93,8 +153,13 @@ class _Curve(msgspec.Struct, frozen=True):
 class Series(_Curve, frozen=True, kw_only=True):
     """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline.
 
-    `mark`: points that stand out; `guide`: a line that others are read by."""
+    `mark`: points that stand out; `guide`: a line that others are read by. `device` is the place of the device among
+    those of the state: its colour, the same in every plot. `sizes` are what each point makes of the whole (0-1).
+    `on_paper`: a design target, drawn hollow."""
 
+    device: int = -1
+    sizes: tuple[float, ...] = ()
+    on_paper: bool = False
     keys: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     line: bool = False
@@ -113,6 +178,23 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     log_x: bool = True
     log_y: bool = True
     notes: tuple[str, ...] = ()
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """`figures` are told from left to right, `phrase` says what the device is among the others. `bar` is the metric of
+    the state by cause and `most` the end of its band, both as fractions of the scale that all cards have."""
+
+    key: str
+    name: str
+    mark: str
+    runtime: str
+    figures: tuple[str, ...]
+    rate_per_s: float
+    energy_j: float
+    bar: Stack
+    most: float
+    fits: bool
+    phrase: str
 
 
 View = Table | Text | Plot

@@ -27,6 +27,7 @@ def rows(
     kind: str = "",
     dim: Callable[[Any], bool] | None = None,
     children: Callable[[Any], Sequence[Any]] | None = None,
+    leads: Callable[[Any], str] | None = None,
 ) -> tuple[Row, ...]:
     """A row for each item; without a `key` it is what its first cell says. `children` stand below it; of two kinds of
     rows in one table, each leaves those cells empty that it has no field for."""
@@ -40,8 +41,9 @@ def rows(
         cells = tuple(read(item) for read in readers)
         named = name_of(item, key) if key else str(cells[0])
         return Row(
-            named, cells, depth=depth, has_children=has_children, kind=sort(item), dim=dim is not None and dim(item)
-        )
+            named, cells, depth=depth, has_children=has_children, kind=sort(item),
+            dim=dim is not None and dim(item), leads=leads(item) if leads is not None else "",
+        )  # fmt: skip
 
     result: list[Row] = []
     for item in items:

@@ -1,22 +1,30 @@
-"""The EDP tree as rows: model, subgraphs, operators, in the order asked for."""
+"""The EDP tree as rows: by module, subgraph, kind or kernel, in the order asked for."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
 
+from analysis.run import causes
+from analysis.run.estimate import Estimate
 from analysis.run.metrics import METRICS
-from analysis.run.tree import Level, Tree, cumulative, find, told
+from analysis.run.outline import Branch, outline
+from analysis.run.tree import Level, Tree, cumulative, find, level_of, told
 from analysis.run.tree import tree as tree_figures
 from analysis.workload.workload import Floats
+from hardware.errors import RequestError
+from hardware.execute import BOUNDS
 from hwexplorer import engine
-from hwexplorer.state import State, pinned
-from hwexplorer.views.plain import Cell, Column, Row, Table
+from hwexplorer.state import State, pinned, replace
+from hwexplorer.views.causes import HELP
+from hwexplorer.views.plain import Cell, Column, Row, Stack, Table
 from hwexplorer.views.words import FLAGS, FLAGS_HELP, title
 
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
-    Column("bar", "Share", "%", role="bar", keep=0, help="share of the model: (energy share + latency share) / 2"),
+    Column("bar", "Share", "%", role="bar", keep=0, help=f"of the model, {HELP}"),
     Column("share", "%", "%", keep=0),
     Column("latency", "Latency", "s", keep=1),
     Column("energy_per_inference", "Energy/inf", "J", keep=1),
@@ -30,51 +38,86 @@ COLUMNS = (
     Column("bytes", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
     Column("benefit", "Fusion", "Js", keep=8, help="EDP that fusing takes off this node"),
 )
+MOST = 0.96  # of the model, by which the kinds of blocks that count are counted
+MEASURED = (
+    Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
+    Column("ratio", "Ratio", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
+)
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="against the pinned state, in the metric shown")
 METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
 
 
 def tree(state: State) -> Table:
-    """All rows of the tree on the device under the cursor; the root's key is ''."""
+    """All rows of the tree on the device under the cursor, divided as the state says; the root's key is ''."""
     figures = tree_figures(engine.result(state))
     result = figures.estimate
-    parts, ops = result.partition, result.workload.operators
-    sub_share, op_share = shares(figures, state.metric)
-    deltas = _deltas(state)
-    joined = [result.execution == "fused" and len(members) > 1 for members in parts.members]
-    sub_cells = _cells(figures.subgraphs, sub_share, figures.subgraph_bound, parts.kind, joined, result.scenario.batch)
-    op_cells = _cells(
-        figures.operators, op_share, figures.operator_bound, ops.kind, figures.fused.tolist(), result.scenario.batch
-    )
-    known = ops.has_rule.tolist()
+    root = outline(result, state.by, state.apart)
+    nodes = list(root.walk())
+    branches = [branch for _, branch in nodes]
+    level = level_of(figures, branches)
+    share = causes.shares(result, state.metric)
+    starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
+    parts = np.add.reduceat(share[:, np.concatenate([branch.members for branch in branches])], starts, axis=1)
+    cells = _cells(figures, nodes, level, parts, state)
+    deltas = _deltas(state, branches)
+    beside, laid = _measured(state, result, branches)
+    known = result.workload.operators.has_rule
+    rows: list[Row] = []
+    order = _order(state, level, parts.sum(axis=0))
+    place = {id(branch): i for i, branch in enumerate(branches)}
 
-    def row(key: str, name: str, cells: tuple[Cell, ...], depth: int, children: bool, kind: str, dim: bool) -> Row:
-        end = () if deltas is None else (deltas.get(key),)
-        return Row(key, (name, *cells, *end), depth=depth, has_children=children, kind=kind, dim=dim)
+    def add(branch: Branch, depth: int) -> None:
+        i = place[id(branch)]
+        end = (*(() if deltas is None else (deltas[i],)), *(beside[i] if beside else ()))
+        kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind
+        dim = branch.kind == "operator" and not known[branch.members].all()
+        several = bool(branch.children)
+        rows.append(Row(branch.key, (*cells[i], *end), depth=depth, has_children=several, kind=kind, dim=dim))
+        for child in sorted(branch.children, key=lambda child: order(place[id(child)], child), reverse=_falls(state)):
+            add(child, depth + 1)
 
-    rows = [row("", result.workload.name, _root(figures), 0, True, "model", False)]
-    for s in _ordered(state, figures.subgraphs, sub_share, range(len(parts.id)), parts.id):
-        members = parts.members[s]
-        several = len(members) > 1
-        rows.append(row(parts.id[s], _name(parts.id[s], len(members)), sub_cells[s], 1, several, parts.kind[s], False))
-        if several:
-            for i in _ordered(state, figures.operators, op_share, members, ops.path):
-                key = parts.operator_id[i]
-                rows.append(row(key, _leaf(key, ops.kind[i]), op_cells[i], 2, False, ops.kind[i], not known[i]))
+    add(root, 0)
     columns = tuple(
         msgspec.structs.replace(column, title=METRIC_TITLE[state.metric]) if column.key == "bar" else column
         for column in COLUMNS
     )
-    counts = ((len(parts.id), "subgraph"), (len(ops.path), "operator"), (result.demand.n_kernels, "kernel"))
-    footer = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
     return Table(
         "tree",
         f"{title(state)} on {result.device.label}",
-        columns if deltas is None else (*columns, DELTA),
+        (*columns, *(() if deltas is None else (DELTA,)), *(MEASURED if beside else ())),
         tuple(rows),
-        footer=(footer, _pareto(figures.subgraphs.share)),
-        notes=result.marks,
+        footer=_footer(figures, root, state, parts.sum(axis=0)[1:]),
+        notes=(*laid, *result.marks),
     )
+
+
+def _measured(state: State, result: Estimate, branches: list[Branch]) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
+    """Cells of the trace that the state names, and what there is to say of it; nothing where it names none."""
+    if not state.trace:
+        return [], ()
+    from hwexplorer.views import measured  # readers of many formats, which only this needs
+
+    try:
+        cells, line = measured.beside(state.trace, result, branches)
+    except RequestError as error:
+        return [], (str(error),)
+    return cells, (line,)
+
+
+def _footer(figures: Tree, root: Branch, state: State, share: Floats) -> tuple[str, ...]:
+    result = figures.estimate
+    operators = len(result.workload.operators.path)
+    counts = ((len(result.partition.id), "subgraph"), (operators, "operator"), (result.demand.n_kernels, "kernel"))
+    told = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
+    if state.by == "subgraph":
+        return told, _pareto(figures.subgraphs.share)
+    leaves = np.array([branch.kind in ("subgraph", "kernel") for _, branch in root.walk()][1:])
+    ordered = np.cumsum(np.sort(share[leaves])[::-1])
+    most = int(np.searchsorted(ordered, MOST - 1e-12)) + 1
+    if not leaves.any() or most > len(ordered):
+        return (told,)
+    kinds = "kernel" if state.by == "kernel" else "block"
+    return f"{most} of {len(ordered)} kinds of {kinds} make {MOST * 100:.0f} %; {told}", "shares are of the model"
 
 
 def subtree(state: State) -> Table:
@@ -82,10 +125,19 @@ def subtree(state: State) -> Table:
     model = tree(state)
     if not state.at:
         return model
-    kind, index = find(engine.result(state), state.at)
-    parts = engine.result(state).partition
-    key = "" if kind == "model" else (parts.id if kind == "subgraph" else parts.operator_id)[index]
+    result = engine.result(state)
+    kind, index = find(result, state.at)
+    parts = result.partition
+    key = (
+        state.at
+        if kind == "group"
+        else ""
+        if kind == "model"
+        else (parts.id if kind == "subgraph" else parts.operator_id)[index]
+    )
     keys = [row.key for row in model.rows]
+    if key not in keys and key.partition("/")[0] not in keys:
+        return subtree(replace(state, by="module"))  # what is no row of this tree is one of that
     first = keys.index(key if key in keys else key.partition("/")[0])
     depth = model.rows[first].depth
     end = next((i for i in range(first + 1, len(keys)) if model.rows[i].depth <= depth), len(keys))
@@ -93,14 +145,12 @@ def subtree(state: State) -> Table:
     return msgspec.structs.replace(model, rows=rows, footer=("shares and running shares are of the whole model",))
 
 
-def _name(subgraph: str, members: int) -> str:
-    return subgraph if members == 1 else f"{subgraph} +{members - 1}"
-
-
-def _leaf(key: str, kind: str) -> str:
-    """An operator's own name; a bare number of a Sequential says nothing without its kind."""
-    name = key.rpartition("/")[2]
-    return f"{name} {kind}" if name.isdigit() else name
+def _name(branch: Branch, depth: int) -> str:
+    """With how many operators a subgraph has besides its first, or of how many blocks a node is."""
+    name = branch.name
+    if branch.kind == "subgraph" and branch.count == 1 and len(branch.members) > 1 and depth:
+        name += f" +{len(branch.members) - 1}"
+    return f"{name} ×{branch.count}" if branch.count > 1 else name
 
 
 def _pareto(share: Floats) -> str:
@@ -123,43 +173,58 @@ def shares(figures: Tree, metric: str) -> tuple[Floats, Floats]:
     return figures.subgraphs.share, figures.operators.share
 
 
-def _deltas(state: State) -> dict[str, float] | None:
+def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
     """Change of each node against the pinned state, in the metric shown; nodes of another model have none."""
     other = pinned(state) if state.diff else None
     if other is None:
         return None
-    now, before = _by_node(state, state.metric), _by_node(other, state.metric)
-    return {key: value / before[key] - 1.0 for key, value in now.items() if before.get(key)}
+    now, before = by_node(state, branches), by_node(replace(other, metric=state.metric), branches)
+    return [a / b - 1.0 if a is not None and b else None for a, b in zip(now, before, strict=True)]
 
 
-def _by_node(state: State, metric: str) -> dict[str, float]:
-    """Attributed figure of every node by id, in J s, J per inference or s."""
-    figures = tree_figures(engine.result(state))
-    result = figures.estimate
-    total = METRICS[metric].of(result)
-    sub_share, op_share = shares(figures, metric)
-    values = dict(zip(result.partition.operator_id, (op_share * total).tolist(), strict=True))
-    values.update(zip(result.partition.id, (sub_share * total).tolist(), strict=True))
-    values[""] = total
-    return values
+def by_node(state: State, branches: list[Branch]) -> list[float | None]:
+    """Attributed figure of each node in the metric of the state, in J s, J per inference or s; of another model those
+    of the same name, and None for the others."""
+    result = engine.result(state)
+    each = causes.shares(result, state.metric).sum(axis=0) * METRICS[state.metric].of(result)
+    here = [branch.members for branch in branches]
+    if len(here[0]) != len(each):
+        there = {branch.key: branch.members for _, branch in outline(result, state.by, state.apart).walk()}
+        return [float(each[there[branch.key]].sum()) if branch.key in there else None for branch in branches]
+    return [float(each[members].sum()) for members in here]
 
 
 def _cells(
-    level: Level, share: Floats, bounds: tuple[str, ...], kinds: tuple[str, ...], fused: list[bool], batch: int
+    figures: Tree, nodes: list[tuple[int, Branch]], level: Level, parts: Floats, state: State
 ) -> list[tuple[Cell, ...]]:
-    """Cells of every node of a level but its name, in the order of COLUMNS."""
-    share_list = share.tolist()
+    """Cells of every node in the order of COLUMNS."""
+    result = figures.estimate
+    run, kernel = result.run, result.demand.kernel
+    share = parts.sum(axis=0)
+    bound_s = np.zeros((len(BOUNDS), len(run.latency_s)))
+    # What takes no time of its own is bound as its kernel is.
+    bound_s[run.bound[kernel], np.arange(len(run.latency_s))] = np.maximum(run.latency_s, np.finfo(float).tiny)
+    index = np.concatenate([branch.members for _, branch in nodes])
+    starts = np.cumsum([0, *(len(branch.members) for _, branch in nodes[:-1])])
+    bound = np.add.reduceat(bound_s[:, index], starts, axis=1).argmax(axis=0)
+    running = np.zeros(len(nodes))
+    depths = np.array([depth for depth, _ in nodes])
+    for depth in range(int(depths.max()) + 1):
+        running[depths == depth] = cumulative(share[depths == depth])
+    modifier = level.modifier.copy()
+    modifier[0] = 1.0
     return list(
         zip(
-            share_list,
-            share_list,
+            [_name(branch, depth) for depth, branch in nodes],
+            map(Stack, parts.T.tolist(), share.tolist()),
+            share.tolist(),
             level.latency_s.tolist(),
-            (level.energy_j / batch).tolist(),
-            [FLAGS[name] for name in bounds],
-            cumulative(share).tolist(),
-            kinds,
-            [told(modifier) for modifier in level.modifier.tolist()],
-            ["F" if yes else "S" for yes in fused],
+            (level.energy_j / result.scenario.batch).tolist(),
+            [FLAGS[BOUNDS[b]] for b in bound.tolist()],
+            running.tolist(),
+            [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
+            [told(value) for value in modifier.tolist()],
+            [_fused(figures, branch) for _, branch in nodes],
             level.utilization.tolist(),
             level.macs.tolist(),
             level.dram_bytes.tolist(),
@@ -169,22 +234,22 @@ def _cells(
     )
 
 
-def _root(figures: Tree) -> tuple[Cell, ...]:
-    result, level = figures.estimate, figures.operators
-    return (
-        1.0, 1.0, result.latency_s, result.energy_j_per_inference, FLAGS[result.bound], 1.0, "model", 1.0,
-        "F" if result.execution == "fused" else "S", result.utilization, float(level.macs.sum()),
-        float(level.dram_bytes.sum()), figures.fusion_benefit_js,
-    )  # fmt: skip
+def _fused(figures: Tree, branch: Branch) -> str:
+    if branch.kind == "operator":
+        return "F" if figures.fused[branch.members].all() else "S"
+    whole = branch.kind == "model" or len(branch.members) > branch.count
+    return "F" if figures.estimate.execution == "fused" and whole else "S"
 
 
-def _ordered(
-    state: State, level: Level, share: Floats, members: range | tuple[int, ...], names: tuple[str, ...]
-) -> list[int]:
-    """Members in the order of the state; ties keep graph order."""
-    if state.sort == "graph":
-        return list(members) if state.descending else list(reversed(members))
+def _falls(state: State) -> bool:
+    return state.descending != (state.sort in ("graph", "name"))
+
+
+def _order(state: State, level: Level, share: Floats) -> Callable[[int, Branch], float | str]:
+    """What siblings are sorted by; ties keep graph order."""
     if state.sort == "name":
-        return sorted(members, key=lambda i: names[i], reverse=not state.descending)
-    values = {"share": share, "latency": level.latency_s, "energy": level.energy_j}[state.sort]
-    return sorted(members, key=lambda i: float(values[i]), reverse=state.descending)
+        return lambda place, branch: branch.key
+    if state.sort == "graph":
+        return lambda place, branch: place
+    ranked = {"share": share, "latency": level.latency_s, "energy": level.energy_j}[state.sort].tolist()
+    return lambda place, branch: ranked[place]

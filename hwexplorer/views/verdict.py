@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from analysis.decide.difference import Difference, difference, is_comparable, waterfall
+from analysis.decide.difference import Difference, difference, is_comparable
+from analysis.run.causes import shares
 from analysis.run.estimate import Estimate
 from analysis.run.metrics import METRICS
+from analysis.run.tree import operators_of
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.state import State, pinned
+from hwexplorer.views.causes import LOOKS
 
-SHOWN = 8
+LEAST = 5e-4  # of what is pinned: a cause below is not told
 BAR = 16
 _TITLES = {"edp": "EDP", "energy": "energy", "latency": "latency"}
 
@@ -34,19 +37,27 @@ def verdict(state: State) -> str:
 
 
 def lines(state: State) -> tuple[str, ...]:
-    """The verdict, and the difference by cause, signed; nothing without a pin."""
+    """The difference of the node against the pin, and by cause, signed, as fractions of what is pinned; of another
+    model the verdict. Nothing without a pin."""
     told = verdict(state)
     other = pinned(state)
     if not told or other is None:
         return ()
     here, there = engine.result(state), engine.result(other)
-    said = [told]
-    if is_comparable(here, there):
-        causes = waterfall(here, there, state.metric)
-        said += [f"{_signed(part)}\t{_bar(part, causes[0][1])} {cause}" for cause, part in causes[:SHOWN]]
-        if rest := causes[SHOWN:]:
-            said.append(f"{_signed(sum(part for _, part in rest))}\t{' ' * BAR} {len(rest)} more")
-    return tuple(said)
+    if not is_comparable(here, there):
+        return (told,)
+    metric = METRICS[state.metric]
+    members = operators_of(here, state.at)
+    now, before = (shares(result, state.metric)[:, members].sum(axis=1) * metric.of(result) for result in (here, there))
+    base = float(before.sum()) or 1.0
+    head = f"{_name(here, there)} vs {_name(there, here)}: {_TITLES[state.metric]} {delta(float(now.sum()) / base - 1)}"
+    parts = dict(zip((look.name for look in LOOKS), ((now - before) / base).tolist(), strict=True))
+    shown = sorted(
+        ((cause, part) for cause, part in parts.items() if abs(part) > LEAST), key=lambda pair: -abs(pair[1])
+    )
+    if not state.at:
+        head = told
+    return (head, *(f"{_signed(part)}\t{_bar(part, shown[0][1])} {cause}" for cause, part in shown))
 
 
 def _signed(fraction: float) -> str:

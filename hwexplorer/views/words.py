@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.run.estimate import Estimate
+from analysis.run.figures import Figures
 from analysis.run.trust import Trust
+from analysis.workload import zoo
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine
-from hwexplorer.state import State
+from hwexplorer.state import State, lead
+from hwexplorer.views.plain import Band
 
 FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
 FLAGS_HELP = "C compute, M memory, L launch, P power bound"
@@ -70,12 +73,19 @@ def known(of: Trust) -> str:
     return f"{of.level}: {of.rows} row{'s' * (of.rows != 1)}, {of.median_error * 100:.0f} % off"
 
 
+def leads(point: Figures) -> str:
+    """Where a run's row leads (state.led): how it is run and laid out is as on screen."""
+    info = zoo.table().get(point.model)
+    size = () if info is None or point.image_size == info.image_size else (f"i{point.image_size}",)
+    return lead(point.model, point.device, f"b{point.batch}", point.precision, *size)
+
+
 def band(ends: tuple[float, float], nominal: float) -> str:
     """`-22/+48 %` around the nominal figure."""
     if not nominal:
         return ""
     down, up = (f"{(end / nominal - 1) * 100:+.0f}" for end in ends)
-    return f"{down}/{up} %"
+    return Band(f"{down}/{up} %", *ends)
 
 
 def chain(names: Sequence[str], most: int = 12) -> str:

@@ -54,7 +54,9 @@ def _tick(value: float, unit: str) -> str:
     if unit == "%":
         return f"{value * 100:g}"
     if unit in ("", "x", "count", "FLOP/byte"):
-        return f"{value:g}" if 0.01 <= abs(value) < 100_000 or value == 0 else f"{value:.0e}"
+        if 0.001 <= abs(value) < 1000 or value == 0:
+            return f"{value:g}"
+        unit = "SI"
     number, _, label = quantity(value, unit).partition(" ")
     symbol = {"byte": "B", "byte/s": "B/s", "1/s": "/s", "Js": "J·s"}.get(unit, unit)
     number = f"{float(number.replace(',', '')):g}" if number[:1].isdigit() else number

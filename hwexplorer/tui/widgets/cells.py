@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from rich.segment import Segment
+from rich.style import Style
 
 from hwexplorer.format import safe, to_ascii
-from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.palette import CAUSE, PLAIN, Palette
+from hwexplorer.views.causes import LOOKS, cells
 from hwexplorer.views.plain import Cell, Row, Table
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -47,6 +49,38 @@ def bar(fraction: float, width: int, ascii: bool = False) -> str:
     eighths = min(max(1, round(fraction * width * 8)), width * 8)
     full, part = divmod(eighths, 8)
     return ("█" * full + (EIGHTHS[part] if part else "")).ljust(width)
+
+
+def stacked(parts: Sequence[float], width: int, palette: Palette, ground: int = PLAIN) -> list[Segment]:
+    """A bar of `width` cells by cause; parts are fractions of the width. Where there are colours the borders between
+    them are drawn to an eighth of a cell, elsewhere each cause has a texture or a letter of its own."""
+    if palette.textured:
+        drawn = [
+            Segment((look.letter if palette.ascii else look.texture) * count, palette.get(f"{CAUSE}{place}", ground))
+            for place, (look, count) in enumerate(zip(LOOKS, cells(parts, width), strict=True))
+            if count
+        ]
+    else:
+        drawn = _coloured(parts, width, palette, ground)
+    used = sum(len(segment.text) for segment in drawn)
+    return [*drawn, Segment(" " * (width - used), palette.get("text", ground))] if used < width else drawn
+
+
+def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int) -> list[Segment]:
+    """Full cells in the colour of their cause, and between two of them a partial block of one on the other."""
+    eighths = cells(parts, width * 8)
+    if not sum(eighths):
+        return []
+    owner = [place for place, count in enumerate(eighths) for _ in range(count)]
+    drawn = []
+    for start in range(0, len(owner), 8):
+        inside = owner[start : start + 8]
+        first = palette.get(f"{CAUSE}{inside[0]}", ground)
+        behind = next((place for place in inside if place != inside[0]), None)
+        if behind is not None:
+            first += Style(bgcolor=palette.get(f"{CAUSE}{behind}", ground).color)
+        drawn.append(Segment(EIGHTHS[inside.count(inside[0])], first))
+    return drawn
 
 
 def highlighted(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:

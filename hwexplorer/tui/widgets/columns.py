@@ -8,7 +8,7 @@ import msgspec
 
 from hwexplorer.format import Scale, delta, quantity, scale_for
 from hwexplorer.tui.cell_text import width_of
-from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.plain import Column, Table, beside
 
 GAP = 1
 NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
@@ -37,11 +37,20 @@ def measure(table: Table, names: int, total: int) -> list[Measure]:
 
 def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     column = table.columns[index]
-    values = [row.cells[index] for row in table.rows]
     if index == 0:
         return Measure(
             column, Scale(), column.title, max(good, width_of(column.title)), max(names, width_of(column.title))
         )
+    if column.role == "bar":
+        header = _header(column.title, "%")
+        least = max(PERCENT + 1 + BAR_MIN, width_of(header))
+        return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
+    if column.role == "number":
+        scale = scale_for(beside(table.columns, index, table.rows), column.unit)
+        header = _header(column.title, scale.label)
+        need = max(scale.width, width_of(header))
+        return Measure(column, scale, header, need, need)
+    values = {row.cells[index] for row in table.rows}
     if column.role in ("text", "flag"):
         need = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(need, TEXT_MAX), width_of(column.title))
@@ -54,18 +63,9 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
             need = max(need, widest + 1)  # and the sign of the device that wins
         return Measure(column, Scale(), column.title, need, need)
-    if column.role == "bar":
-        header = _header(column.title, "%")
-        least = max(PERCENT + 1 + BAR_MIN, width_of(header))
-        return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
-    if column.role == "delta":
-        need = max((len(delta(v)) for v in (max(numbers), min(numbers))), default=0) if numbers else 0
-        need = max(need, 5, width_of(column.title))
-        return Measure(column, Scale(), column.title, need, need)
-    scale = scale_for(numbers, column.unit)
-    header = _header(column.title, scale.label)
-    need = max(scale.width, width_of(header))
-    return Measure(column, scale, header, need, need)
+    need = max((len(delta(v)) for v in (max(numbers), min(numbers))), default=0) if numbers else 0
+    need = max(need, 5, width_of(column.title))
+    return Measure(column, Scale(), column.title, need, need)
 
 
 def _header(title: str, label: str) -> str:

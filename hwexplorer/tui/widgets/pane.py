@@ -11,8 +11,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from hwexplorer.format import safe, to_ascii
-from hwexplorer.tui.cell_text import shorten, width_of
+from hwexplorer.format import safe
+from hwexplorer.tui.cell_text import ascii_cells, shorten, width_of
 from hwexplorer.tui.palette import Palette
 
 
@@ -28,15 +28,22 @@ class Content(Protocol):
     def forget(self) -> None: ...
 
 
+def shown(strip: Strip, palette: Palette) -> Strip:
+    """A line as the terminal gets it: whatever was drawn, nothing but ASCII where nothing else may be."""
+    if not palette.ascii or all(segment.text.isascii() for segment in strip):
+        return strip
+    return Strip([Segment(ascii_cells(s.text), s.style, s.control) for s in strip], strip.cell_length)
+
+
 class Pane(Widget, can_focus=False):
     """Draws its own frame: one line of title, a mark for the scroll position, thick where the keys go."""
 
     class Clicked(Message):
-        """A click on line `y` of the content (-1: on the frame)."""
+        """A click at a place of the content (`y` -1: on the frame); `times` 2: the second of a double one."""
 
-        def __init__(self, pane: str, y: int) -> None:
+        def __init__(self, pane: str, x: int, y: int, times: int) -> None:
             super().__init__()
-            self.pane, self.y = pane, y
+            self.pane, self.x, self.y, self.times = pane, x, y, times
 
     def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
         super().__init__(id=name)
@@ -78,7 +85,7 @@ class Pane(Widget, can_focus=False):
         width, height = self.size
         if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
             self._draw()
-        return self._drawn[y].simplify() if y < height else Strip.blank(width)
+        return shown(self._drawn[y].simplify(), self.palette) if y < height else Strip.blank(width)
 
     def _draw(self) -> None:
         width, height = self.size
@@ -118,8 +125,6 @@ class Pane(Widget, can_focus=False):
         ends, flat = "++" if palette.ascii else "┏┓" if self.active else "╭╮", self._flat()
         title = shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
         remark = shorten(safe(self.remark), max(0, width - 8 - width_of(title)))
-        if palette.ascii:
-            title, remark = to_ascii(title), to_ascii(remark)
         used = width_of(title) + 5
         segments = [
             Segment(ends[0] + flat + " ", side),
@@ -148,7 +153,8 @@ class Pane(Widget, can_focus=False):
         inside = self.framed
         y = event.y - (1 if inside else 0)
         edge = inside and not 0 < event.y < self.size.height - 1
-        self.post_message(self.Clicked(self.pane, -1 if edge else y))
+        x = event.x - (2 if inside else 0)
+        self.post_message(self.Clicked(self.pane, x, -1 if edge else y, event.chain))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
@@ -181,7 +187,7 @@ class Line(Widget, can_focus=False):
 
     def render_line(self, y: int) -> Strip:
         strip = Strip(self.segments) if y == 0 else Strip([])
-        return strip.adjust_cell_length(self.size.width, self.palette.get("text"))
+        return shown(strip.adjust_cell_length(self.size.width, self.palette.get("text")), self.palette)
 
     def on_click(self, event: events.Click) -> None:
         event.stop()

@@ -9,7 +9,7 @@ import msgspec
 from rich.segment import Segment
 
 from hwexplorer.format import safe, to_ascii
-from hwexplorer.tui.cell_text import shorten, width_of
+from hwexplorer.tui.cell_text import ascii_cells, shorten, width_of
 from hwexplorer.tui.palette import SERIES, Palette
 from hwexplorer.tui.widgets.axis import Axis, axis
 from hwexplorer.tui.widgets.braille import Braille
@@ -39,7 +39,11 @@ class Drawing(msgspec.Struct, frozen=True):
         """All lines, the point of the cursor marked."""
         marked: dict[int, list[tuple[str, str]]] = {}
         for column, row, label in reversed(_cursor(self, cursor)):
-            _mark(marked.setdefault(row, list(self.cells[row])), column, label, palette)
+            marked.setdefault(row, list(self.cells[row]))[column] = ("@" if palette.ascii else "◉", "strong")
+            for place, start in _beside(self.cells, row, column, len(label)) if label else ():
+                text = marked.setdefault(place, list(self.cells[place]))
+                for offset, character in enumerate(to_ascii(label) if palette.ascii else label):
+                    text[start + offset] = (character, "strong")
         rows = [_runs(marked[i], palette) if i in marked else row for i, row in enumerate(self.rows)]
         return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
 
@@ -71,7 +75,11 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
     for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
         if not series.mark:  # guides first: whatever is read by them lies over them
             _draw(canvas, series, x, y, owner)
-    tags = _tags(plot.series, owners, x, y, columns, rows) if len(lines) > 1 else []
+    signs = [
+        sign for owner, each in zip(owners, plot.series, strict=True) if not (each.mark or each.line)
+        for sign in _sized(each, x, y, columns, rows, SERIES[owner])
+    ]  # fmt: skip
+    tags = [*signs, *(_tags(plot.series, owners, canvas, x, y, signs) if len(lines) > 1 else [])]
     cells = [_cells(canvas, row, tags, palette) for row in range(rows)]
     labels = {_row(y, value, rows): label for value, label in reversed(y_ticks)}
     return Drawing(
@@ -112,38 +120,66 @@ def _cursor(drawing: Drawing, key: str) -> list[tuple[int, int, str]]:
     x, y, rows = drawing.x, drawing.y, len(drawing.cells)
     columns = len(drawing.cells[0])
     labels: list[tuple[int, int, str]] = []
+    if not key:
+        return labels
+    branch = key + "/"
     for series in drawing.points:
-        for index, other in enumerate(series.keys):
-            if not key or (other != key and not other.startswith(key + "/")):
-                continue
+        for index in [i for i, other in enumerate(series.keys) if other == key or other.startswith(branch)]:
+            other = series.keys[index]
             place_x, place_y = x.place(series.x[index]), y.place(series.y[index])
             if place_x is None or place_y is None:
                 continue
             label = series.labels[index] if index < len(series.labels) and other == key else key
+            told = shorten(to_ascii(safe(label)), max(8, columns // 2), middle=True)  # one cell a character
             column = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
-            labels.append((column, _row(y, series.y[index], rows), "" if labels else safe(label)))
+            labels.append((column, _row(y, series.y[index], rows), "" if labels else told))
     return labels
 
 
 TAG = 14
-_SIGNS = str.maketrans({"◆": "#"})
+REACH = 2  # cells from a click to the point that was meant
+Tag = tuple[int, int, str, str]  # column, row, text, role
+_SIZES = ((0.05, "●"), (0.01, "•"))  # from this share of the whole on; less is a dot
+_LEAST = min(least for least, _ in _SIZES)
 
 
 def _owners(series: Sequence[Series]) -> list[int]:
-    """A colour for each series; those of one name (points and the line through them) share it, guides are dim."""
-    names = list(dict.fromkeys(each.name for each in series if not each.guide))
-    return [len(SERIES) - 1 if each.guide else names.index(each.name) % (len(SERIES) - 1) for each in series]
+    """A colour for each series: that of its device, else one that no device has; those of one name share it, guides are
+    dim."""
+    free = max((each.device for each in series), default=-1) + 1
+    names = list(dict.fromkeys(each.name for each in series if not each.guide and each.device < 0))
+    last = len(SERIES) - 1
+    return [
+        last if each.guide else (each.device if each.device >= 0 else free + names.index(each.name)) % last
+        for each in series
+    ]
+
+
+def _sized(series: Series, x: Axis, y: Axis, columns: int, rows: int, role: str) -> list[Tag]:
+    """(column, row, sign, role) of the points that are more than a dot: the heavier the larger, hollow on paper."""
+    signs: list[Tag] = []
+    sizes = series.sizes or (0.0,) * len(series.x)
+    drawn = [point for point in zip(series.x, series.y, sizes, strict=True) if series.on_paper or point[2] >= _LEAST]
+    for a, b, size in sorted(drawn, key=lambda point: point[2]):
+        sign = "○" if series.on_paper else next(sign for least, sign in _SIZES if size >= least)
+        place = x.place(a)
+        if place is not None and y.place(b) is not None:
+            signs.append((min(columns - 1, max(0, int(place * (columns - 0.001)))), _row(y, b, rows), sign, role))
+    return signs
 
 
 def _tags(
-    series: Sequence[Series], owners: Sequence[int], x: Axis, y: Axis, columns: int, rows: int
-) -> list[tuple[int, int, str, str]]:
-    """(column, row, text, role): names at the right end of lines, which colour alone would not tell, and marks."""
-    tags: list[tuple[int, int, str, str]] = []
-    used: dict[int, list[tuple[int, int]]] = {}
+    series: Sequence[Series], owners: Sequence[int], canvas: Braille, x: Axis, y: Axis, signs: Sequence[Tag]
+) -> list[Tag]:
+    """(column, row, text, role): names near the right end of lines, which colour alone would not tell, and marks. A
+    name stands on nothing: no point, no line, no other name."""
+    columns, rows = canvas.width, canvas.height
+    tags: list[Tag] = []
+    used = {(row, column) for column, row, _, _ in signs}
 
     def free(row: int, start: int, end: int) -> bool:
-        return 0 <= row < rows and all(end <= a or start >= b for a, b in used.get(row, ()))
+        places = [(row, column) for column in range(start, min(end, columns))]
+        return 0 <= row < rows and not used & set(places) and all(canvas.cell(c, r)[1] < 0 for r, c in places)
 
     for owner, each in zip(owners, series, strict=True):
         role = SERIES[owner % len(SERIES)]
@@ -153,19 +189,25 @@ def _tags(
                 if place_x is not None and place_y is not None:
                     at = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
                     tags.append((at, _row(y, b, rows), "◆", "strong"))
+                    used.add((_row(y, b, rows), at))
         if not each.line or not each.x:
             continue
         name = to_ascii(shorten(safe(each.name), TAG, middle=True))
         end = _visible_end(each, x, y, columns, rows)
         if end is None or len(name) + 2 > columns:
             continue
-        start = min(columns - len(name), max(0, end[0] - len(name)))
-        for row in (end[1] - 1, end[1] + 1, end[1] - 2, end[1] + 2):
-            if free(row, start, start + len(name)):
-                used.setdefault(row, []).append((start, start + len(name) + 1))
+        rightmost = min(columns - len(name), max(0, end[0] - len(name)))
+        for start in (rightmost, rightmost - len(name) // 2, rightmost - len(name), rightmost - 2 * len(name)):
+            row = next((r for r in _around(end[1]) if start >= 0 and free(r, start, start + len(name))), None)
+            if row is not None:
+                used |= {(row, column) for column in range(start, start + len(name) + 1)}
                 tags.append((start, row, name, role))
                 break
     return tags
+
+
+def _around(row: int) -> tuple[int, ...]:
+    return (row - 1, row + 1, row - 2, row + 2, row - 3, row + 3)
 
 
 def _visible_end(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> tuple[int, int] | None:
@@ -181,23 +223,20 @@ def _visible_end(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> tup
 
 
 def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
-    """What y is, then a legend entry for each series while there is room."""
+    """What y is, then a legend of all series, their names cut where they do not fit."""
     head = shorten(_say(_titled(plot.y_title, plot.y_unit), palette), width)
-    segments = [Segment(head, palette.get("header"))]
-    used = width_of(head)
-    told: set[str] = set()
+    entries: dict[str, tuple[str, int]] = {}
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
-        if series.name in told or series.guide:
-            continue
-        told.add(series.name)
-        sign = "─ " if series.line else "◆ " if series.mark else "• "
-        name = _say("  " + sign + safe(series.name), palette) if not palette.ascii else ""
-        if palette.ascii:
-            name = f"  {'*+ox'[index % 4]} {to_ascii(safe(series.name))}"
-        if used + width_of(name) > width:
-            break
-        segments.append(Segment(name, palette.get(SERIES[index % len(SERIES)])))
-        used += width_of(name)
+        if not series.guide:
+            mark = "─" if series.line else "◆" if series.mark else "○" if series.on_paper else "•"
+            entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
+    room = width - width_of(head)
+    most = room if sum(width_of(name) + 4 for name in entries) <= room else room // max(1, len(entries)) - 4
+    segments = [Segment(head, palette.get("header"))]
+    for name, (sign, index) in entries.items():
+        if most > 1:
+            told = _say(f"  {sign} {shorten(name, most, True)}", palette)
+            segments.append(Segment(told, palette.get(SERIES[index % len(SERIES)])))
     return segments
 
 
@@ -233,21 +272,22 @@ def _cells(
         text.append((character, SERIES[owner % len(SERIES)] if owner >= 0 else "text"))
     for column, at, name, role in tags:
         if at == row:
-            for offset, character in enumerate(name.translate(_SIGNS) if palette.ascii else name):
+            for offset, character in enumerate(ascii_cells(name) if palette.ascii else name):
                 text[column + offset] = (character, role)
     return text
 
 
-def _mark(text: list[tuple[str, str]], column: int, label: str, palette: Palette) -> None:
-    """The point under the cursor: a sign and, on the side with room, its name."""
-    text[column] = ("@" if palette.ascii else "◉", "strong")
-    label = shorten(_say(label, palette), max(0, max(column, len(text) - column) - 3), middle=True)
-    if not label.isascii():
-        label = to_ascii(label)  # one cell a character, whatever the name is
-    start = column + 2 if column + 2 + len(label) <= len(text) else column - 1 - len(label)
-    if label and start >= 0:
-        for offset, character in enumerate(label):
-            text[start + offset] = (character, "strong")
+def _beside(cells: Sequence[Sequence[tuple[str, str]]], row: int, column: int, length: int) -> list[tuple[int, int]]:
+    """The first place beside a point, (row, start), where a label stands on nothing; none where all are taken."""
+    for place in (row, *_around(row)):
+        for start in (column + 2, column - 1 - length, column - length // 2):
+            if place == row and start <= column < start + length:
+                continue
+            if 0 <= place < len(cells) and start >= 0 and start + length <= len(cells[0]):
+                around = cells[place][max(0, start - 1) : start + length + 1]
+                if all(character == " " for character, _ in around):
+                    return [(place, start)]
+    return []
 
 
 def _runs(text: list[tuple[str, str]], palette: Palette) -> list[Segment]:
@@ -332,6 +372,25 @@ class PlotArea:
             return ""
         index = keys.index(self.cursor) if self.cursor in keys else (-1 if by > 0 else 0)
         return keys[max(0, min(len(keys) - 1, index + by))]
+
+    def at(self, x: int, y: int) -> str:
+        """The key of the point drawn nearest to a place, at most REACH cells away; '' where there is none."""
+        drawing = self._drawing
+        if not isinstance(drawing, Drawing):
+            return ""
+        left = sum(width_of(segment.text) for segment in drawing.labels[0])
+        columns, rows = len(drawing.cells[0]), len(drawing.cells)
+        nearest, least = "", float(REACH)
+        for series in drawing.points:
+            for key, a, b in zip(series.keys, series.x, series.y, strict=False):
+                place = drawing.x.place(a)
+                if place is None or drawing.y.place(b) is None:
+                    continue
+                column = left + min(columns - 1, max(0, int(place * (columns - 0.001))))
+                away = abs(column - x) / 2 + abs(_row(drawing.y, b, rows) + 1 - y)
+                if away < least:
+                    nearest, least = key, away
+        return nearest
 
     def scroll(self, by: int) -> None:
         """A plot is always in sight as a whole."""

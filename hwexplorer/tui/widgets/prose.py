@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rich.segment import Segment
 
-from hwexplorer.format import safe, to_ascii
+from hwexplorer.format import quantity, safe, to_ascii
 from hwexplorer.tui.cell_text import pad, width_of, wrap
 from hwexplorer.tui.palette import Palette
-from hwexplorer.views.plain import Text
+from hwexplorer.tui.widgets.cells import stacked
+from hwexplorer.views.plain import Step, Text
 
 EMPTY = Text(name="", title="", sections=())
 
@@ -19,7 +20,12 @@ class Prose:
         self.text = EMPTY
         self.top = 0
         self.width = self.height = 0
+        self.is_open = False  # what is folded of a text, until asked for
         self._lines: list[tuple[str, str, str]] | None = None
+
+    def toggle(self) -> None:
+        self.is_open = not self.is_open
+        self._lines = None
 
     def update(self, text: Text) -> None:
         """The same place in a new text when only numbers changed, its beginning otherwise."""
@@ -39,14 +45,22 @@ class Prose:
         """(role, key, text) for each line."""
         if self._lines is not None:
             return self._lines
-        wrapped: list[tuple[str, str, str]] = []
-        for heading, lines in self.text.sections:
-            if wrapped and self.height > 9:
+        wrapped: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(self.text.steps))]
+        text = self.text
+        shown = text.sections if self.is_open else text.sections[: text.folded]
+        hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[len(shown) :]]
+        for heading, lines in shown:
+            if wrapped and heading and self.height > 9:
                 wrapped.append(("text", "", ""))
             if heading:
                 wrapped += [("title", "", line) for line in wrap(safe(heading), self.width)]
             for line in lines:
                 wrapped += self._paragraph(line)
+        if hidden:
+            wrapped += [
+                ("text", "", ""),
+                *(("dim", "", part) for part in wrap(f"space: {', '.join(hidden)}", self.width)),
+            ]
         self._lines = wrapped
         self.scroll(0)
         return wrapped
@@ -78,10 +92,26 @@ class Prose:
         if self.top + y >= len(lines):
             return []
         role, key, text = lines[self.top + y]
+        if role == "step":
+            return self._step(self.text.steps[int(text)], palette)
         if palette.ascii:
             key, text = to_ascii(key), to_ascii(text)
         body = Segment(text, palette.get(role))
         return [Segment(key, palette.get("key")), body] if key else [body]
+
+    def _step(self, step: Step, palette: Palette) -> list[Segment]:
+        """Its name, its bar where the one before ended, its seconds."""
+        told, most = step.name, 17
+        if self.width < 44:  # the first words say it
+            told, most = told.partition(" and ")[0].partition(" on ")[0], 13
+        name, seconds = pad(told, min(most, self.width // 2)) + " ", " " + quantity(step.seconds, "s").rjust(8)
+        room = max(4, self.width - width_of(name) - width_of(seconds))
+        at = min(round(step.start * room), room - 1)
+        bar = stacked([part * room / (room - at) for part in step.bar.parts], room - at, palette)
+        if palette.ascii:
+            seconds = to_ascii(seconds)
+        space = Segment(" " * at, palette.get("text"))
+        return [Segment(name, palette.get("dim")), space, *bar, Segment(seconds, palette.get("strong"))]
 
     def forget(self) -> None:
         """Nothing is kept that holds a colour."""

@@ -10,38 +10,35 @@ from collections.abc import Collection
 
 from rich.segment import Segment
 
-from hwexplorer.format import delta, quantity, safe, to_ascii
+from hwexplorer.format import delta, quantity, safe
 from hwexplorer.tui.cell_text import pad, shorten, width_of, wrap
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
-from hwexplorer.tui.widgets.cells import bar, highlighted, plain, without
+from hwexplorer.tui.widgets.cells import bar, highlighted, plain, stacked, without
 from hwexplorer.tui.widgets.columns import GAP, NUMBERS, PERCENT, Measure, fit, measure
-from hwexplorer.views.plain import Cell, Row, Table
+from hwexplorer.tui.widgets.heads import EMPTY as EMPTY
+from hwexplorer.tui.widgets.heads import Headed
+from hwexplorer.views.plain import Cell, Row, Stack, Table
 
-EMPTY = Table(name="", title="", columns=(), rows=())
+ON_ROOT_SCALE = 0.25  # from this share of the root on its children's bars are on its scale
 
 
-class TreeTable:
+class TreeTable(Headed):
     """Rows, which of them are open, where the cursor and the window are."""
 
     def __init__(self, tree: bool = True, fold: bool = False) -> None:
-        self.tree = tree
+        super().__init__(tree)
         self.fold = fold  # opens and closes its branches itself: all of them where they fit, else none
         self.unfolded: frozenset[str] | None = None
-        self.table = EMPTY
         self.visible: list[int] = []
         self.cursor = 0
         self.top = 0
         self.find = ""
         self.mark = ""
-        self.width = self.height = 0
         self._key = ""
         self._open: Collection[str] | None = None
         self._only = ""
         self._last: list[bool] = []
         self._parent: list[int] = []
-        self._measures: list[Measure] = []
-        self._widths: list[int] = []
-        self._gap = GAP
         self._names = 0
         self._bar_full = 1.0
         self._cache: dict[tuple[int, int], list[Segment]] = {}
@@ -145,12 +142,15 @@ class TreeTable:
         return last, parent
 
     def _fullest_bar(self) -> float:
-        """The bar that reaches the end: the longest below the root, which is 100 % of itself."""
+        """The bar that reaches the end: that of the root, or the longest below it where all are short; the head of the
+        column says which."""
         bars = [i for i, c in enumerate(self.table.columns) if c.role == "bar"]
         rows = [r for r in self.table.rows if r.depth] if self.tree else self.table.rows
         rows = rows if rows and self.table.rows[0].key == "" else self.table.rows
         values = [r.cells[i] for i in bars for r in rows]
-        return max((v for v in values if isinstance(v, NUMBERS)), default=1.0) or 1.0
+        longest = max((v for v in values if isinstance(v, NUMBERS)), default=1.0) or 1.0
+        is_stacked = self.tree and any(isinstance(v, Stack) for v in values)
+        return 1.0 if is_stacked and longest > ON_ROOT_SCALE else longest
 
     # --- the cursor ---------------------------------------------------------------------------------------
 
@@ -162,8 +162,9 @@ class TreeTable:
     def row(self) -> Row | None:
         return self.table.rows[self.visible[self.cursor]] if self.visible else None
 
-    def go(self, key: str) -> None:
-        """Put the cursor on a key; where it is out of sight, on the nearest ancestor or row left."""
+    def go(self, key: str, still: bool = False) -> None:
+        """Put the cursor on a key; where it is out of sight, on the nearest ancestor or row left. `still`: the window
+        stays where it is, for the row is under somebody's pointer."""
         if not self.visible:
             self.cursor = self.top = 0
             return
@@ -171,18 +172,20 @@ class TreeTable:
         wanted = key
         while wanted not in keys and wanted:
             wanted = wanted.rpartition("/")[0] if "/" in wanted else wanted.rpartition(".")[0]
-        self._place(keys.get(wanted, min(self.cursor, len(self.visible) - 1)))
+        self._place(keys.get(wanted, min(self.cursor, len(self.visible) - 1)), still)
 
     def move(self, by: int) -> str:
         """Move the cursor by rows and say where it is."""
         self._place(max(0, min(len(self.visible) - 1, self.cursor + by)))
         return self._key
 
-    def _place(self, position: int) -> None:
+    def _place(self, position: int, still: bool = False) -> None:
+        still = still or (position == self.cursor and self.top <= position < self.top + self.page())
         self.cursor = position
         if self.visible:
             self._key = self.table.rows[self.visible[position]].key
-        self._show_cursor()
+        if not still:
+            self._show_cursor()
 
     def page(self) -> int:
         return max(1, self.height - self._fixed())
@@ -235,6 +238,11 @@ class TreeTable:
         inside = y >= (1 if self.height > 1 else 0) and position < len(self.visible)
         return self.table.rows[self.visible[position]].key if drawn and inside else None
 
+    def is_sign(self, x: int) -> bool:
+        """Whether the sign that opens and closes the row of the cursor is there."""
+        row = self.row
+        return self.tree and row is not None and row.has_children and 0 <= x - 2 * row.depth < 2
+
     def extent(self) -> tuple[int, int, int]:
         """(first row in sight, rows in sight, all rows), for the scroll mark."""
         return self.top, self.page(), len(self.visible)
@@ -257,7 +265,7 @@ class TreeTable:
             self._measures = measure(self.table, self._names, self.width)
             self._widths, self._gap = fit(self._measures, self.width) if self._measures else ([], GAP)
         if y == 0 and self.height > 1:
-            return self._header(palette)
+            return self.heads(palette)
         footer, notes = self._remarks()
         below = self.height - len(footer)
         if y >= below:
@@ -280,16 +288,13 @@ class TreeTable:
         text = plain(text, palette)
         return [Segment(shorten(text, self.width), palette.get(role))]
 
-    def _header(self, palette: Palette) -> list[Segment]:
-        cells = []
-        for index, width in enumerate(self._widths):
-            if not width:
-                continue
-            measure = self._measures[index]
-            right = measure.column.role in ("number", "quantity", "delta")
-            title = "  " + measure.header if self.tree and index == 0 else measure.header
-            cells.append(pad(plain(title, palette), width, right))
-        return [Segment((" " * self._gap).join(cells), palette.get("header"))]
+    def head(self, measure: Measure, width: int) -> str:
+        """Bars that are not on the scale of the whole say which they are on."""
+        title = super().head(measure, width)
+        if not self.tree or measure.column.role != "bar" or self._bar_full >= 1.0:
+            return title
+        scale = f"{title}  full: {self._bar_full * 100:.0f}"
+        return scale if width_of(scale) <= width else title
 
     def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
         row = self.table.rows[self.visible[position]]
@@ -312,9 +317,6 @@ class TreeTable:
         guides = self._guides(position, row) if self.tree else ""
         guides = guides[: max(0, width - 4)]
         name = shorten(safe(row.cells[0] if row.cells[0] is not None else ""), width - len(guides), middle=True)
-        if palette.ascii:
-            guides = guides.translate(_ASCII_GUIDES)
-            name = to_ascii(name)
         strong = row.key == self.mark or (self.tree and row.depth == 0)
         role = "dim" if row.dim else "strong" if strong else "text"
         segments = [Segment(guides, palette.get("guide", ground))] if guides else []
@@ -367,8 +369,7 @@ class TreeTable:
         wins = number is not None and number == least
         ratio = number / least if number is not None and least > 0 else 1.0
         role = "good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"
-        sign = "<" if palette.ascii else "◂"
-        text = plain(told, palette) + (sign if wins else " ")
+        text = plain(told, palette) + ("◂" if wins else " ")
         return [Segment(pad(text, width, True), palette.get(role, ground))]
 
     def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
@@ -378,12 +379,12 @@ class TreeTable:
         room = width - PERCENT - 1
         if room < 1:
             return [Segment(" " * max(0, width - PERCENT), palette.get(base, ground)), number]
+        space = Segment(" ", palette.get("text", ground))
+        if isinstance(value, Stack):
+            return [number, space, *stacked([part / self._bar_full for part in value.parts], room, palette, ground)]
         drawn = bar(min(1.0, fraction / self._bar_full), room, palette.ascii)
-        return [number, Segment(" " + drawn, palette.get("bar", ground))]
+        return [number, space, Segment(drawn, palette.get("bar", ground))]
 
     @staticmethod
     def _percent(fraction: float) -> str:
         return "<.1" if 0 < fraction < 0.0005 else f"{fraction * 100:.1f}"
-
-
-_ASCII_GUIDES = str.maketrans("▾▸│├└", "-+|||")

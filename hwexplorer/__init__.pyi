@@ -1,0 +1,420 @@
+"""Made by `python -m hwexplorer.generated` of what each report declares: the functions and their types."""
+
+from analysis.capture.notebook import Captured
+from analysis.decide.advise import Advice
+from analysis.decide.change import Diff
+from analysis.decide.choose import Pareto, Rank, Search
+from analysis.decide.ci_rules import Findings
+from analysis.decide.compare import Comparison
+from analysis.decide.compare_nodes import Levels
+from analysis.decide.cost import CostReport
+from analysis.decide.crossover import Crossover
+from analysis.decide.design import Designs
+from analysis.decide.elasticity import Elasticities
+from analysis.decide.explain import Explanation
+from analysis.decide.progression import Progression
+from analysis.decide.sweep import Sweep
+from analysis.reports.concurrency import ConcurrencyReport
+from analysis.reports.edp_report import EdpReport
+from analysis.reports.energy_report import EnergyReport
+from analysis.reports.events import EventReport
+from analysis.reports.mapping_report import MappingReport
+from analysis.reports.memory_report import MemoryReport
+from analysis.reports.partition_report import PartitionReport
+from analysis.reports.roofline import RooflineReport
+from analysis.trust.traces.report import TraceReport
+from analysis.workload.workload import Workload
+from collections.abc import Sequence
+from hwexplorer.commands.doctor import Doctor
+from hwexplorer.reports.coefficients import Prices
+from hwexplorer.reports.devices import Devices
+from hwexplorer.reports.learn import Lessons
+from hwexplorer.reports.models import Models
+from hwexplorer.reports.validate import KernelGroups, ModelGroups
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+from hwexplorer.api import Model as Model
+from hwexplorer.api import RequestError as RequestError
+from hwexplorer.api import Result as Result
+from hwexplorer.api import model as model
+
+__version__: str
+
+def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured: ...
+
+class _Options(TypedDict, total=False):
+    devices_dir: Sequence[Path | str] | Path | str | None
+
+class _Inputs(TypedDict, total=False):
+    batch: int | None
+    precision: str | None
+    image_size: int | None
+    sequence: int | None
+    kv: int | None
+    input: Sequence[str] | str | None
+    batch_dim: str | None
+    time_limit: float | str | None
+    memory_limit: int | None
+    show_output: bool | None
+    again: bool | None
+    strict: bool | None
+    run_code: bool | None
+    devices_dir: Sequence[Path | str] | Path | str | None
+
+class _Scenario(TypedDict, total=False):
+    batch: int | None
+    precision: str | None
+    runtime: str | None
+    execution: str | None
+    like_for_like: bool | None
+    layout: Literal["nchw", "channels_last"] | None
+    image_size: int | None
+    sequence: int | None
+    kv: int | None
+    input: Sequence[str] | str | None
+    batch_dim: str | None
+    time_limit: float | str | None
+    memory_limit: int | None
+    show_output: bool | None
+    again: bool | None
+    strict: bool | None
+    run_code: bool | None
+    devices_dir: Sequence[Path | str] | Path | str | None
+
+def advise(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    aim: Literal["energy", "latency", "memory", "throughput", "edp"] | None = ...,
+    instead: Sequence[str] | str | None = ...,
+    include_design_targets: bool | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Advice]:
+    """What to change, each suggestion run with the change."""
+
+def check(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    rule: Sequence[str] | str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Findings]:
+    """Rules that must hold, for CI: exit 1 where one is broken."""
+
+def coefficients(
+    *,
+    on: str | None = ...,
+    precision: str | None = ...,
+    **options: Unpack[_Options],
+) -> Result[Prices]:
+    """Every energy constant of a device with its spread and source."""
+
+def compare(
+    model: str | Workload | Model,
+    *,
+    on: Sequence[str] | str | None = ...,
+    baseline: str | None = ...,
+    include_design_targets: bool | None = ...,
+    level: Literal["summary", "detailed", "subgraph", "operator", "progression"] | None = ...,
+    metric: Literal["edp", "energy", "latency"] | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Comparison | Levels | Progression]:
+    """One model on several devices, as a whole or node by node."""
+
+def concurrency(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[ConcurrencyReport]:
+    """Stages, critical path, parallelism, hardware units each subgraph can use."""
+
+def cost(
+    model: str | Workload | Model,
+    *,
+    on: Sequence[str] | str | None = ...,
+    electricity: float | str | None = ...,
+    carbon: float | str | None = ...,
+    overhead: float | str | None = ...,
+    lifetime: float | str | None = ...,
+    duty: float | str | None = ...,
+    hourly: Sequence[str] | str | None = ...,
+    price: Sequence[str] | str | None = ...,
+    include_design_targets: bool | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[CostReport]:
+    """Money and carbon per million inferences, break-even of two devices."""
+
+def crossover(
+    model: str | Workload | Model, a: str, b: str,
+    *,
+    knob: Sequence[str] | str | None = ...,
+    metric: Sequence[str] | str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Crossover]:
+    """What would have to be true: the least change of a device with which it matches another."""
+
+def design(
+    *,
+    batch: int | None = ...,
+    precision: str | None = ...,
+    runtime: str | None = ...,
+    execution: str | None = ...,
+    like_for_like: bool | None = ...,
+    layout: Literal["nchw", "channels_last"] | None = ...,
+    input: Sequence[str] | str | None = ...,
+    batch_dim: str | None = ...,
+    time_limit: float | str | None = ...,
+    memory_limit: int | None = ...,
+    show_output: bool | None = ...,
+    again: bool | None = ...,
+    strict: bool | None = ...,
+    run_code: bool | None = ...,
+    base: str | None = ...,
+    workload: Sequence[str] | str | None = ...,
+    knobs: Sequence[str] | str | None = ...,
+    metric: Literal["edp", "energy", "latency"] | None = ...,
+    max_power: float | str | None = ...,
+    max_area: str | None = ...,
+    how: Literal["grid", "random", "local"] | None = ...,
+    designs: int | None = ...,
+    seed: int | None = ...,
+    workers: int | None = ...,
+    scheduler: str | None = ...,
+    top: int | None = ...,
+    **options: Unpack[_Options],
+) -> Result[Designs]:
+    """Design search: thousands of changed chips over several models, best first, with area and cost."""
+
+def device(
+    device: str,
+    *,
+    save: str | None = ...,
+    **options: Unpack[_Options],
+) -> Result[dict[str, Any]]:
+    """One device with the source of every fact."""
+
+def devices(
+    **options: Unpack[_Options],
+) -> Result[Devices]:
+    """The device catalogue."""
+
+def diff(
+    model: str | Workload | Model, other: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    rule: Sequence[str] | str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Diff]:
+    """What changed between two models, states or JSON files, and where: text for people, Markdown for a pull request."""
+
+def edp(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    top: int | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[EdpReport]:
+    """Energy-delay product: components, concentration, top nodes, eager against fused."""
+
+def elasticity(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    node: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Elasticities]:
+    """What matters: per cent of latency, energy and EDP per per cent of each fact of the chip."""
+
+def energy(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    node: str | None = ...,
+    top: int | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[EnergyReport]:
+    """Where the energy goes: components, power, idle losses, top consumers."""
+
+def events(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    node: str | None = ...,
+    dynamic: bool | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[EventReport]:
+    """Architectural energy events of a node."""
+
+def explain(
+    model: str | Workload | Model, a: str, b: str,
+    *,
+    metric: Literal["edp", "energy", "latency", "memory"] | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Explanation]:
+    """Why one device costs more than another."""
+
+def learn(
+    lesson: str = ...,
+    **options: Unpack[_Options],
+) -> Result[Lessons]:
+    """Six short lessons: predict first, then see what the model of the hardware says."""
+
+def mapping(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    node: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[MappingReport]:
+    """How a device runs a model: utilisation, bounds, and each kernel's grid."""
+
+def memory(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[MemoryReport]:
+    """What is held when, live at the peak, fits where, and what would save some."""
+
+def models(
+    **options: Unpack[_Options],
+) -> Result[Models]:
+    """The models that can be opened."""
+
+def pareto(
+    model: str | Workload | Model,
+    *,
+    on: Sequence[str] | str | None = ...,
+    models: Sequence[str] | str | None = ...,
+    batches: Sequence[int] | int | None = ...,
+    precisions: Sequence[str] | str | None = ...,
+    power_modes: bool | None = ...,
+    include_design_targets: bool | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Pareto]:
+    """What no other configuration beats in energy and latency."""
+
+def partition(
+    model: str | Workload | Model,
+    **options: Unpack[_Inputs],
+) -> Result[PartitionReport]:
+    """Operators and subgraphs by type, traffic, parallelism, dependencies."""
+
+def plot(
+    model: str | Workload | Model,
+    *,
+    on: Sequence[str] | str | None = ...,
+    plot: Literal["roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory"] | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[dict[str, Any]]:
+    """Points of a plot of the screen: roofline, roofs, energy_roofs, cumulative, batch, pareto, memory."""
+
+def rank(
+    models: Sequence[str] | str = ...,
+    *,
+    on: str | None = ...,
+    family: str | None = ...,
+    sort: Literal["energy", "latency", "throughput", "accuracy", "edp"] | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Rank]:
+    """Models on one device, with their published accuracy."""
+
+def report(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[dict[str, Any]]:
+    """Everything about one model on one device: text, Markdown, or a page to open offline."""
+
+def roofline(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    node: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[RooflineReport]:
+    """Every kernel under its roofs: what bounds it, what would flip it."""
+
+def search(
+    model: str | Workload | Model,
+    *,
+    on: Sequence[str] | str | None = ...,
+    max_energy: float | str | None = ...,
+    max_latency: float | str | None = ...,
+    max_memory: float | str | None = ...,
+    max_power: float | str | None = ...,
+    min_throughput: float | str | None = ...,
+    max_cost: float | str | None = ...,
+    sort: Literal["edp", "energy", "latency", "throughput", "cost"] | None = ...,
+    batches: Sequence[int] | int | None = ...,
+    precisions: Sequence[str] | str | None = ...,
+    power_modes: bool | None = ...,
+    include_design_targets: bool | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Search]:
+    """Configurations within limits of energy, latency, memory, power, throughput, cost."""
+
+def sweep(
+    model: str | Workload | Model = ...,
+    *,
+    on: Sequence[str] | str | None = ...,
+    all: bool | None = ...,
+    batches: Sequence[int] | int | None = ...,
+    precisions: Sequence[str] | str | None = ...,
+    power_modes: bool | None = ...,
+    include_design_targets: bool | None = ...,
+    image_sizes: Sequence[int] | int | None = ...,
+    workers: int | None = ...,
+    scheduler: str | None = ...,
+    resume: bool | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Sweep]:
+    """A model over batches, precisions, image sizes; or the whole catalogue."""
+
+def trace(
+    file: Path | str,
+    *,
+    model: str | None = ...,
+    on: str | None = ...,
+    run: bool | None = ...,
+    threads: int | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[TraceReport]:
+    """A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""
+
+def tree(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    node: str | None = ...,
+    by: Literal["module", "subgraph", "kind", "kernel"] | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[dict[str, Any]]:
+    """Model, subgraphs and operators with their energy-delay product."""
+
+def validate(
+    *,
+    data: Sequence[Path | str] | Path | str | None = ...,
+    kernels: bool | None = ...,
+    cross_validate: bool | None = ...,
+    groups: bool | None = ...,
+    **options: Unpack[_Options],
+) -> Result[ModelGroups | KernelGroups]:
+    """Predictions against measurements."""
+
+def why(
+    model: str | Workload | Model,
+    *,
+    on: str | None = ...,
+    node: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[dict[str, Any]]:
+    """Why a node costs what it costs."""
+
+def doctor(
+    **options: Unpack[_Options],
+) -> Result[Doctor]:
+    """What there is to run with here: versions, torch or not, terminal, colours, clipboard, cache and user folders."""

@@ -1,0 +1,93 @@
+"""Measure this machine: microbenchmarks and a few models, and a device made of them.
+
+Needs torch. Nothing is sent anywhere; what was measured stays in a file of yours, so that a stop loses nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from analysis.trust import bench_job
+from analysis.trust.here import Measured
+from analysis.workload import store
+from analysis.workload.limits import TORCH_HOST
+from hardware import policy
+from hardware.errors import RequestError
+from hardware.precision import TIMED
+from hwexplorer import output
+from hwexplorer.commands.calibrate import calibrated, page, shared
+from hwexplorer.declare import Verb
+from hwexplorer.export.files import FORMATS
+from hwexplorer.export.render import encode, plain
+from hwexplorer.options import names, option, whole, wholes
+
+EFFORTS = {"quick": 30.0, "default": 180.0, "thorough": 900.0}
+
+
+def log_of(name: str) -> Path:
+    """Where what was measured of a device is kept."""
+    return store.devices_folder() / "measured" / f"{name}.jsonl"
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    effort = "quick" if arguments.quick else "thorough" if arguments.thorough else "default"
+    name = arguments.name or ("this_cpu" if arguments.device == TORCH_HOST else "this_gpu")
+    log = log_of(name)
+    policy.require("code", "measuring this machine")
+    policy.require("write", f"writing {log}")
+    if not arguments.resume and log.exists():
+        log.unlink()
+    plan = {
+        "device": arguments.device,
+        "effort": effort,
+        "models": arguments.models or (),
+        "batches": arguments.batches or (),
+        "threads": arguments.threads or 0,
+        "precisions": arguments.precisions or ("fp32",),
+    }
+    measured = _measured(plan, log, EFFORTS[effort])
+    found = calibrated(measured, name)
+
+    def make(form: str) -> str:
+        if form == "csv":
+            return shared(measured, name)
+        return encode(found) if form == "json" else plain(page(found), form, output.width())
+
+    output.emit(arguments, make)
+
+
+def _measured(plan: dict[str, object], log: Path, seconds: float) -> Measured:
+    with output.Progress() as progress:
+
+        def report(phase: str, fraction: float) -> None:
+            progress.show(f"measuring, {fraction:4.0%}: {phase}")
+
+        try:
+            return bench_job.measure(plan, log, seconds, report)
+        except KeyboardInterrupt:
+            raise RequestError(
+                f"stopped; what was measured is kept, `hwexplorer measure --resume` goes on ({log})"
+            ) from None
+
+
+VERB = Verb(
+    options=(
+        option("--quick", action="store_true", excludes="effort", help="30 s, fewer shapes and two models"),
+        option("--thorough", action="store_true", excludes="effort", help="15 minutes, more models and batches"),
+        option("--device", default=TORCH_HOST, metavar="D", help="cpu (default), or cuda:0 where torch sees a GPU"),
+        option("--name", metavar="NAME", help="of the device that is made (default this_cpu or this_gpu)"),
+        option("--models", type=names("model"), metavar="M,..", help="whole models to time (default: of the effort)"),
+        option("--batches", type=wholes("batch", 4096), metavar="N,..", help="of the models (default 1,8)"),
+        option("--threads", type=whole(1, 4096), metavar="N", help="cores of the CPU to use (default: all)"),
+        option(
+            "--precisions", type=names("precision", TIMED), metavar="P,..",
+            help=f"of the models: {', '.join(TIMED)} (default {TIMED[0]})",
+        ),
+        option("--resume", action="store_true", help="go on with what was measured before"),
+        option("--format", choices=FORMATS, metavar="F", help="text (default), json, csv: the rows, to share, .."),
+        option("-o", "--output", metavar="FILE", help="write here; .csv: rows in the format of the tables that ship"),
+    ),
+    run=_run,
+    shown=("--quick", "--thorough --models resnet18,vit_b_16"),
+)  # fmt: skip

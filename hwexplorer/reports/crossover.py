@@ -1,0 +1,110 @@
+"""What would have to be true: the least change of a device with which it matches another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.decide.crossover import MOST, Crossover, Goal, Turn
+from analysis.decide.crossover import crossover as find
+from analysis.decide.knobs import METRICS, checked, facts
+from hardware.quantity import quantity
+from hwexplorer import engine, own_model
+from hwexplorer.declare import Report, Rows, Subject
+from hwexplorer.options import MODEL, SCENARIO, names, option
+from hwexplorer.state import State, replace
+from hwexplorer.views.plain import Column
+from hwexplorer.views.words import scenario
+
+_UNITS = {"latency": "s", "energy": "J", "edp": "Js"}
+# What one would turn by itself where no knob is named: what a designer decides, not what the node or the law gives.
+_LIKELY = ("units", "clock_hz", "matrix", "vector", "memory_bandwidth", "scratchpad_bytes", "l2_bytes", "launch_s",
+           "process_nm", "array_rows")  # fmt: skip
+
+
+def _turn(turn: Turn) -> str:
+    if turn.value is None:
+        return f"{turn.knob} x {turn.factor:.3g}"
+    if turn.unit in ("s", "W", "byte", "byte/s"):
+        value = quantity(turn.value, turn.unit)
+    else:
+        value = quantity(turn.value, "SI") + (turn.unit if turn.unit == "Hz" else "")
+    return f"{turn.knob} x {turn.factor:.3g} = {value}"
+
+
+def _goal(goal: Goal) -> str:
+    odds = "" if goal.odds is None else f" (odds {goal.odds:.0%})"
+    return f"{goal.metric} {goal.ratio:.2f}x{odds}"
+
+
+COLUMNS = (
+    Column("change", "Change", role="text", keep=0, of=lambda way: ", ".join(map(_turn, way.turns))),
+    Column("matches", "Matches", role="text", keep=0, of=lambda way: "yes" if way.device else "no"),
+    Column("size", "Size", keep=1, help="of the change: root of the sum of squared logarithms of the factors"),
+    Column(
+        "then",
+        "Then, against it",
+        role="text",
+        keep=1,
+        help="odds: that it would be measured to be less, bands and all",
+        of=lambda way: ", ".join(map(_goal, way.goals)),
+    ),
+    Column("device", "The device", role="text", keep=3),
+)
+
+
+def _document(
+    state: State, a: str | None, b: str | None, knob: list[tuple[str, ...]] | None, measures: tuple[str, ...] | None
+) -> Crossover:
+    first, second = map(engine.result, _states(state, a, b))
+    sets = [checked(first.device, one) for one in knob or ()]
+    sets = sets or [(name,) for name in _LIKELY if name in facts(first.device)]
+    return find(first, second, sets, measures or ("edp",))
+
+
+def _states(state: State, a: str | None, b: str | None, **_: object) -> tuple[State, ...]:
+    """Both sides; of a state alone the device under the cursor and the baseline, or the next one where it is that."""
+    others = [name for name in (state.baseline, *state.devices) if name != state.on] or [state.on]
+    return tuple(replace(state, devices=(name,), on=name) for name in (a or state.on, b or others[0]))
+
+
+def _footer(document: Crossover, state: State) -> Iterable[str]:
+    for goal in document.goals:
+        unit = _UNITS[goal.metric]
+        yield f"as it is: {quantity(goal.a, unit)} against {quantity(goal.b, unit)}, {_goal(goal)}"
+    if document.matches:
+        yield f"{document.a} matches {document.b} as it is"
+    if any(not way.device for way in document.ways):
+        yield f"no: nothing within {MOST:g} times does it; the nearest point is shown"
+
+
+VERB = Report(
+    subject=Subject(options=(MODEL, *SCENARIO, *own_model.OPTIONS), several=True),
+    options=(
+        option("a", metavar="A", help="the device to change"),
+        option("b", metavar="B", help="the device to match"),
+        option(
+            "--knob",
+            type=names("knob"),
+            action="append",
+            metavar="FACT,..",
+            help="facts or prices to change together, as clock_hz,units; several times for several ways "
+            "(default: each likely fact alone)",
+        ),
+        option(
+            "--metric",
+            type=names("metric", METRICS),
+            dest="measures",
+            metavar="M,..",
+            help=f"what must match: {', '.join(METRICS)} (default edp)",
+        ),
+    ),
+    document=_document,
+    states=_states,
+    title=lambda document, state: (
+        f"What would have to be true for {document.a} to match {document.b} in {' and '.join(document.metrics)}: "
+        f"{document.model}, {scenario(state)}"
+    ),
+    parts=(Rows(name="ways", columns=COLUMNS, footer=_footer),),
+    on_screen=False,
+    examples={"crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz --knob units,matrix --metric latency"},
+)

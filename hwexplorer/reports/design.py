@@ -1,0 +1,163 @@
+"""Design search: thousands of changed chips over several models, best first, with area and cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from analysis.decide import workers as pools
+from analysis.decide.design import HOW, Design, Designs, Knob, Study, evaluate_piece, search
+from analysis.decide.design import knob as read_knob
+from analysis.decide.knobs import METRICS
+from hardware.amount import parse_amount
+from hardware.errors import RequestError
+from hardware.names import listed
+from hardware.quantity import quantity
+from hwexplorer import engine, own_model
+from hwexplorer.declare import Report, Rows, Subject
+from hwexplorer.options import BATCH, EXECUTION, LAYOUT, LIKE, PRECISION, amount, choice, option, whole
+from hwexplorer.state import State, replace
+from hwexplorer.views.plain import Column
+
+DESIGNS = 1000  # of a search that is no grid
+
+
+def _device(design: Design) -> str:
+    return design.device.partition("{")[2].rstrip("}") or design.device
+
+
+def _costs(design: Design) -> str:
+    return "; ".join(f"{quantity(cost.latency_s, 's')} {quantity(cost.energy_j, 'J')}" for cost in design.costs)
+
+
+COLUMNS = (
+    Column("design", "Design", role="text", keep=0, of=_device),
+    Column("score", "Score", keep=0, help="weighted geometric mean over the models of the metric, the base is 1"),
+    Column("power", "Power", "W", keep=1, of="power_w", help="the most that a model draws on average"),
+    Column("area_mm2", "mm2", keep=1, help="of the die, by published rules (hardware/area.toml)"),
+    Column("cost_usd", "Die USD", keep=3, help="of a good die by the price of wafers: no package, memory, test"),
+    Column("costs", "Latency and energy/inf by model", role="text", keep=2, of=_costs),
+)  # fmt: skip
+
+
+def _workloads(text: str) -> tuple[str, ...]:
+    """`resnet50*2,llama3_8b:request,in=1024`: parts that say a length belong to the model before."""
+    models: list[str] = []
+    for part in listed(text):
+        if models and re.fullmatch(r"\w+=\w+", part):
+            models[-1] += f",{part}"
+        else:
+            models.append(part)
+    return tuple(models)
+
+
+def _weighed(workload: str) -> tuple[str, float]:
+    model, star, weight = workload.rpartition("*")
+    return (model, parse_amount(weight, "")) if star else (workload, 1.0)
+
+
+def _states(state: State, workload: tuple[str, ...] | None, **_: object) -> tuple[State, ...]:
+    if not workload:
+        raise RequestError("a design search takes --base, --workload and --knobs, in the shell")
+    return tuple(replace(state, model=_weighed(one)[0]) for one in workload)
+
+
+def _document(
+    state: State,
+    base: str,
+    workload: tuple[str, ...],
+    knobs: tuple[str, ...],
+    measure: str | None,
+    max_power: float | None,
+    max_area: str | None,
+    how: str | None,
+    designs: int | None,
+    seed: int | None,
+    workers: int | None,
+    scheduler: str | None,
+    top: int | None,
+    tick: Callable[[int, int], None] | None = None,
+) -> Designs:
+    _states(state, workload)
+    device = engine.device(base)
+    models = tuple(map(_weighed, workload))
+    if any(weight <= 0 for _, weight in models):
+        raise RequestError("the weight of a model is greater than 0, as resnet50*2")
+    study = Study(
+        base=device.key,
+        knobs=tuple(read_knob(device, one) for one in knobs),
+        models=models,
+        scenario=engine.scenario(state),
+        metric=measure or "edp",
+        max_power_w=max_power,
+        max_area_mm2=None if max_area is None else parse_amount(max_area.removesuffix("mm2"), ""),
+        folders=tuple(map(str, engine.folders())),
+    )
+    way = how or ("grid" if designs is None else "random")
+    if way == "grid" and designs is not None:
+        raise RequestError("--how grid takes all designs of the grid: --designs is of random and local")
+    run = (
+        partial(pools.scheduled, evaluate_piece, address=scheduler)
+        if scheduler
+        else partial(pools.local, evaluate_piece, workers=workers or 1)
+    )
+    return search(study, way, designs or DESIGNS, seed or 0, run, tick, top or 20)
+
+
+def _knob(knob: Knob) -> str:
+    ends = "|".join(f"{v:g}" for v in knob.values) if knob.values else f"{knob.least:g}..{knob.most:g}"
+    return f"{knob.name}={ends}"
+
+
+def _footer(document: Designs, state: State) -> Iterable[str]:
+    base = document.as_it_is
+    yield f"as it is: {_footed(base)}"
+    yield f"best: {document.best[0].device}, {quantity(document.best[0].score, 'x')} the {document.metric} of the base"
+    if document.refused:
+        out = f"{document.refused:,} of {document.evaluated:,}"
+        yield f"{out} cannot be or exceed a limit, most: {document.why_refused}"
+    yield "every design opens as it is written: hwexplorer compare MODEL --on BASE,'DESIGN'"
+
+
+def _footed(design: Design) -> str:
+    return f"{design.power_w:.3g} W, {design.area_mm2:.3g} mm2, {design.cost_usd:.3g} USD a die"
+
+
+VERB = Report(
+    subject=Subject(options=(BATCH, PRECISION, EXECUTION, LIKE, LAYOUT, *own_model.OPTIONS)),
+    options=(
+        option("--base", required=True, metavar="DEV", help="the device that is changed"),
+        option("--workload", required=True, type=_workloads, metavar="M,..", help="models, with weights: resnet50*2"),
+        option(
+            "--knobs", required=True, type=lambda text: tuple(listed(text)), metavar="K=A..B,..",
+            help="facts and their ranges: units=64..1024,scratchpad_bytes=16M..256M,array=8|16|32",
+        ),
+        choice("--metric", METRICS, metavar="M", dest="measure", help="what is made least"),
+        option("--max-power", type=amount("W"), metavar="W", help="designs that draw no more on average: 30W"),
+        option("--max-area", metavar="MM2", help="designs with no larger die: 200mm2"),
+        choice("--how", HOW, metavar="H", help="a grid of doubled values (default), random, or local search"),
+        option("--designs", type=whole(1, 1_000_000), metavar="N", help=f"of random and local (default {DESIGNS})"),
+        option("--seed", type=whole(0, 2**31), metavar="N", help="of random and local: the same finds the same"),
+        option("--workers", type=whole(1, 256), metavar="N", help="processes (default 1)"),
+        option("--scheduler", metavar="ADDRESS", help="hand the designs to a Dask cluster, as tcp://host:8786"),
+        option("--top", type=whole(1, 1000), metavar="N", help="designs shown (default 20)"),
+    ),
+    document=_document,
+    states=_states,
+    title=lambda document, state: (
+        f"{document.evaluated:,} designs of {document.base} by {document.metric} of {', '.join(document.models)}: "
+        f"{', '.join(map(_knob, document.knobs))}"
+    ),
+    parts=(
+        Rows(
+            name="front", title="Beaten by none in latency, energy and area", columns=COLUMNS, key="device",
+            of=lambda document: sorted(document.front, key=lambda design: design.score)[: len(document.best)],
+        ),
+        Rows(name="best", title="Best", columns=COLUMNS, key="device", footer=_footer),
+    ),
+    main="best",
+    ticks="designs",
+    on_screen=False,
+    examples={"design": "--base kpu_t256 --workload conv2d --knobs units=64..512,array=8..32 --max-area 900mm2"},
+)  # fmt: skip

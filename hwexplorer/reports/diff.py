@@ -1,0 +1,120 @@
+"""What changed between two models, states or JSON files, and where: text for people, Markdown for a pull request.
+
+Exit 1 where a rule is broken: `change(energy) < 5%`, `change(latency, layer3.*) < 10%`, or any rule of `check`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.decide import change
+from analysis.decide.change import Changed, Changes, Diff, Place, Result
+from analysis.decide.ci_rules import Finding, findings, parse_rule
+from analysis.run.estimate import Estimate
+from hardware.errors import RequestError
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import DEVICE, Report, Rows, facts
+from hwexplorer.format import delta
+from hwexplorer.options import option
+from hwexplorer.reports import check
+from hwexplorer.request import is_result
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.tables import rows
+
+SHOWN = 15  # operators; JSON has all
+CHANGES = (
+    Column("figure", "Figure", role="text", keep=0, of="title"),
+    Column("before", "Before", role="text", keep=0, of=lambda changed: quantity(changed.before, changed.unit)),
+    Column("after", "After", role="text", keep=0, of=lambda changed: quantity(changed.after, changed.unit)),
+    Column("change", "Change", role="delta", keep=0),
+    Column("where", "Where", role="text", keep=1),
+)
+KINDS = (
+    Column("type", "Operators", role="text", keep=0),
+    Column("before", "Before", "count", keep=0),
+    Column("after", "After", "count", keep=0),
+)
+PLACES = (
+    Column("id", "Operator", role="text", keep=0),
+    Column("type", "Kind", role="text", keep=2),
+    Column("how", "", role="text", keep=0, help="added, removed or changed"),
+    Column("energy", "Energy/inf", "J", role="quantity", keep=0),
+    Column("latency", "Latency", "s", role="quantity", keep=0),
+    Column("macs", "MACs", "MAC", role="quantity", keep=1),
+)
+
+
+def _result(state: State) -> Result:
+    if is_result(state.model):
+        return change.read(Path(state.model), engine.device(state.on).key)
+    return change.of_estimate(engine.result(state))
+
+
+def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, ...]:
+    return tuple(each for each in (state, other) if not is_result(each.model))
+
+
+def _document(state: State, other: State, rule: list[str] | None) -> Diff:
+    rules = [parse_rule(text) for text in rule or ()]
+
+    def run(device: str) -> Estimate:
+        if is_result(other.model):
+            raise RequestError(f"{other.model} is a file: rules about it begin with change, as change(energy) < 5%")
+        return engine.result(other, device)
+
+    def held(changes: Changes) -> tuple[Finding, ...]:
+        return findings(rules, run, changes.within)
+
+    return change.diff(_result(state), _result(other), held)
+
+
+def _title(found: Diff, state: State) -> str:
+    names = dict.fromkeys((found.before.model, found.after.model))
+    after = found.after
+    return f"{' -> '.join(names)} on {after.device}: batch {after.batch}, {after.precision}, {after.execution}"
+
+
+def _says(changed: Changed) -> str:
+    amount = "from nothing" if changed.change is None else delta(changed.change)
+    return ", ".join(filter(None, (f"{amount} {changed.title}", changed.where)))
+
+
+def _summary(found: Diff, state: State) -> tuple[str, ...]:
+    """What changed, a line each; the rules stand in the table."""
+    said = [_says(changed) for changed in found.changes if changed.difference]
+    return (*(said or ["nothing changed"]), *found.notes)
+
+
+def _places(found: Diff, state: State) -> Table:
+    shown: tuple[Place, ...] = found.places[:SHOWN]
+    rest = len(found.places) - len(shown)
+    footer = (f"{rest} more operators: --format json has them",) if rest else ()
+    return Table("places", "Operators that are not as they were", PLACES, rows(PLACES, shown, key="id"), footer=footer)
+
+
+_places.optional = True  # type: ignore[attr-defined]
+
+VERB = Report(
+    subject=DEVICE,
+    options=(
+        option("other", metavar="other", help="another model, state, or JSON file of report, tree or compare",
+               is_model=True),
+        option("--rule", action="append", metavar="RULE", help='as "change(energy) < 5%%", "energy(gpu) < 50mJ"'),
+    ),
+    document=_document,
+    title=_title,
+    parts=(
+        facts(_summary),
+        Rows(name="changes", title="Figures", columns=CHANGES, key="figure"),
+        Rows(name="operators", title="Operators by type", columns=KINDS, key="type", optional=True),
+        _places,
+        Rows(name="findings", title="Rules", columns=check.COLUMNS, key="rule", optional=True),
+    ),
+    main="changes",
+    states=_states,
+    fails=check.broken,
+    on_screen=False,
+    examples={"diff": 'vgg11 vgg13 --on h100_sxm --rule "change(energy) < 50%"'},
+)  # fmt: skip

@@ -1,0 +1,71 @@
+"""What matters: per cent of latency, energy and EDP per per cent of each fact of the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.decide.elasticity import Elasticities, Elasticity
+from analysis.decide.elasticity import elasticities as of_run
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import NODE, Report, Rows
+from hwexplorer.state import State
+from hwexplorer.views.plain import Column
+from hwexplorer.views.words import of_node
+
+LEAST = 0.0005  # what would print as less than .001
+
+
+def _value(row: Elasticity) -> str:
+    """A fact in its unit, with a prefix where people write one."""
+    if row.is_price:
+        return f"{quantity(row.value, 'J')}/{row.unit.removeprefix('J/')}"
+    if row.unit in ("s", "W", "byte", "byte/s"):
+        return quantity(row.value, row.unit)
+    if row.unit == "Hz":
+        return quantity(row.value, "SI") + row.unit
+    return f"{row.value:.4g} {'' if row.unit in ('count', 'fraction') else row.unit}".rstrip()
+
+
+def _does_something(row: Elasticity) -> bool:
+    return bool(row.says) or max(abs(row.latency), abs(row.energy)) >= LEAST
+
+
+COLUMNS = (
+    Column("name", "Fact or price", role="text", keep=0, help="of the device; `tile.mac`: what one event costs"),
+    Column("value", "Now", role="text", keep=2, of=_value),
+    Column("latency", "Latency %/%", keep=0, help="per cent of the latency per per cent of the fact: -1 halves it"),
+    Column("energy", "Energy %/%", keep=0, help="per cent of the energy per inference per per cent of the fact"),
+    Column("edp", "EDP %/%", keep=0, help="per cent of energy times latency: the sum of both"),
+    Column("says", "", role="text", keep=3, help="what must change before a fact does anything"),
+)
+
+
+def _document(state: State) -> Elasticities:
+    return of_run(engine.result(state), state.at)
+
+
+def _footer(document: Elasticities, state: State) -> Iterable[str]:
+    nothing = [row.name for row in document.elasticities if not _does_something(row)]
+    if nothing:
+        yield f"do nothing here: {', '.join(nothing)}"
+    yield "by re-evaluation, 5 % to either side (sides of arrays doubled and halved); power at rest, of the clock and"
+    yield "its limit follow the silicon"
+
+
+VERB = Report(
+    subject=NODE,
+    document=_document,
+    parts=(
+        Rows(
+            name="elasticities",
+            of=lambda document: filter(_does_something, document.elasticities),
+            columns=COLUMNS,
+            key="name",
+            footer=_footer,
+        ),
+    ),
+    title=lambda document, state: of_node("What matters to the EDP", state),
+    on_screen=False,
+    examples={"elasticity": "conv2d --on kpu_t256"},
+)

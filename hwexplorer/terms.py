@@ -1,0 +1,56 @@
+"""The terms: one table (terms.toml) that the screen, HTML, the README and the man page say them from."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from hwexplorer.views.plain import Column
+
+
+class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`keys` are columns that it explains where they do not explain themselves."""
+
+    name: str
+    group: str
+    says: str
+    keys: tuple[str, ...] = ()
+
+
+@lru_cache(1)
+def terms() -> tuple[Term, ...]:
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return tuple(msgspec.convert(tomllib.loads(text)["term"], list[Term]))
+
+
+def groups() -> dict[str, list[Term]]:
+    grouped: dict[str, list[Term]] = {}
+    for term in terms():
+        grouped.setdefault(term.group, []).append(term)
+    return grouped
+
+
+def of(key: str) -> str:
+    """What a column of this key is; '' where no term says."""
+    return next((term.says for term in terms() if key in term.keys), "")
+
+
+def help_of(column: Column) -> str:
+    """What a column is: its own help, else its term."""
+    return column.help or of(column.key)
+
+
+def told(column: Column) -> str:
+    """The same after its name, for a line of its own."""
+    says = help_of(column)
+    return f"{column.title}: {says}" if says else column.title
+
+
+def sections() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Headed lines, `name<tab>what it is`."""
+    return tuple((name, tuple(f"{term.name}\t{term.says}" for term in each)) for name, each in groups().items())

@@ -1,0 +1,66 @@
+"""Limits over the whole catalogue, `L<5ms,E<1J,P<30W,M<8GB`: what fails them is grey. The figures come a few devices at
+a time, so that typing goes on meanwhile."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hardware.errors import RequestError
+from hwexplorer.state import State, changed_fields
+from hwexplorer.tui import query
+from hwexplorer.views.plain import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.app import HwExplorer
+
+COLUMNS = (
+    Column("latency", "Latency", "s", role="quantity", keep=0),
+    Column("energy_per_inference", "Energy/inf", "J", role="quantity", keep=0),
+    Column("power", "Power", "W", role="quantity", keep=0),
+    Column("memory", "Memory", "byte", role="quantity", keep=0),
+)
+_LETTERS = {"l": "latency", "e": "energy_per_inference", "energy": "energy_per_inference", "p": "power", "m": "memory"}
+_RUN = frozenset({"model", "image_size", "sequence", "kv", "batch", "precision", "execution", "layout"})
+SLICE_S = 0.02  # of computing between two looks at the keyboard
+
+
+class Limits:
+    """The figures of the catalogue in one scenario, as far as they are known."""
+
+    def __init__(self) -> None:
+        self._state: State | None = None
+        self._figures: dict[str, tuple[Cell, ...]] = {}
+        self.passing = 0
+
+    def applied(self, app: HwExplorer, table: Table, text: str) -> Table:
+        """The devices with their figures, those within the limits first, the others dim. Raises RequestError."""
+        if self._state is None or changed_fields(self._state, app.state) & _RUN:
+            self._state, self._figures = app.state, {}
+        unknown: tuple[Cell, ...] = (None,) * len(COLUMNS)
+        rows = [
+            msgspec.structs.replace(row, cells=(*row.cells[:2], *self._figures.get(row.key, unknown)))
+            for row in table.rows
+        ]
+        known = msgspec.structs.replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
+        tests = query.conditions(known, text, _LETTERS)
+        held = {row.key for row in rows if all(test(row) for test in tests)}
+        self.passing = len(held)
+        ordered = sorted(rows, key=lambda row: row.key not in held)
+        dimmed = (msgspec.structs.replace(row, dim=row.key not in held) for row in ordered)
+        return msgspec.structs.replace(known, rows=tuple(dimmed))
+
+    def more(self, app: HwExplorer, keys: list[str]) -> bool:
+        """Compute for a moment; whether there is more to do."""
+        missing = [key for key in keys if key not in self._figures]
+        until = perf_counter() + SLICE_S
+        for key in missing:
+            try:
+                self._figures[key] = app.provider.figures(app.state, key)
+            except RequestError:  # it cannot run this: it is within no limit
+                self._figures[key] = (None,) * len(COLUMNS)
+            if perf_counter() > until:
+                break
+        return len(missing) > 0

@@ -1,0 +1,173 @@
+"""Results that act: a report's rows over the screen, of which one is applied or pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.segment import Segment
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+
+from hardware.errors import RequestError
+from hwexplorer.export.sheet import Sheet
+from hwexplorer.format import safe
+from hwexplorer.state import State, led, pin_string, replace
+from hwexplorer.tui import lines, overlays
+from hwexplorer.tui.cell_text import shorten
+from hwexplorer.tui.widgets.heads import in_order
+from hwexplorer.tui.widgets.pane import Line, Pane
+from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.views.plain import Row, Table, Text
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.app import HwExplorer
+
+KEYS = "enter applies · space pins · ← → column · s sorts · t all of it as text · esc closes"
+Go = Callable[[str], State]
+
+
+def show(app: HwExplorer, name: str, sheet: Sheet, go: Go | None = None) -> None:
+    """Rows to choose from, or the text of a report whose rows lead nowhere; `go` makes the state of a row."""
+    if sheet.table is None:
+        text = Text("report", sheet.title, (("", tuple(sheet.text.rstrip().split("\n"))),))
+        overlays.show_text(app, "report", name.title(), text)
+    else:
+        app.push_screen(Results(name, sheet, sheet.table, go or (lambda leads: led(app.state, leads))))
+
+
+def report(app: HwExplorer, name: str) -> None:
+    """A report of the state on screen that takes no time worth waiting for elsewhere."""
+    try:
+        sheet = app.provider.sheet(app.state, name, app.size.width - 4) if app.views is not None else None
+    except RequestError as error:
+        app.say(str(error), "bad")
+        return
+    if sheet is not None:
+        show(app, name, sheet)
+
+
+class Results(ModalScreen[None]):
+    """A table with a cursor; what is chosen is a step of the state, which undo takes back."""
+
+    DEFAULT_CSS = """
+    Results { layout: vertical; background: $background; overflow: hidden; }
+    Results Pane { height: 1fr; }
+    Results Line { height: 1; }
+    """
+
+    def __init__(self, name: str, sheet: Sheet, table: Table, go: Go) -> None:
+        super().__init__()
+        self._sheet, self._table, self._go = sheet, table, go
+        self._heading = name
+        self.content = TreeTable(tree=False)
+        self.content.column = 0
+
+    @property
+    def explorer(self) -> HwExplorer:
+        return cast("HwExplorer", self.app)
+
+    def compose(self) -> ComposeResult:
+        pane = Pane("results", 0, self.content, self.explorer.colours)
+        pane.heading, pane.remark, pane.active = f"{self._heading.title()} · {self._sheet.title}", KEYS, True
+        self.content.update(self._table)
+        first = next((row.key for row in self._table.rows if row.leads), "")
+        self.content.go(first)
+        yield pane
+        yield Line("told", self.explorer.colours)
+
+    def on_mount(self) -> None:
+        self._tell()
+
+    def _tell(self, text: str = "", role: str = "good") -> None:
+        """A line below: what was done, else what the column under the cursor is."""
+        app = self.explorer
+        said = text or self.content.told_of_column()
+        told = Segment(" " + shorten(safe(said), self.size.width - 2), app.colours.get(role if text else "dim"))
+        self.query_one(Line).show([told])
+        self.query_one(Pane).redraw()
+
+    # --- keys and mouse ---------------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        content = self.content
+        page = content.page()
+        action = self.explorer.keymap.find(event.character or event.key, "") or self.explorer.keymap.find(event.key, "")
+        does: dict[str, Callable[[], Any]] = {
+            "down": partial(content.move, 1),
+            "up": partial(content.move, -1),
+            "page_down": partial(content.move, page),
+            "page_up": partial(content.move, -page),
+            "first": partial(content.move, -len(content.visible)),
+            "last": partial(content.move, len(content.visible)),
+            "left": partial(content.move_column, -1),
+            "right": partial(content.move_column, 1),
+            "sort": self._sort,
+        }
+        step = does.get(event.key) or does.get(action.id if action is not None else "")
+        if event.key in ("escape", "q", "ctrl+c"):
+            self.dismiss()
+        elif event.key == "enter":
+            self._apply()
+        elif event.key == "space":
+            self._pin()
+        elif event.key == "t":
+            self.dismiss()
+            show(self.explorer, self._heading, Sheet(self._sheet.title, self._sheet.text))
+        elif step is not None:
+            step()
+            self._tell()
+
+    def on_pane_clicked(self, message: Pane.Clicked) -> None:
+        """A row is chosen, by a double click applied; the head of a column sorts."""
+        message.stop()
+        if (column := self.content.head_at(message.x, message.y)) is not None:
+            self.content.column = [each.key for each in self.content.table.columns].index(column)
+            self._sort()
+        elif (key := self.content.at(message.y)) is not None:
+            self.content.go(key, still=True)
+            if message.times == 2:
+                self._apply()
+                return
+        self._tell()
+
+    def _sort(self) -> None:
+        """By the column of the cursor, numbers from the least; again, the other way round."""
+        ordered = in_order(self._table, self.content.column, True)
+        if ordered.rows == self._table.rows:
+            ordered = in_order(self._table, self.content.column, False)
+        self._table = ordered
+        self.content.update(ordered)
+
+    # --- what a row does --------------------------------------------------------------------------------------
+
+    def _chosen(self) -> tuple[Row, State] | None:
+        """The row of the cursor and the state it leads to; None where it leads nowhere, which is said."""
+        row = self.content.row
+        if row is None or not row.leads:
+            self._tell("this row is what is on screen already", "warn")
+            return None
+        try:
+            return row, self._go(row.leads)
+        except RequestError as error:
+            self._tell(str(error), "bad")
+            return None
+
+    def _apply(self) -> None:
+        app = self.explorer
+        if (chosen := self._chosen()) is None:
+            return
+        self.dismiss()
+        if app.apply(chosen[1]):
+            app.say(f"applied {chosen[0].cells[0]}: {chosen[1].on} {lines.settings(chosen[1])}; u undoes", "good")
+
+    def _pin(self) -> None:
+        if (chosen := self._chosen()) is None:
+            return
+        pin = pin_string(chosen[1])
+        if self.explorer.apply(replace(self.explorer.state, pin=pin, diff=True)):
+            self._tell(f"pinned {pin}: deltas are against it")
