@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check test-versions bench fuzz screenshots captures lock clean golden
+.PHONY: run test check test-versions bench fuzz screenshots captures lock clean golden docs
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
@@ -40,8 +40,12 @@ screenshots: $(VENV)/.test
 # Rewrites what the verbs are expected to print, and the references; read the diff before you commit it.
 golden: $(VENV)/.test
 	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
-	$(BIN)/python -m hwexplorer.tui.reference > KEYS.md
-	$(BIN)/python -m hwexplorer.reference > VERBS.md
+	$(BIN)/python -m hwexplorer.generated
+
+# The documentation as a site in build/html, with a mkdocs of your own: MKDOCS=path/to/mkdocs
+docs: $(VENV)/.run
+	$(BIN)/python -m hwexplorer.site build/site
+	$(or $(MKDOCS),mkdocs) build --strict --quiet
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run

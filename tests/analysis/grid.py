@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.reports.events import is_dynamic
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import store
@@ -34,7 +35,10 @@ MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
     "squeezenet1_1", "convnext_tiny",
 )  # fmt: skip
-DEFAULTS = tuple(registry.classes().values())
+# Of mappings that follow from rules; of those that are searched tests/hardware/test_spatial.py says what holds:
+# the fastest may move more, where it is not throttled.
+ARCHITECTURES = tuple(one for one in registry.every() if one.describe is None)
+DEFAULTS = tuple(one.default_device for one in ARCHITECTURES)
 # Where what is kept on chip follows from what was moved since, not from where a compiler placed its layers.
 KEEPING = tuple(name for name in DEFAULTS if not load(name).arch.places_models)
 BATCHES = (1, 8, 64, 512)
@@ -63,8 +67,8 @@ def representatives() -> list[str]:
     """Of each architecture: the default, the one with the least and the one with the most bandwidth per FLOP."""
     devices = catalogue(modes=False)
     chosen = list(DEFAULTS)
-    for architecture in registry.names():
-        mine = [d for d in devices if d.architecture == architecture]
+    for architecture in ARCHITECTURES:
+        mine = [d for d in devices if d.architecture == architecture.id]
         mine.sort(key=lambda d: (d.memory_bandwidth / max(d.peaks.values()), d.id))
         chosen += [d.id for d in (mine[0], mine[-1]) if d.id not in chosen]
     return chosen
@@ -114,14 +118,9 @@ def dram_bytes(result: Estimate) -> Floats:
     return counted(result, "dram_read", "dram_write")
 
 
-def is_timed(name: str) -> bool:
-    """Events that count cycles or seconds; all others count work."""
-    return name in ("unit_cycles", "leakage_and_idle", "memory_background")
-
-
 def untimed(result: Estimate) -> Floats:
     """The counts of all events that follow from graph and mapping alone."""
-    keep = [not is_timed(event.name) for event in result.events]
+    keep = [is_dynamic(event) for event in result.events]
     counts: Floats = result.run.counts[keep]
     return counts
 

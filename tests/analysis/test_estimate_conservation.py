@@ -13,6 +13,8 @@ from analysis.run.nodes import Node, node
 from analysis.run.tree import tree
 from hardware.runtime import deployed
 
+ADD_UP = ("energy_j", "latency_s", "share", "macs", "flops", "bytes", "dram_bytes", "transfers")
+
 
 def _close(actual: float, expected: float, what: str) -> None:
     assert actual == pytest.approx(expected, rel=EXACT, abs=0.0), what
@@ -26,13 +28,14 @@ def check_sums(result: Estimate) -> None:
     np.testing.assert_allclose(result.component_energy_j.sum(axis=0), operators.energy_j, rtol=EXACT, atol=0)
     members = result.partition.members
     assert sorted(i for group in members for i in group) == list(range(result.workload.n_operators))
-    for field in ("energy_j", "latency_s", "share", "macs", "flops", "bytes", "dram_bytes", "transfers"):
-        low, high = getattr(operators, field), getattr(subgraphs, field)
-        np.testing.assert_allclose([low[list(group)].sum() for group in members], high, rtol=EXACT, atol=1e-300)
-    for component in range(len(COMPONENTS)):
-        row = operators.component_j[component]
-        sums = [row[list(group)].sum() for group in members]
-        np.testing.assert_allclose(sums, subgraphs.component_j[component], rtol=EXACT, atol=1e-300)
+    assert all(members)
+    order, ends = np.concatenate([list(group) for group in members]), np.cumsum([len(group) for group in members])
+    low, high = (
+        np.stack([*(getattr(level, name) for name in ADD_UP), *level.component_j]) for level in (operators, subgraphs)
+    )
+    sums = np.add.reduceat(low[:, order], [0, *ends[:-1]], axis=1)
+    np.testing.assert_allclose(sums, high, rtol=EXACT, atol=1e-300)
+    assert len(operators.component_j) == len(COMPONENTS)
     for level in (operators, subgraphs):
         _close(level.energy_j.sum(), result.energy_j, "energy of a level")
         _close(level.latency_s.sum(), result.latency_s, "latency of a level")

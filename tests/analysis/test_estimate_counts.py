@@ -181,7 +181,7 @@ def test_counts_do_not_depend_on_prices(name: str, mode: str, tmp_path: Path) ->
             assert not np.allclose(original.run.prices.value, other.run.prices.value)
             # Clock cycles are those of the work, not of the time spent waiting for power: at its limit a device goes
             # without some in which it would wait for memory.
-            cycles, free = (r.run.counts[r.device.arch.row["clock.unit_cycles"]] for r in (original, other))
+            cycles, free = (r.run.counts[r.device.arch.clock_rows[0]] for r in (original, other))
             power_w = original.demand.per_kernel(original.run.energy_j) / np.maximum(original.run.kernel_s, 1e-300)
             is_limited = (power_w > original.device.power_limit_w * (1 - 1e-9))[original.demand.kernel]
             np.testing.assert_array_equal(cycles[~is_limited], free[~is_limited])

@@ -124,6 +124,7 @@ def test_no_band_leaves_out_the_estimate() -> None:
         ("llama3_8b:decode", "h100_sxm", 1, "fp16", "tensorrt_llm", "siblings", "decode, 16 bit"),
         ("llama3_8b:decode", "h100_sxm", 1, "w4a16", "vllm", "siblings", "decode, 4 bit"),
         ("llama3_8b:request", "h100_sxm", 1, "fp16", "vllm", "measured", "request, one at a time"),
+        ("llama3_8b:request", "mi300x", 1, "fp16", "auto", "engineering", "language models, AMD GPU, other software"),
         ("llama3_8b:decode", "ryzen9_7950x", 1, "fp16", "llama_cpp", "siblings", "decode, CPU"),
         ("bert_large", "a30", 8, "int8", "tensorrt", "measured", "encoder, GPU"),
     ],

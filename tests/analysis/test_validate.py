@@ -6,11 +6,12 @@ import csv
 import os
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
-from analysis.trust import calibrate, measurement, validate
-from analysis.trust.calibrate import FitRow, fit, left_out, observations, settings
+from analysis.trust import calibrate, errors, measurement, validate
+from analysis.trust.calibrate import FitRow, fit, left_out, observations
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 
@@ -65,12 +66,12 @@ def test_groups_that_are_far_off_say_why(found: validate.Validation) -> None:
 
 def test_spearman_by_hand() -> None:
     a = np.array([1.0, 2.0, 3.0, 4.0])
-    assert validate.spearman(a, a * 7) == pytest.approx(1.0)
-    assert validate.spearman(a, a[::-1].copy()) == pytest.approx(-1.0)
-    assert validate.spearman(a, np.array([1.0, 1.0, 1.0, 1.0])) is None
-    assert validate.spearman(a[:2], a[:2]) is None
+    assert errors.spearman(a, a * 7) == pytest.approx(1.0)
+    assert errors.spearman(a, a[::-1].copy()) == pytest.approx(-1.0)
+    assert errors.spearman(a, np.array([1.0, 1.0, 1.0, 1.0])) is None
+    assert errors.spearman(a[:2], a[:2]) is None
     # Ranks of b are 1.5, 1.5, 3, 4: covariance 4.5 over sqrt(5 * 4.5).
-    assert validate.spearman(a, np.array([5.0, 5.0, 6.0, 7.0])) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
+    assert errors.spearman(a, np.array([5.0, 5.0, 6.0, 7.0])) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
 
 
 BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8", "framework": "pytorch eager"}
@@ -145,7 +146,7 @@ def test_the_fit_recovers_what_made_the_measurements(observed: dict[str, list[Fi
     rows = observed["gpu"][::6]
     chosen = calibrate.knobs("gpu")
     truth = np.sqrt([knob.low * knob.high for knob in chosen]) * 1.1
-    made = calibrate.predicted(rows, settings("gpu", chosen, truth[None, :]))[0]
+    made = calibrate.predicted(rows, calibrate.fitted()["gpu"].efficiency, chosen, truth[None, :])[0]
     made[::10] *= 3.0
     again = fit("gpu", [_measured(row, float(s)) for row, s in zip(rows, made, strict=True)])
     by_name = {f"{k.table}.{k.name}": (v, t) for k, v, t in zip(again.knobs, again.values, truth, strict=True)}
@@ -165,9 +166,9 @@ def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, 
     one = labels[0]
     spoilt = [_measured(r, r.measured_s * 2.0) if label == one else r for r, label in zip(rows, labels, strict=True)]
     full = fit("cpu", rows)
-    other = calibrate.Fit(full.knobs, full.values, full.error - np.log(2.0) * (np.array(labels) == one), full.slope)
+    other = msgspec.structs.replace(full, error=full.error - np.log(2.0) * (np.array(labels) == one))
     mine = np.array(labels) == one
-    assert np.array_equal(left_out("cpu", rows, full, labels)[mine], left_out("cpu", spoilt, other, labels)[mine])
+    assert np.array_equal(left_out(rows, full, labels)[mine], left_out(spoilt, other, labels)[mine])
 
 
 def test_recorded_cross_validation_is_what_comes_out(observed: dict[str, list[FitRow]]) -> None:
@@ -187,7 +188,9 @@ def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[FitRow]]) -
     for software, rows in observed.items():
         weight = calibrate.group_weights(rows)
         measured = np.array([row.measured_s for row in rows])
-        shipped = np.log(calibrate.predicted(rows, settings(software, (), np.zeros((1, 0))))[0] / measured)
+        shipped = np.log(
+            calibrate.predicted(rows, calibrate.fitted()[software].efficiency, (), np.zeros((1, 0)))[0] / measured
+        )
         again = fit(software, rows)
         assert calibrate.loss(shipped, weight) <= calibrate.loss(again.error, weight) + 0.005
 

@@ -19,7 +19,7 @@ MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
     "squeezenet1_1", "convnext_tiny",
 )  # fmt: skip
-DEFAULTS = tuple(registry.classes().values())
+DEFAULTS = tuple(one.default_device for one in registry.every() if one.describe is None)
 
 
 @cache

@@ -7,11 +7,17 @@ import io
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run
 
-from analysis.decide.compare import recommendations
-from hardware.device import ON_PAPER, load_all
+from analysis.decide.compare import compare, recommendations
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware.coefficients import coefficients
+from hardware.device import ON_PAPER, catalogue, load, load_all
+from hardware.plan import plan
 from hwexplorer.state import State
 
 PAPER = [found for found in load_all()[0] if not found.silicon]
@@ -23,7 +29,7 @@ def _json(*words: str) -> Any:
 
 
 def test_the_catalogue_has_some() -> None:
-    assert {found.id for found in PAPER} == {"kpu_t64", "kpu_t100", "kpu_t256", "kpu_t768"}
+    assert {found.id for found in PAPER} == {"kpu_t64", "kpu_t100", "kpu_t256", "kpu_t768", "ws_32x32", "os_16x16"}
     for found in PAPER:
         assert found.name.endswith(ON_PAPER)
         assert found.label.endswith(ON_PAPER)
@@ -69,7 +75,10 @@ def test_figures_say_whether_there_is_silicon() -> None:
     listed = {each["id"]: each["silicon"] for each in _json("devices")["devices"]}
     assert {key for key, silicon in listed.items() if not silicon} == {found.id for found in PAPER}
     swept = csv.DictReader(io.StringIO(hwexplorer("sweep", "--all", "--batches", "1", "--precisions", "fp32").out))
-    assert {row["device"] for row in swept if row["silicon"] == "False"} == {found.id for found in PAPER}
+    # Those whose mappings are searched for are swept where they are named.
+    assert {row["device"] for row in swept if row["silicon"] == "False"} == {
+        found.id for found in PAPER if not found.arch.is_searched
+    }
 
 
 def test_no_design_target_is_best_of_the_usual_devices() -> None:
@@ -110,7 +119,7 @@ def test_the_catalogue_is_chosen_from_in_silicon(verb: str) -> None:
     words = (verb, "conv2d", *limit, *GRID)
     plain = _json(*words)
     assert plain["design_targets"] == []
-    assert plain["evaluated"] == len(load_all()[0]) - len(PAPER)
+    assert plain["evaluated"] == len(catalogue(on_paper=False)) < len(load_all()[0]) - len(PAPER)
     for asked in (("--include-design-targets",), ("--on", "gpu,kpu_t768,kpu_t64")):
         found = _json(*words, *asked)
         assert found[group]
@@ -153,3 +162,24 @@ def test_the_screen_marks_and_asks_alike() -> None:
     named = by_device(State("conv2d", devices=("h100_sxm", "kpu_t256", "kpu_t64")))
     assert any(line.startswith("on paper, best") for line in named.footer)
     assert [row.cells[0] for row in named.rows][1] == "Stillwater KPU-T256 (paper)"
+
+
+def test_paper_is_priced_as_silicon_and_as_its_designer_hopes() -> None:
+    """By default an event costs what it does in silicon of the node; the designer's own prices are a mode of their own,
+    and a comparison says both."""
+    target, form = load("kpu_t256"), plan(load("kpu_t256"), "fp32")
+    hoped = target.as_designed
+    assert hoped is not None
+    assert hoped.as_designed is None
+    row = target.arch.row["tile.mac"]
+    stated = target.file.coefficients["tile.mac:fp32"].value
+    assert coefficients(hoped, form).value[row] == pytest.approx(stated)
+    assert coefficients(target, form).value[row] > 3 * stated
+    assert load("h100_sxm").as_designed is None
+    workload = store.load("resnet18")
+    found = compare(workload, [load("h100_sxm"), target], Scenario(), "h100_sxm")
+    by = {each.device: each for each in found.rows}
+    assert by["h100_sxm"].energy_as_designed_j is msgspec.UNSET
+    assert by["kpu_t256"].energy_as_designed_j == pytest.approx(estimate(workload, hoped, Scenario()).energy_j)
+    assert by["kpu_t256"].energy_as_designed_j < by["kpu_t256"].energy_j
+    assert any("kpu_t256:designer" in line for line in found.insights)

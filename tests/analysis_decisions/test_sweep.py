@@ -12,8 +12,9 @@ import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
 from analysis.decide import catalogue_sweep
-from analysis.decide.catalogue_sweep import COLUMNS, Chunk, chunks, join, local, run_chunk, scheduled
+from analysis.decide.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
 from analysis.decide.sweep import sweep
+from analysis.decide.workers import local, scheduled
 from analysis.run.bundle import ask, bundle, evaluate, peaks
 from analysis.run.estimate import estimate
 from analysis.run.metrics import ADDITIVE, METRICS
@@ -97,7 +98,7 @@ def test_processes_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue_sweep, "GROUP", 2)
     work = chunks((1,), ("fp16",), SOME[:4], DEFAULTS[:2])
     assert len(work) == 2
-    assert list(local(work, 2)) == [run_chunk(chunk) for chunk in work]
+    assert list(local(run_chunk, work, 2)) == [run_chunk(chunk) for chunk in work]
 
 
 def test_a_dask_cluster_gives_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +108,7 @@ def test_a_dask_cluster_gives_the_same_text(monkeypatch: pytest.MonkeyPatch) -> 
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
-        assert list(scheduled(work, cluster.scheduler_address)) == [run_chunk(chunk) for chunk in work]
+        assert list(scheduled(run_chunk, work, cluster.scheduler_address)) == [run_chunk(chunk) for chunk in work]
 
 
 class _FakeClient:
@@ -134,7 +135,7 @@ class _FakeClient:
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_cluster_is_left_clean(fails: bool) -> None:
     client = _FakeClient(fails)
-    parts = scheduled(_small(), "tcp://nowhere:1", lambda address: client)
+    parts = scheduled(run_chunk, _small(), "tcp://nowhere:1", lambda address: client)
     if fails:
         with pytest.raises(KeyboardInterrupt):
             list(parts)

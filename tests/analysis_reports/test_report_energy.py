@@ -13,6 +13,9 @@ from analysis.reports.energy_report import energy_report
 from analysis.reports.roofline import roofline
 from analysis.run.reason import flip
 from analysis.run.tree import tree
+from hwexplorer import engine
+from hwexplorer.reports import events
+from hwexplorer.state import State
 
 
 @pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
@@ -180,3 +183,19 @@ def test_checks_find_what_is_wrong() -> None:
         assert "memory" in failed(memory=msgspec.structs.replace(held, timeline=activations, peak_bytes=peak))
     swapped = np.where(good.run.kernel_compute_s > good.run.kernel_memory_s, 1, 0)
     assert "bound and intensity" in altered(bound=swapped, resource=np.where(swapped == 1, 2, 0))
+
+
+@pytest.mark.parametrize("name", ["xeon_8490h", "h100_sxm", "tpu_v4", "hailo8", "kpu_t256"])
+def test_clocks_are_split_and_say_who_waits(name: str) -> None:
+    """Parts add up to the clock; what does nothing waits; the dynamic events are the rest, rescaled to one."""
+    result = engine.result(State(model="resnet18", devices=(name,)))
+    whole, dynamic = (events.document(State(model="resnet18", devices=(name,), dynamic=only)) for only in (False, True))
+    assert sum(row.energy_j for row in whole.events) == pytest.approx(whole.total_j, rel=1e-12)
+    assert whole.total_j == pytest.approx(result.energy_j, rel=1e-9)
+    parts = [row for row in whole.events if row.category == "clock"]
+    assert len(parts) > 1
+    assert all(row.waits is not None and 0 <= row.waits <= 1 for row in parts)
+    assert sum(row.fraction for row in dynamic.events) == pytest.approx(1.0)
+    assert {row.category for row in whole.events} - {row.category for row in dynamic.events} == {"clock", "static"}
+    kept = sum(row.energy_j for row in whole.events if row.is_dynamic)
+    assert sum(row.energy_j for row in dynamic.events) == pytest.approx(kept, rel=1e-12)

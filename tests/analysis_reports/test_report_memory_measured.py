@@ -37,7 +37,6 @@ def measured() -> dict[str, float]:
     return {name: peak for name, peak, _ in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.xdist_group("measured")
 @pytest.mark.parametrize("name", MODELS)
 def test_peak_of_pytorch(name: str, measured: dict[str, float]) -> None:
     held = grid.run(name, "cpu", BATCH, "eager").memory
@@ -45,7 +44,6 @@ def test_peak_of_pytorch(name: str, measured: dict[str, float]) -> None:
     assert counted == pytest.approx(measured[name], rel=TOLERANCE), f"{counted / measured[name] - 1:+.1%}"
 
 
-@pytest.mark.xdist_group("measured")
 def test_most_are_exact(measured: dict[str, float]) -> None:
     """All but DenseNet on the machine that the rule was read off; one more where blocks have other widths."""
     off = {}

@@ -11,7 +11,8 @@ from hardware.demand import Demand, Floats
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.events import dram, taxonomy
-from hardware.mapping.common import Bools, Mapping, Tiling, Traffic, assemble, empty_counts, traffic, vector_tiling
+from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, traffic
+from hardware.mapping.tiling import Bools, Tiling, vector_tiling
 from hardware.plan import Plan
 from hardware.sentence import elements, product
 

@@ -57,8 +57,24 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "device": ("device", "abacus"),
     "device mode": ("device", "abacus:slow"),
     "coefficients": ("coefficients", *ON),
+    "elasticity": ("elasticity", "conv2d", *ON),
+    "crossover": ("crossover", "conv2d", "abacus", "h100_sxm", "--knob", "clock_hz"),
+    "design": ("design", "--base", "abacus", "--workload", "conv2d", "--knobs", "clock_hz=1e6..4e6"),
+    "diff": ("diff", "conv2d", "conv2d", *ON),
 }
-NOT_ABOUT_DEVICES = {"open", "capture", "models", "serve", "validate", "trace"}  # the screen is opened below
+NOT_ABOUT_DEVICES = {
+    "open",
+    "capture",
+    "models",
+    "serve",
+    "validate",
+    "trace",
+    "doctor",
+    "completion",
+    "learn",
+    "measure",
+    "calibrate",
+}  # the screen is opened below
 
 
 @pytest.fixture

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.attack.messages import BOOL, INT64, function, graph, info, inner, model, node, part, tensor, varint, whole
+from tests.attack.messages import (
+    BOOL,
+    INT64,
+    function,
+    graph,
+    info,
+    inner,
+    model,
+    node,
+    numbers,
+    part,
+    tensor,
+    varint,
+    whole,
+)  # fmt: skip
 
 X, Y = info("x", ["batch", 16]), info("y", ["batch", 16])
+IMAGE = info("i", ["batch", 3, 8, 8])
 # What could steer a terminal, a browser, a spreadsheet or a Markdown viewer.
 EVIL = "\x1b]0;PWNED\x07\x1b[31m<script>alert(1)</script>=cmd|' /C calc'!A0\u202e\u200b\x9b31m\n| x |![a](http://127.0.0.1:9/x)"
 
@@ -84,6 +99,12 @@ SMALL: dict[str, Callable[[], bytes]] = {
     "a length of 2**64": lambda: b"\x3a" + b"\xff" * 9 + b"\x01abc",
     "a constant larger than any memory": lambda: _product(weight=tensor("w", [1 << 47, 1 << 47]), size=1 << 47),
     "a negative size": lambda: _product(weight=tensor("w", [-1, 4])),
+    "a size that a batch makes negative": lambda: model(
+        graph([node("Pad", ["x", "p"], ["y"])], [tensor("p", [4], INT64, ints=[-3, 0, 0, 0])], [X], [info("y", None)])
+    ),
+    "a window of less than nothing": lambda: model(
+        graph([node("MaxPool", ["i"], ["o"], numbers("kernel_shape", [-1, 2]))], (), [IMAGE], [info("o", None)])
+    ),
     "sixty large dimensions": lambda: model(graph([node("Relu", ["x"], ["y"])], (), [info("x", [1 << 40] * 60)], [Y])),
     "names that steer": lambda: _product(f"/{EVIL}/mm", EVIL, EVIL + "y"),
     "a name of two megabytes": lambda: _product("/".join(["a" * 1000] * 2000)),

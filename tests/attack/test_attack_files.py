@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from analysis.workload import store, targets
-from analysis.workload.child import Limits
 from analysis.workload.errors import CaptureCancelledError, ModelError
 from analysis.workload.job import Job, ReadJob
+from analysis.workload.limits import Limits
 from analysis.workload.sources import pt2
 from analysis.workload.sources.budget import STEPS, Budget
 from analysis.workload.sources.onnx import file as onnx_file
@@ -64,9 +64,22 @@ def test_a_small_file_is_read_or_refused(kind: str, name: str, tmp_path: Path, m
     assert sorted(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("name", ["a negative size", "a size that a batch makes negative"])
-def test_a_size_below_nothing_is_refused(name: str, tmp_path: Path) -> None:
-    assert "a tensor has a negative size" in read(written(tmp_path, "pt2", name), Budget(STEPS // _SHARE))
+@pytest.mark.parametrize(
+    ("kind", "name", "tensor"),
+    [
+        ("pt2", "a negative size", "y: 1*batch, -1*batch"),
+        ("pt2", "a size that a batch makes negative", "y: 1*batch, 30 + -1*batch"),
+        ("onnx", "a size that a batch makes negative", "y@3: -3 + 1*batch, 16"),
+    ],
+)
+def test_a_size_below_nothing_is_refused(kind: str, name: str, tensor: str, tmp_path: Path) -> None:
+    line = read(written(tmp_path, kind, name), Budget(STEPS // _SHARE))
+    assert f"a tensor has a negative size ({tensor}" in line
+
+
+def test_work_below_nothing_is_refused(tmp_path: Path) -> None:
+    line = read(written(tmp_path, "onnx", "a window of less than nothing"), Budget(STEPS // _SHARE))
+    assert line == "net.onnx: an operator does less than no work (o@2: max_pool2d)"
 
 
 @pytest.mark.parametrize(("kind", "name"), LARGE)

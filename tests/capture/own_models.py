@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 from typing import Any
 
 import torch
@@ -49,6 +50,66 @@ class Bad(nn.Module):
 class Fixed(Net):
     def forward(self, x: Any) -> Any:
         return super().forward(x.view(4, 3, 8, 8))
+
+
+class Starred(Net):
+    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().forward(x + sum(args) + sum(kwargs.values()))
+
+
+def starred() -> tuple[nn.Module, Any]:
+    return Starred(), (torch.zeros(1, 3, 16, 16), torch.zeros(1, 3, 16, 16))
+
+
+def starred_by_name() -> tuple[nn.Module, Any]:
+    return Starred(), {"x": torch.zeros(1, 3, 16, 16), "more": torch.zeros(1, 3, 16, 16)}
+
+
+class Rows(Net):
+    """As diffusers does: large batches are copied first."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x.contiguous() if x.shape[0] >= 64 else x)
+
+
+class Messages(nn.Module):
+    """Nodes and the edges between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(16, 8)
+
+    def forward(self, x: Any, edge_index: Any) -> Any:
+        return torch.zeros_like(x[:, :8]).index_add(0, edge_index[1], self.fc(x)[edge_index[0]])
+
+
+def messages() -> tuple[nn.Module, Any]:
+    return Messages(), (torch.zeros(5, 16), torch.zeros(2, 9, dtype=torch.int64))
+
+
+class Remembering(nn.Module):
+    """A language model as transformers writes it, with a cache that torch does not know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Any, past: Any = None) -> Any:
+        keys = self.fc(x)
+        cache = sys.modules["transformers.cache_utils"].Cache([*past.layers, keys] if past else [keys])
+        return torch.cat(cache.layers, 1), cache
+
+
+def remembering() -> tuple[nn.Module, Any]:
+    """transformers, as far as it is needed here."""
+    cache = type("Cache", (), {"__init__": _keep, "__module__": "transformers.cache_utils"})
+    sys.modules["transformers.cache_utils"] = types.ModuleType("transformers.cache_utils")
+    sys.modules["transformers.cache_utils"].Cache = cache  # type: ignore[attr-defined]
+    return Remembering(), {"x": torch.zeros(1, 2, 4), "past": cache([torch.zeros(1, 6, 4)])}  # type: ignore[call-arg]
+
+
+def _keep(self: Any, layers: list[Any]) -> None:
+    self.layers = layers
 
 
 class Two(Net):

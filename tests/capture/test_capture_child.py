@@ -16,7 +16,7 @@ import pytest
 from analysis.workload import job as job_module
 from analysis.workload import store, warden
 from analysis.workload.errors import CaptureError
-from analysis.workload.job import Limits
+from analysis.workload.limits import Limits
 
 MEBIBYTE = 1 << 20
 SOON = Limits(seconds=60.0, memory_bytes=128 * MEBIBYTE)

@@ -158,9 +158,49 @@ COUNTED: dict[str, tuple[Parts, int, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTED)
+# Those of which ONNX's own inference says nothing.
+OTHERS: dict[str, tuple[Parts, int, int]] = {
+    "LSTM in eight bits, its weights the other way round": (
+        (
+            [node("DynamicQuantizeLSTM", "x w r", "y h c", hidden_size=6, domain="com.microsoft")],
+            {"x": [7, "b", 5]},
+            ["y"],
+            [weight("w", 1, 5, 24, dtype=np.int8), weight("r", 1, 6, 24, dtype=np.int8)],
+        ),
+        7 * 24 * (5 + 6),
+        7 * 6 * 14,
+    ),
+    "linear attention by the gated delta rule, two queries a key": (
+        (
+            [node("LinearAttention", "q k v", "y s", q_num_heads=4, kv_num_heads=2, update_rule="gated_delta")],
+            {"q": ["b", 5, 12], "k": ["b", 5, 6], "v": ["b", 5, 8]},
+            ["y", "s"],
+            [],
+        ),
+        5 * (4 + 2 * 2) * 3 * 4,
+        5 * 2 * 3 * 4,
+    ),
+    "causal convolution with its state": (
+        (
+            [node("CausalConvWithState", "x w", "y s", activation="silu")],
+            {"x": ["b", 6, 9]},
+            ["y", "s"],
+            [weight("w", 6, 1, 4)],
+        ),
+        6 * 9 * 4,
+        4 * 6 * 9,
+    ),
+    "loss of classes": (
+        ([node("SoftmaxCrossEntropyLoss", "x t", "y")], {"x": ["b", 10, 3], "t": ["b", 3]}, ["y"], []),
+        0,
+        6 * 10 * 3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED | OTHERS)
 def test_counted_on_paper(name: str, tmp_path: Path) -> None:
-    parts, macs, flops = COUNTED[name]
+    parts, macs, flops = (COUNTED | OTHERS)[name]
     w = load(save(tmp_path, *parts, opset=23))
     assert w.operators.has_rule.all(), w.operators.target
     for batch in (1, 3):
@@ -258,8 +298,49 @@ def test_an_unknown_operator_is_counted_by_its_bytes_where_its_shape_is_told(tmp
     w = load(save(tmp_path, nodes, {"x": ["b", 8]}, ["y"], stored, told=[info("m", ["b", 4])]))
     assert dict(zip(w.operators.target, w.operators.has_rule.tolist(), strict=True))["mine.Mystery"] is False
     assert total(w) == 12
-    with pytest.raises(OnnxError, match=r"mine\.Mystery: the shape of its result cannot be told"):
+    # Where nothing tells its shape it is taken for that of its input, which is said.
+    w = load(save(tmp_path, nodes, {"x": ["b", 4]}, ["y"], stored))
+    assert total(w) == 12
+    assert w.notes[0].startswith("the size of what mine.Mystery makes is not known")
+    with pytest.raises(OnnxError, match="sizes 8 and 4 do not fit"):
         load(save(tmp_path, nodes, {"x": ["b", 8]}, ["y"], stored))
+
+
+def test_sizes_without_a_name_of_their_own_are_not_one_size(tmp_path: Path) -> None:
+    """Exporters write `?` for each; named ones are one, and two sizes for it are refused."""
+    conv = ([node("Conv", "x w", "y")], {"x": ["n", 3, "?", "?"]}, ["y"], [weight("w", 2, 3, 1, 1)])
+    w = store.load(f"{save(tmp_path, *conv)}(1x3x48x192)")
+    assert (w.inputs[0].shape, total(w)) == (("batch", 3, 48, 192), 48 * 192 * 6)
+    named = ([node("Conv", "x w", "y")], {"x": ["n", 3, "s", "s"]}, ["y"], [weight("w", 2, 3, 1, 1)])
+    with pytest.raises(UnreadableError, match="'x' is given 192 for 's', which is 48 elsewhere"):
+        store.load(f"{save(tmp_path, *named)}(1x3x48x192)")
+
+
+def test_inputs_that_are_numbers_are_passed_over_or_given_by_name(tmp_path: Path) -> None:
+    """Here a number says how long the result is."""
+    nodes = [node("Unsqueeze", "n zero", "s"), node("Expand", "x s", "e"), node("Relu", "e", "y")]
+    inputs = [helper.make_tensor_value_info("n", onnx.TensorProto.INT64, []), info("x", ["b", 1])]
+    path = save(tmp_path, nodes, inputs, ["y"], [numbers("zero", 0)])
+    w = store.load(f"{path}(2x1,n=7)")
+    assert [item.shape for item in w.inputs] == [(), ("batch", 1)]
+    assert w.operators.flops[-1] @ w.at(batch=2) == 14
+    with pytest.raises(UnreadableError, match="it has no input 'm': n, x"):
+        store.load(f"{path}(m=7)")
+
+
+def test_a_size_that_the_file_alone_tells_is_no_gap(tmp_path: Path) -> None:
+    """Scales, axes and counts that are inputs: what is declared of the result stands for them."""
+    nodes = [node("Resize", "x - scales", "m"), node("TopK", "m k", "v i"), node("ReduceSum", "v axes", "y")]
+    info_of = [
+        info("m", ["b", 3, 8, 8]),
+        info("v", ["b", 3, 8, 2]),
+        info("i", ["b", 3, 8, 2]),
+        info("y", ["b", 1, 8, 2]),
+    ]
+    extra = {"scales": [4], "k": [1], "axes": [1]}
+    w = load(save(tmp_path, nodes, {"x": ["b", 3, 4, 4], **extra}, ["y"], told=info_of))
+    assert w.operators.has_rule.all()
+    assert w.operators.kind == ("resample", "sort", "reduce")
 
 
 def test_open_sizes_are_asked_for_and_taken(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from analysis.workload import job as job_module
 from analysis.workload import store, targets
 from analysis.workload.errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
-from analysis.workload.job import Limits
+from analysis.workload.limits import Limits
 from analysis.workload.model_ref import own
 from analysis.workload.workload import Workload
 from hardware.errors import RequestError
@@ -51,6 +51,37 @@ def test_a_module_of_ones_own() -> None:
     assert w.parameters == 3 * 8 * 9 + 8 + 8 * 4 + 4
     assert w.inputs[0].shape == ("batch", 3, 16, 16)
     assert float((w.operators.macs @ w.at(batch=5)).sum()) == 5 * (14 * 14 * 8 * 27 + 32)
+
+
+def test_a_forward_that_collects_its_arguments() -> None:
+    shape = ("batch", 3, 16, 16)
+    assert [item.shape for item in captured("Starred").inputs] == [shape]
+    assert [item.shape for item in captured("starred", "").inputs] == [shape, shape]
+    assert [item.name for item in captured("starred_by_name", "").inputs] == ["x", "more"]
+
+
+def test_a_batch_up_to_which_the_code_goes_one_way() -> None:
+    w = captured("Rows")
+    assert (w.inputs[0].shape, targets.largest_batch(w)) == (("batch", 3, 16, 16), 63)
+    state = State(model=f"{OWN}:Rows({INPUT})", batch=64)
+    engine.keep(state, w)
+    with pytest.raises(RequestError, match="captured for batches up to 63"):
+        engine.workload(state)
+
+
+def test_nodes_of_a_graph_are_no_batch() -> None:
+    w = captured("messages", "")
+    assert [item.shape for item in w.inputs] == [(5, 16), (2, 9)]
+    assert any("its inputs are one graph" in note for note in w.notes)
+    assert float((w.operators.macs @ w.at(batch=1)).sum()) == 5 * 16 * 8
+
+
+def test_a_cache_goes_in_and_comes_out() -> None:
+    """One token after six; what a model keeps is among its results."""
+    w = captured("remembering", "")
+    assert [item.shape for item in w.inputs] == [("batch", 2, 4), ("batch", 6, 4)]
+    assert float((w.operators.macs @ w.at(batch=3)).sum()) == 3 * 2 * 16
+    assert w.operators.kind.count("cat") == 1
 
 
 def test_the_factory_may_give_the_inputs_and_print_and_keep_a_process() -> None:
@@ -277,7 +308,9 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_a_fixed_batch_is_the_only_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", f"{OWN}:Fixed", "--input", "4x3x8x8"]
-    assert cli.main(words) == 2
+    assert cli.main(words) == 0  # taken unasked
+    assert "; batch 4, fp32" in capsys.readouterr().out
+    assert cli.main([*words, "--batch", "2"]) == 2
     assert "--batch 4 is the only one" in capsys.readouterr().err
     assert cli.main([*words, "--batch", "4"]) == 0
 

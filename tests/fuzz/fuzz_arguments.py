@@ -123,7 +123,7 @@ def survive(words: list[str]) -> bool:
 def _code(words: list[str]) -> int:
     if words and words[0] in ONLY_READ:
         try:
-            cli._parse(words)
+            cli.parse(words)
         except cli.RequestError as error:
             return cli._complain(str(error), 2)
         except SystemExit as ended:  # how argparse ends --help

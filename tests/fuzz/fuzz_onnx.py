@@ -89,12 +89,12 @@ def survive(data: bytes) -> bool:
 
 
 @cache
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(dir="."))
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="hwexplorer-fuzz-")  # gone with this process
 
 
 def _written(data: bytes, suffix: str) -> Path:
-    path = _folder() / f"net{suffix}"
+    path = Path(_folder().name) / f"net{suffix}"
     path.write_bytes(data)
     return path
 

@@ -12,10 +12,10 @@ from analysis.run.scenario import Scenario
 from analysis.workload import store
 from hardware.architectures import registry
 from hardware.coefficients import coefficients
-from hardware.coefficients import table as constants
 from hardware.device import load, load_all
 from hardware.plan import plan
 from hardware.precision import NAMES
+from hardware.scaling import table as constants
 
 # Design, section 5: events and categories at least.
 MINIMA = {"cpu": (20, 5), "gpu": (30, 7), "tpu": (20, 6), "npu": (20, 6), "kpu": (25, 8)}
@@ -126,9 +126,8 @@ def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
     device = load(name)
     prices = coefficients(device, plan(device, "fp32"))
     assert prices.value[-2:].sum() == pytest.approx(max(device.idle_w, device.clocked_idle_w))
-    cycle = device.arch.row["clock.unit_cycles"]
     stated = device.file.facts
-    full = prices.value[cycle] * stated["units"].value * stated["clock_hz"].value
+    full = prices.value[device.arch.clock_rows].sum() * stated["units"].value * stated["clock_hz"].value
     # Clocks alone never exhaust the limit: work has to fit below it in every mode.
     above_rest = device.power_limit_w - prices.value[-2:].sum()
     assert full == pytest.approx(min(device.active_w, constants()["clock_share"]["value"] * above_rest))
@@ -160,3 +159,17 @@ def test_voltage_follows_the_clock_of_a_power_mode() -> None:
         if event.family not in ("static", "clock"):  # the clock's share is capped by the limit of the mode as well
             expected = 1.0 if event.family == "dram" else voltage**2
             assert b == pytest.approx(a * expected), event.name
+
+
+@pytest.mark.parametrize("architecture", MINIMA)
+def test_what_the_clock_drives_adds_up_to_it(architecture: str) -> None:
+    """Its power is the device's, however it is split; each share has a spread and a source."""
+    arch = registry.get(architecture)
+    parts, events = arch.data.clock, [arch.events[row] for row in arch.clock_rows]
+    assert [event.name for event in events] == list(parts)
+    assert sum(part.value for part in parts.values()) == pytest.approx(1.0)
+    for part in parts.values():
+        assert 0 < part.low <= part.value <= part.high < 1
+        assert part.source
+        assert part.works in ("matrix", "vector", "compute", "chip", "dram")
+    assert all(event.component == "memory" for event in events if parts[event.name].works in ("chip", "dram"))

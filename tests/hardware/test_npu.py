@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -107,3 +107,12 @@ def test_no_way_to_cut_is_quicker(chip: tuple[Steps, list[list[tuple[int, float]
     chosen = cost(steps, handed, room, tuple(sorted(quickest(steps, handed, room))))
     every = [(0, *rest) for count in range(n) for rest in combinations(range(1, n), count)]
     assert chosen == pytest.approx(min(cost(steps, handed, room, begins) for begins in every), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("precision", ["q5_0", "iq2_xxs", "w4a16"])
+@pytest.mark.parametrize("name", ["hailo10h", "hailo15l"])
+def test_a_larger_batch_is_never_quicker_where_weights_are_unpacked(name: str, precision: str) -> None:
+    """They are unpacked once for all frames: a batch saves that, but not what a batch of one more needs."""
+    device, mlp = load(name), store.load("mlp")
+    seconds = [estimate(mlp, device, Scenario(batch, precision, "hailort")).latency_s for batch in range(1, 20)]
+    assert all(more >= less * (1 - 1e-9) for less, more in pairwise(seconds))

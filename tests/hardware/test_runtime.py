@@ -23,10 +23,12 @@ def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
     runtime = runtimes()[name]
     assert runtime.mode in MODES
     assert set(runtime.work) <= set(WORK)
-    for ends in (runtime.dispatch, runtime.launch, runtime.call_s, *runtime.streaming.values()):
+    products = [share for shares in runtime.compute.values() for share in shares.values()]
+    host = (runtime.dispatch, *runtime.dispatch_on.values(), runtime.launch, runtime.call_s, runtime.sequence_s)
+    for ends in (*host, *products, *runtime.unpack_rows.values(), *runtime.streaming.values()):
         assert 0 <= ends.low <= ends.value <= ends.high
         assert ends.source or ends.low == ends.high in (0.0, 1.0)
-    assert all(0 < share.high <= 1 for share in runtime.streaming.values())
+    assert all(0 < share.high <= 1 for share in (*products, *runtime.streaming.values()))
 
 
 def test_every_device_has_something_that_one_would_deploy() -> None:
@@ -94,3 +96,44 @@ def test_decoding_streams_weights_faster_than_other_traffic_on_a_cpu() -> None:
     assert streamed.latency_s < 0.5 * plain.latency_s
     weights = 7.5e9 * 2 / load("ryzen9_7950x").memory_bandwidth
     assert streamed.latency_s > weights
+
+
+def test_serving_spends_on_each_sequence_of_a_step() -> None:
+    model, host = "llama3_2_1b:decode,kv=64", runtimes()["vllm"].sequence_s.value
+    one, many = (run(model, "h100_sxm", "vllm", batch) for batch in (1, 257))
+    bare_one, bare_many = (run(model, "h100_sxm", "fused", batch) for batch in (1, 257))
+    served, bare = many.latency_s - one.latency_s, bare_many.latency_s - bare_one.latency_s
+    assert served - bare == pytest.approx(256 * host, rel=0.1)
+
+
+def test_weights_are_unpacked_as_often_as_the_runtime_unpacks_them() -> None:
+    """A prefill of llama.cpp unpacks for each row of activations, ik_llama.cpp for eight; one row costs the same."""
+    prefill, decode = "llama2_7b:prefill,sequence=512", "llama2_7b:decode,kv=64"
+    slow, fast = (run(prefill, "ryzen9_7950x", name, precision="iq3_s") for name in ("llama_cpp", "ik_llama_cpp"))
+    assert slow.latency_s > 3 * fast.latency_s
+    slow, fast = (run(decode, "ryzen9_7950x", name, precision="iq3_s") for name in ("llama_cpp", "ik_llama_cpp"))
+    assert slow.latency_s == pytest.approx(fast.latency_s, rel=1e-9)
+
+
+def test_attention_that_shares_no_heads_reads_them_again() -> None:
+    many, one = (
+        run(f"{model}:decode,kv=4096", "mi300x", "vllm_rocm_untuned", 16) for model in ("mistral_7b", "llama2_7b")
+    )
+    tuned_many, tuned_one = (
+        run(f"{model}:decode,kv=4096", "mi300x", "vllm_rocm", 16) for model in ("mistral_7b", "llama2_7b")
+    )
+    attention = [kind == "attention" for kind in many.workload.operators.kind]
+    again = many.run.mapping.dram_s[0][attention].sum() / tuned_many.run.mapping.dram_s[0][attention].sum()
+    assert again == pytest.approx(4.0, rel=0.05)  # 32 query heads over 8 of keys and values
+    attention = [kind == "attention" for kind in one.workload.operators.kind]
+    once = one.run.mapping.dram_s[0][attention].sum() / tuned_one.run.mapping.dram_s[0][attention].sum()
+    assert once == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_kernel_starts_in_cycles_of_the_clock() -> None:
+    fast, slow = load("jetson_agx_orin"), load("jetson_agx_orin:15w")
+    cycles = fast.facts["launch_cycles"].value
+    assert slow.kernel_start_s[0] - fast.kernel_start_s[0] == pytest.approx(
+        cycles / slow.clock_hz - cycles / fast.clock_hz
+    )
+    assert load("xeon_8490h").kernel_start_s == load("xeon_8490h").ends("launch_s")

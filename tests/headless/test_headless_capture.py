@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -34,6 +36,14 @@ def test_several_are_captured_and_one_that_fails_stops_no_other(call: Call) -> N
     assert "the branch depends on values of a tensor" in lines[1]
 
 
+def test_what_is_suggested_for_an_own_model_runs_as_it_stands(call: Call) -> None:
+    done = call("advise", f"{OWN}:Net", "--input", "1x3x16x16", "--on", "h100_sxm", "--instead", "a100_sxm")
+    suggested = re.findall(r"hwexplorer (compare .*)", done.out)
+    assert suggested
+    assert all(line.startswith(f"compare {OWN}:Net --input 1x3x16x16 --on ") for line in suggested)
+    assert call(*shlex.split(suggested[0])).code == 0
+
+
 def test_a_wrong_name_stops_no_other_and_what_is_stored_is_not_captured(call: Call) -> None:
     done = call("capture", "resnet18", "resnt18", "mobilenet_v2", "--format", "json")
     found = json.loads(done.out)
@@ -56,12 +66,14 @@ def test_one_workload_file_holds_one_model(refused: Callable[..., str], tmp_path
     assert "holds one workload" in refused("capture", "resnet18", "alexnet", "-o", str(tmp_path / "two.msgpack.gz"))
 
 
-def test_the_flops_of_a_gap_are_not_known(call: Call, document: Callable[..., Any]) -> None:
+def test_what_a_gap_computes_is_bounded(call: Call, document: Callable[..., Any]) -> None:
     words = ("capture", f"{OWN}:Unknown", "--input", "1x3x16x16")
     found = document(*words)
-    assert found["coverage"] == pytest.approx(6 / 7)
-    assert (found["coverage_flops"], found["uncovered"]) == (None, {"own_models.shaped.default": 1})
-    assert "85.7% of the operators; FLOPs of the rest unknown" in call(*words).out
+    assert found["coverage"] == found["coverage_bytes"] == pytest.approx(0.872)
+    assert (found["coverage_flops"], found["uncovered"]) == (1, {"own_models.shaped.default": 1})
+    assert "of the work, at least" in call(*words).out
+    assert found["incomplete"].startswith("INCOMPLETE: about 87% of the work has a cost rule")
+    assert call(*words).out.startswith("INCOMPLETE")
     assert document("capture", "resnet18")["coverage_flops"] == 1
 
 

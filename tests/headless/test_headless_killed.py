@@ -18,7 +18,7 @@ from random import Random
 
 import pytest
 
-from analysis.decide import catalogue_sweep
+from analysis.decide import catalogue_sweep, workers
 from hwexplorer import cli
 
 CHUNKS = len(catalogue_sweep.chunks(devices=["t4"]))
@@ -100,7 +100,7 @@ def test_what_was_made_is_kept_and_not_made_again(
 ) -> None:
     made: list[int] = []
 
-    def local(work: Sequence[catalogue_sweep.Chunk], workers: int) -> Iterator[str]:
+    def local(_run: object, work: Sequence[catalogue_sweep.Chunk], _workers: int) -> Iterator[str]:
         for chunk in work:
             if len(made) == 4:
                 raise error
@@ -109,7 +109,7 @@ def test_what_was_made_is_kept_and_not_made_again(
 
     path = tmp_path / f"out.{form}"
     words = ["sweep", "--all", "--on", "t4", "--batches", "1", "--precisions", "fp16", "-o", str(path), "--resume"]
-    monkeypatch.setattr(catalogue_sweep, "local", local)
+    monkeypatch.setattr(workers, "local", local)
     assert cli.main(words) == (2 if isinstance(error, OSError) else 130)
     whole_parts = 4 if form == "csv" else 3  # of JSON the last one's end is not written before the next begins
     assert f"{whole_parts} of {CHUNKS} parts are kept: --resume goes on with them" in capsys.readouterr().err

@@ -15,14 +15,16 @@ from tests.headless.conftest import Call
 
 CSV_HEADERS = {
     ("compare", "resnet18"): "key depth device latency_s energy_per_inference_j edp_js ratio throughput_per_s"
-    " power_w utilization memory_bytes bound known runtime precision trust band energy_band",
+    " power_w utilization memory_bytes bound known verdict runtime precision trust latency_low_s latency_high_s"
+    " energy_low_j energy_high_j",
     ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_per_inference_j edp_js ratio"
-    " throughput_per_s power_w utilization memory_bytes bound known runtime precision trust band energy_band"
-    " compute_per_inference_j memory_per_inference_j static_per_inference_j energy_j weights_bytes"
+    " throughput_per_s power_w utilization memory_bytes bound known verdict runtime precision trust latency_low_s"
+    " latency_high_s energy_low_j energy_high_j compute_per_inference_j memory_per_inference_j"
+    " static_per_inference_j energy_j weights_bytes"
     " activations_bytes limit_w tdp_w kernels bounds latency_ratio energy_ratio",
     ("tree", "resnet18"): "key depth name bar share latency_s energy_per_inference_j bound cumulative kind modifier"
-    " fused utilization macs bytes_bytes benefit_js",
-    ("events", "resnet18"): "key depth event bar fraction energy_j count unit each_j band source",
+    " fused utilization macs bytes benefit_js",
+    ("events", "resnet18"): "key depth event bar fraction energy_j count unit each_j each_low_j each_high_j source",
     ("why", "resnet18"): "section text",
     ("models",): "key depth name family parameters macs input accuracy",
 }  # fmt: skip
@@ -54,6 +56,14 @@ SUBGRAPHS = [
 def test_csv_headers(call: Call, words: tuple[str, ...]) -> None:
     header = next(csv.reader(io.StringIO(call(*words, "--format", "csv").out)))
     assert header == CSV_HEADERS[words].split()
+
+
+def test_bands_in_csv_are_the_numbers_of_json(call: Call) -> None:
+    words = ("compare", "resnet18", "--batch", "4")
+    written = next(csv.DictReader(io.StringIO(call(*words, "--format", "csv").out)))
+    row = json.loads(call(*words, "--format", "json").out)["rows"][0]
+    assert [float(written["latency_low_s"]), float(written["latency_high_s"])] == row["latency_band_s"]
+    assert [float(written["energy_low_j"]), float(written["energy_high_j"])] == row["energy_band_j"]
 
 
 @pytest.mark.parametrize("words", TEXT_HEADERS, ids=" ".join)

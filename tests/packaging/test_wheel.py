@@ -21,7 +21,6 @@ from hwexplorer import registry
 from tests.terminal import Program
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.xdist_group("wheel")  # built once
 
 
 @dataclass(frozen=True)
@@ -95,14 +94,17 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 def test_everything_is_inside_one_package_and_no_test_is(wheel: Path) -> None:
     files = contents(wheel)
-    assert {name.partition("/")[0] for name in files} == {"hwexplorer", "hwexplorer-0.1.0.dist-info"}
+    data = "hwexplorer-0.1.0.data/data"
+    outside = [name for name in files if not name.startswith(("hwexplorer/", "hwexplorer-0.1.0.dist-info/"))]
+    assert outside == [f"{data}/share/man/man1/hwexplorer.1"]
+    assert "hwexplorer/py.typed" in files
     assert not [name for name in files if re.search(r"tests?[_/]|pycache|hatch_build", name)]
     for package in ("hwexplorer", "analysis", "hardware"):
         prefix = "" if package == "hwexplorer" else "hwexplorer/"
         listed = subprocess.run(["git", "ls-files", package], cwd=ROOT, capture_output=True, text=True).stdout.split()
         assert {prefix + name for name in listed} <= files.keys()
     for name, data in files.items():
-        if name.endswith(".py"):
+        if name.endswith((".py", ".pyi")):
             tree = ast.parse(data)
             imported = [
                 node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level
@@ -116,6 +118,11 @@ def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Pa
     run([sys.executable, "-m", "tarfile", "-e", str(archive), str(tmp_path)], tmp_path)
     again = build("wheel", next(tmp_path.glob("hwexplorer-*/")), tmp_path / "again")
     assert contents(again) == contents(wheel)
+
+
+def test_the_source_distribution_installs(empty: Environment, tmp_path: Path) -> None:
+    empty.pip("install", "--no-deps", "--no-index", "--no-build-isolation", build("sdist", ROOT, tmp_path / "sdist"))
+    assert "h100_sxm" in empty.run("-m", "hwexplorer", "compare", "mlp", "--format", "json")
 
 
 def test_verbs_run_and_nothing_of_ours_is_outside(installed: Environment) -> None:
@@ -137,6 +144,17 @@ assert all({str(installed.packages)!r} in m.__file__ for n, m in sys.modules.ite
     there = installed.run("-m", "hwexplorer", *words)
     assert there == run([str(installed.bin / "hwexplorer"), *words], installed.folder)
     assert there == run([sys.executable, "-m", "hwexplorer", *words], ROOT)
+
+
+def test_python_and_the_man_page_are_there(installed: Environment) -> None:
+    code = (
+        "import hwexplorer as hx, sys; compared = hx.compare('resnet18', on=['t4', 'tpu_v4'], batch=2)\n"
+        "assert type(compared.document).__module__ == 'hwexplorer.analysis.decide.compare'\n"
+        "assert not {'torch', 'textual', 'analysis', 'hardware'} & set(sys.modules)\n"
+        "print(compared.rows[1].device, hx.model('resnet18').graph(on='t4').number_of_nodes())"
+    )
+    assert installed.run("-c", code).split() == ["tpu_v4", "69"]
+    assert (installed.folder / "share" / "man" / "man1" / "hwexplorer.1").is_file()
 
 
 def test_it_opens_without_torch(installed: Environment, tmp_path: Path) -> None:

@@ -87,7 +87,9 @@ def test_the_complete_report_has_a_section(printed: Print) -> None:
 
 def test_the_screen_lists_and_shows_it() -> None:
     assert "words" in commands.names()
-    assert "the longest has" in (EngineProvider().text(State("conv2d"), "words", 100) or "")
+    sheet = EngineProvider().sheet(State("conv2d"), "words", 100)
+    assert sheet is not None
+    assert "the longest has" in sheet.text
     assert "the longest has" in EngineProvider().exported(State("conv2d"), "words", "text")
 
 

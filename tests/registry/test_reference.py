@@ -1,11 +1,14 @@
-"""The reference of the verbs is what they declare."""
+"""What is made of what verbs and keys declare is what they declare today."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from hwexplorer.reference import markdown
+import pytest
+
+from hwexplorer.generated import FILES
 
 
-def test_the_reference_is_of_today() -> None:
-    assert Path("VERBS.md").read_text() == markdown(), "run: python -m hwexplorer.reference > VERBS.md"
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_generated_is_of_today(name: str) -> None:
+    assert Path(name).read_text(encoding="utf-8") == FILES[name](), "run: python -m hwexplorer.generated"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from hardware import precision
 from hardware.errors import RequestError, unknown
-from hwexplorer.state import State, pinned
-from hwexplorer.views.plain import Column, Plot, Row, Series, Table, Text
+from hwexplorer.export.sheet import Sheet
+from hwexplorer.state import State, pinned, replace
+from hwexplorer.views.plain import Card, Cell, Column, Plot, Row, Series, Stack, Table, Text
 
 DEVICES = {
     "xeon_8490h": ("Xeon 8490H", "CPU", 12.0, 9.0),
@@ -51,6 +53,11 @@ class Job:
         self.cancelled = True
 
 
+@lru_cache(maxsize=8)
+def _weighed(names: tuple[str, ...]) -> list[tuple[str, float]]:
+    return [(name, 0.3 + (i * 7919 % 23) / 10) for i, name in enumerate(names)]
+
+
 class Fake:
     def __init__(self, hostile: bool = False) -> None:
         self.captured: set[str] = set()
@@ -67,8 +74,7 @@ class Fake:
         return seconds, weight * hungry * (4e-3 + 3e-3 * state.batch * size)
 
     def _weights(self, state: State) -> list[tuple[str, float]]:
-        names = subgraphs(state.model)
-        return [(name, 0.3 + (i * 7919 % 23) / 10) for i, name in enumerate(names)]
+        return list(_weighed(tuple(subgraphs(state.model))))
 
     def _total(self, state: State) -> tuple[float, float]:
         weight = sum(w for _, w in self._weights(state))
@@ -108,6 +114,26 @@ class Fake:
             rows.append(Row(device, cells))
         best = "best energy: KPU-T256 · best latency: H100 SXM"
         return Table("compare", "Compare", columns, tuple(rows), notes=(best,))
+
+    def cards(self, state: State) -> tuple[Card, ...]:
+        each = [(name, *self._total(replace(state, on=name, pin=""))) for name in state.devices]
+        slowest = max(t for _, t, _ in each)
+        return tuple(
+            Card(
+                key=name,
+                name=DEVICES[name][0],
+                mark="✓",
+                runtime="compiler",
+                figures=(f"{t * 1e3:.2f} ms", f"{state.batch / t:.0f} /s", f"{e:.2f} J/inf"),
+                rate_per_s=state.batch / t,
+                energy_j=e,
+                bar=Stack([t / slowest * part for part in (0.4, 0.1, 0.2, 0.2, 0.0, 0.1)]),
+                most=1.2 * t / slowest,
+                fits=True,
+                phrase="waits on launches 20 %",
+            )
+            for name, t, e in each
+        )
 
     def tree(self, state: State) -> Table:
         self.calls.append("tree")
@@ -190,7 +216,7 @@ class Fake:
             ("Mapping", ("401,408 threads, 1,568 blocks of 256, 132/132 SMs, 1.5 waves; depthwise: 12 % of peak.",)),
             ("Sources", ("DRAM read\t31 pJ/byte ± 20 % (published)", "tensor core\t0.35 pJ/FLOP (fitted)")),
         )
-        return Text("why", f"Why · {state.at or state.model}", sections)
+        return Text("why", f"Why · {state.at or state.model}", sections, setting=f"b{state.batch * 4}")
 
     def plot(self, state: State) -> Plot:
         rows = self.tree(state).rows[1:]
@@ -234,13 +260,17 @@ class Fake:
             raise unknown("device", name, DEVICES)
         return Text("device", DEVICES[name][0], (("Facts", ("peak 1 TFLOP/s [data sheet: made up]",)),))
 
+    def figures(self, state: State, device: str) -> tuple[Cell, ...]:
+        t, e = self._total(replace(state, on=device))
+        return t, e, e / t, 1e6
+
     def device_key(self, name: str) -> str:
         if name not in DEVICES:
             raise unknown("device", name, DEVICES)
         return name
 
-    def text(self, state: State, verb: str, width: int) -> str | None:
-        return f"{verb} of {state.model}" if verb == "energy" else None
+    def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
+        return Sheet(verb, f"{verb} of {state.model}") if verb in ("energy", "advise") else None
 
     def named(self, model: str, inputs: tuple[str, ...]) -> str:
         return model

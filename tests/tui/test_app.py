@@ -102,9 +102,31 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.pane == "compare"
 
 
+@case("by", "resnet50?at=fc&open=fc")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("t")
+    assert (app.state.by, app.state.at, app.state.open) == ("kind", "", ())
+
+
+@case("each", "resnet50?at=fc")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("asterisk")
+    assert "no row of repeats" in screen_text(app)
+
+
+@case("lift", "resnet50?pane=why")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    before = app.state
+    await pilot.press("enter")
+    assert (app.state.batch, app.state.precision) == (before.batch * 4, before.precision)
+    assert "u undoes" in screen_text(app)
+    await pilot.press("u")
+    assert app.state == before
+
+
 @case("zoom")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    assert "1 Models" in screen_text(app)
+    assert "5 Why" in screen_text(app)
     await pilot.press("z")
     assert app.panes["tree"].size.width == 120
     await pilot.press("z")
@@ -144,16 +166,16 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.at == ""
 
 
-@case("page_down")
+@case("page_down", "big100")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("pagedown")
     assert app.outline.cursor == app.outline.page()
 
 
-@case("page_up", "resnet50?at=fc")
+@case("page_up", "big100?at=block99")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("pageup")
-    assert app.outline.cursor == 18 - app.outline.page()
+    assert app.outline.cursor == 100 - app.outline.page()
 
 
 @case("first", "resnet50?at=fc")
@@ -527,6 +549,33 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.pane == "why"
 
 
+@case("column_before")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press(">", ">", "<")
+    assert app.outline.column == 0
+
+
+@case("column_after")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press(">", ">")
+    assert app.outline.column > 0
+    await pilot.press("6", ">")
+    assert app.said == ("no columns here", "dim")
+
+
+@case("advise")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("A")
+    assert app.overlay == "report"
+    assert "advise of resnet50" in screen_text(app)
+
+
+@case("dynamic")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("4", "d")
+    assert app.state.dynamic
+
+
 @case("plot")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("v")
@@ -587,7 +636,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("help")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("?")
-    assert "Open or close the branch" in screen_text(app)
+    assert "energy-delay product" in screen_text(app)
     await pilot.press("G")
     assert "Leave" in screen_text(app)
     await pilot.press("g", "j", "pagedown", "k", "pageup", "escape")
@@ -733,20 +782,45 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
     async with app.run_test(size=GRID) as pilot:
         await pilot.click("#tree", offset=(8, 3))
         assert app.state.at == "conv1"
-        await pilot.click("#tree", offset=(8, 3))
+        await pilot.click("#tree", offset=(8, 3), times=2)
         assert app.state.open == ("conv1",)
-        await pilot.click("#compare", offset=(8, 4))
-        assert (app.state.pane, app.state.on) == ("compare", "tpu_v4")
-        await pilot.click("#models", offset=(4, 2))
-        await pilot.click("#models", offset=(4, 2))
+        await pilot.click("#cards", offset=(65, 2))
+        assert (app.state.pane, app.state.on) == ("tree", "tpu_v4")
+        await pilot.click("#cards", offset=(65, 2), times=2)
+        assert app.state.pane == "compare"
+        await pilot.click("#compare", offset=(8, 3))
+        assert (app.state.pane, app.state.on) == ("compare", "h100_sxm")
+        await pilot.press("1")
+        await pilot.click("#models", offset=(4, 2), times=2)
         assert app.state.model == "alexnet"
         await pilot.resize_terminal(80, 24)
+        await pilot.press("3")
+        await pilot.click("#cards", offset=(8, 3))
+        assert app.state.on == "kpu_t256"
+        await pilot.resize_terminal(79, 24)
         await pilot.click("#tabs", offset=(26, 0))
         assert app.state.pane == "tree"
-        help_at = re.search(r"\? help", screen_text(app).splitlines()[-1])
+        help_at = re.search(r"\? terms", screen_text(app).splitlines()[-1])
         assert help_at is not None
         await pilot.click("#foot", offset=(help_at.start() + 1, 0))
         assert app.overlay
+
+
+async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> None:
+    provider = Fake()
+    app = HwExplorer(State(), provider)
+    async with app.run_test(size=GRID) as pilot:
+        assert "compare" not in provider.calls
+        await pilot.press("2")
+        assert "compare" in provider.calls
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=(200, 60)) as pilot:
+        await pilot.pause()
+        shown = screen_text(app)
+        for title in ("1 Models", "2 Compare", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
+            assert title in shown
+        await pilot.click("#heat", offset=(8, 3))
+        assert app.state.at in {row.key for row in app.heat.table.rows}
 
 
 def test_the_help_and_the_hints_come_from_the_registry() -> None:

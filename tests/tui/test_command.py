@@ -14,6 +14,7 @@ from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.command import candidates, submit
 from hwexplorer.tui.commands import COMMANDS, names
+from hwexplorer.tui.results import Results
 from hwexplorer.tui.sessions import Sessions
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
@@ -144,7 +145,8 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
             if app.errand is None:
                 break
             await pilot.pause(0.1)
-        assert app.overlay == "report"
+        await pilot.pause()
+        assert isinstance(app.screen, Results)
         assert "configurations" in screen_text(app)
         await pilot.press("escape")
         app = await typed(pilot, "sweep --batches nonsense")

@@ -101,7 +101,7 @@ async def test_a_state_string_still_runs_nothing() -> None:
     app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         said = await captured(app, pilot, f"state '{format(replace(START, model=f'{OWN}:Net({INPUT})'))}'")
-        assert "runs no code by itself" in said
+        assert f"runs no code by itself: hwexplorer capture {OWN}:Net --input " in said
         assert app.state.model == "resnet18"
 
 

@@ -32,6 +32,7 @@ STATES = st.builds(
     pane=st.sampled_from(states.PANES),
     zoom=st.booleans(),
     metric=st.sampled_from(states.METRICS),
+    by=st.sampled_from(states.BYS),
     sort=st.sampled_from(states.SORTS),
     descending=st.booleans(),
     find=TEXT,
@@ -42,6 +43,7 @@ STATES = st.builds(
     rank=st.sampled_from(states.RANKS),
     rank_reverse=st.booleans(),
     heat=st.booleans(),
+    trace=TEXT,
     fold=st.sampled_from(states.FOLDS),
 )
 EXAMPLE = "resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2&sort=share&pin=tpu_v4@b8,fp16"

@@ -102,5 +102,5 @@ def test_an_engine_of_its_own() -> None:
     assert other.model(ref).name == "resnet18"
     with pytest.raises(RequestError, match="did you mean resnet50"):
         one.refer("resnet5")
-    with pytest.raises(RequestError, match="runs no code by itself"):
+    with pytest.raises(RequestError, match=r"runs no code by itself$"):
         one.job(refer("net.py:make(1x3)"))

@@ -1,0 +1,66 @@
+"""Causes add up: of every operator, of any node, in time, energy and EDP; and each is what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, workload
+
+from analysis.run.causes import CAUSES, COMPUTE, DRAM, LAUNCH, STATIC, THROTTLED, causes, shares, steps
+from analysis.run.estimate import estimate
+from analysis.run.metrics import ADDITIVE
+from analysis.run.scenario import Scenario
+from analysis.run.tree import shares as shapley
+from hardware.device import load
+
+
+def _holds(result) -> None:
+    of, run = causes(result), result.run
+    least = EXACT * result.latency_s
+    np.testing.assert_allclose(of.time_s.sum(axis=0), run.latency_s, rtol=EXACT, atol=least)
+    np.testing.assert_allclose(of.energy_j.sum(axis=0), run.energy_j, rtol=EXACT, atol=EXACT * result.energy_j)
+    assert (of.time_s >= -least).all()
+    assert (of.energy_j >= 0).all()
+    assert (of.ideal_s <= of.time_s + least).all()
+    assert (of.ideal_s >= 0).all()
+    assert not of.time_s[STATIC].any()
+    assert not of.energy_j[THROTTLED].any()
+    total = of.of(slice(None))
+    assert total.time_s.sum() == pytest.approx(result.latency_s, rel=EXACT)
+    assert total.energy_j.sum() == pytest.approx(result.energy_j, rel=EXACT)
+    assert steps(total).sum() == pytest.approx(result.latency_s, rel=EXACT)
+    assert (steps(total) >= -least).all()
+    assert total.energy_j[STATIC] == pytest.approx(result.component_j["static"], rel=EXACT)
+    for metric in ADDITIVE:
+        assert shares(result, metric).sum() == pytest.approx(1.0, rel=EXACT)
+    np.testing.assert_allclose(shares(result, "edp").sum(axis=0), shapley(run.energy_j, run.latency_s, result))
+
+
+@pytest.mark.parametrize("device", DEFAULTS)
+@pytest.mark.parametrize("mode", ALL_MODES)
+def test_causes_add_up_on_every_architecture(device, mode):
+    for model in MODELS[:4]:
+        for batch in BATCHES:
+            _holds(estimate(workload(model), load(device), Scenario(batch, "fp16", mode)))
+
+
+def test_causes_add_up_on_every_device_and_for_a_request():
+    for device in catalogue(modes=False):
+        _holds(estimate(workload("resnet18"), device, Scenario(1, "int8")))
+    for device in DEFAULTS:
+        _holds(estimate(workload("llama3_8b:in=128,out=16"), load(device), Scenario(4, "w4a16")))
+
+
+def test_a_cause_is_what_it_says():
+    h100 = load("h100_sxm")
+    eager = causes(estimate(workload("resnet18"), h100, Scenario(1, "fp16", "eager"))).of(slice(None)).time_s
+    assert eager.argmax() == LAUNCH  # a small network whose kernels the host cannot issue fast enough
+    decode = causes(estimate(workload("llama3_8b:decode"), h100, Scenario(1, "fp16"))).of(slice(None)).time_s
+    assert decode.argmax() == DRAM  # one token reads all weights
+    busy = estimate(workload("vgg16"), h100, Scenario(256, "fp16", "fused"))
+    assert causes(busy).of(slice(None)).time_s.argmax() == COMPUTE
+    limited = estimate(workload("llama3_8b"), h100, Scenario(8, "fp16"))
+    run, throttled = limited.run, causes(limited).of(slice(None)).time_s[THROTTLED]
+    assert throttled == pytest.approx(float((run.kernel_s - run.unthrottled_s).sum()), rel=EXACT)
+    assert CAUSES[THROTTLED] == "throttled"
+    assert throttled > 0

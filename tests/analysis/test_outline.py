@@ -1,0 +1,108 @@
+"""The outline of a model: whatever it is divided by, every operator is in it once, and keys name what they hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from grid import EXACT, run
+
+from analysis.run.estimate import Estimate
+from analysis.run.nodes import Node, node
+from analysis.run.outline import BYS, Branch, covers, members, outline
+from analysis.run.tree import find, operators_of
+from hardware.errors import RequestError
+from hwexplorer import engine
+from hwexplorer.state import parse
+from hwexplorer.tui.navigate import Index
+from hwexplorer.views.tree import tree
+
+MODELS = (
+    "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "densenet121", "regnet_y_400mf", "efficientnet_b0", "llama3_8b",
+    "inception_v3", "conv2d",
+)  # fmt: skip
+
+
+def _branches(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> dict[str, Branch]:
+    branches = [branch for _, branch in outline(result, by, apart).walk()]
+    assert len({branch.key for branch in branches}) == len(branches)
+    return {branch.key: branch for branch in branches}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("by", BYS)
+def test_every_level_holds_every_operator_once(model: str, by: str) -> None:
+    for mode in ("eager", "compiled", "fused"):
+        result = run(model, "h100_sxm", 1, "fp16", mode)
+        for key, branch in _branches(result, by).items():
+            assert np.array_equal(np.sort(branch.members), np.sort(operators_of(result, key)))
+            if branch.children and not (by == "kernel" and key):
+                below = np.concatenate([child.members for child in branch.children])
+                assert np.array_equal(np.sort(below), np.sort(branch.members))
+
+
+def test_repeats_are_merged_and_stages_are_not() -> None:
+    blocks = _branches(run("resnet50", "h100_sxm"), "module")
+    assert [blocks[f"layer{i}"].count for i in (1, 2, 3, 4)] == [3, 4, 6, 3]
+    assert blocks["layer3.0-5.conv2"].count == 6
+    assert blocks["layer3.0.downsample.0"].count == 1
+    assert _branches(run("llama3_70b", "h100_sxm"), "module")["layers.0-79.mlp.up_proj"].count == 80
+    inverted = _branches(run("mobilenet_v2", "h100_sxm"), "module")
+    assert inverted["features.2-17.conv.1.0"].type == "depthwise_conv+batch_norm+relu6"
+
+
+def test_blocks_are_shown_one_by_one_when_asked() -> None:
+    result = run("resnet50", "h100_sxm")
+    blocks = _branches(result, "module", ("layer3",))
+    assert [child.key for child in blocks["layer3"].children] == [f"layer3.{i}" for i in range(6)]
+    assert "layer2.0-3.conv1" in blocks  # the others stay merged
+    together = np.concatenate([child.members for child in blocks["layer3"].children])
+    assert np.array_equal(np.sort(together), np.sort(operators_of(result, "layer3")))
+
+
+def test_a_pattern_holds_what_it_names() -> None:
+    assert covers("layer3.0-5.conv2", "layer3.4.conv2/relu")
+    assert covers("layer3.0-5.conv2/relu", "layer3.4.conv2/relu")
+    assert not covers("layer3.0-3.conv2", "layer3.4.conv2/relu")
+    assert not covers("layer3.0-5.conv2/bn", "layer3.4.conv2/relu")
+    assert not covers("layer3.0-5.conv2/relu", "layer3.4.conv2.x/relu")
+    assert covers("block1-0-3", "block1-2.f/f")  # a number after a dash is a number
+    assert not covers("layer", "layer3.4.conv2/relu")
+    assert members(run("resnet18", "h100_sxm"), "nowhere") is None
+    with pytest.raises(RequestError, match="unknown node"):
+        find(run("resnet18", "h100_sxm"), "nowhere.at.all")
+
+
+@pytest.mark.parametrize("by", BYS)
+def test_documents_of_any_division_add_up(by: str) -> None:
+    result = run("resnet50", "jetson_agx_orin", 8, "fp16")
+    root = node(result, "", by)
+
+    def check(of: Node) -> None:
+        assert sum(of.latency_by_cause_s.values()) == pytest.approx(of.latency_s, rel=EXACT, abs=1e-15)
+        assert sum(of.energy_by_cause_j.values()) == pytest.approx(of.energy_j, rel=EXACT, abs=1e-15)
+        if of.children:
+            for name in ("latency_s", "energy_j", "share", "macs", "edp_js"):
+                total = sum(getattr(child, name) for child in of.children)
+                assert total == pytest.approx(getattr(of, name), rel=1e-8, abs=1e-15), (of.id, name)
+            for child in of.children:
+                check(child)
+
+    check(root)
+    assert root.latency_s == pytest.approx(result.latency_s, rel=EXACT)
+
+
+def test_the_heaviest_path_of_a_language_model_ends_in_its_mlp() -> None:
+    state = parse("llama3_70b@fp16?by=module")
+    found = Index(tree(state)).heaviest("")
+    assert ".mlp." in found
+    result = engine.result(state)
+    assert len(operators_of(result, found)) == 80
+    assert Index(tree(state)).share("lm_head") < 0.02
+
+
+def test_a_kind_and_a_kernel_are_places_that_reports_take() -> None:
+    result = run("resnet18", "h100_sxm", 1, "fp16", "fused")
+    assert {result.workload.operators.kind[i] for i in operators_of(result, "kind:conv")} == {"conv"}
+    whole = operators_of(result, "kernel:conv1/conv1")
+    assert len(set(result.demand.kernel[whole].tolist())) == 1
+    assert len(whole) == 3

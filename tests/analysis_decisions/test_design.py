@@ -1,0 +1,112 @@
+"""Design search: what it finds is what one finds by evaluating each design alone, whoever computes it."""
+
+import math
+from functools import partial
+
+import pytest
+
+from analysis.decide.design import PIECE, Designs, Knob, Study, evaluate_piece, knob, search
+from analysis.decide.workers import local
+from analysis.run.engine import Engine
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from hardware.area import area
+from hardware.device import load
+from hardware.errors import RequestError
+
+KPU = load("kpu_t256")
+RUN = partial(local, evaluate_piece, workers=1)
+
+
+def _study(*knobs: str, **others: object) -> Study:
+    return Study(
+        base="kpu_t256",
+        knobs=tuple(knob(KPU, one) for one in knobs),
+        models=(("conv2d", 1.0), ("resnet18", 3.0)),
+        scenario=Scenario(precision="int8"),
+        metric="edp",
+        **others,  # type: ignore[arg-type]
+    )
+
+
+def _found(study: Study, how: str = "grid", count: int = 60, seed: int = 1) -> Designs:
+    return search(study, how, count, seed, RUN, most=1000)
+
+
+def test_each_design_is_the_device_evaluated_alone() -> None:
+    found = _found(_study("units=128..512", "array=16|32", "clock_hz=1G..1.4G"))
+    assert found.evaluated == 3 * 2 * 2
+    assert found.refused == 0
+    engine = Engine()
+    for design in found.best[:4]:
+        device = load(design.device)
+        costs = []
+        for model, cost in zip(("conv2d", "resnet18"), design.costs, strict=True):
+            alone = estimate(engine.model(engine.refer(model)), device, Scenario(precision="int8"))
+            assert cost.latency_s == pytest.approx(alone.latency_s, rel=1e-12)
+            assert cost.energy_j == pytest.approx(alone.energy_j_per_inference, rel=1e-12)
+            costs.append(cost.edp_js)
+        ratios = [edp / was.edp_js for edp, was in zip(costs, found.as_it_is.costs, strict=True)]
+        assert design.score == pytest.approx((ratios[0] * ratios[1] ** 3) ** 0.25)
+        assert design.area_mm2 == area(device).total_mm2
+
+
+def test_the_best_is_least_and_the_front_is_not_beaten() -> None:
+    found = _found(_study("units=64..1024", "array=8..64"))
+    scores = [design.score for design in found.best]
+    assert scores == sorted(scores)
+    for one in found.front:
+        for other in found.best:
+            better = [other.area_mm2 < one.area_mm2]
+            for a, b in zip(other.costs, one.costs, strict=True):
+                better += [a.latency_s < b.latency_s, a.energy_j < b.energy_j]
+            assert not all(better)
+
+
+def test_limits_hold_and_say_how_many_they_refused() -> None:
+    free = _found(_study("units=64..1024"))
+    power_w, area_mm2 = (sorted(getattr(d, name) for d in free.best)[1] for name in ("power_w", "area_mm2"))
+    small = _found(_study("units=64..1024", max_power_w=power_w, max_area_mm2=area_mm2))
+    assert 0 < len(small.best) < len(free.best)
+    assert small.refused == len(free.best) - len(small.best)
+    assert all(design.power_w <= power_w and design.area_mm2 <= area_mm2 for design in small.best)
+    with pytest.raises(RequestError, match="none of 5 designs can be: a larger die than allowed"):
+        _found(_study("units=64..1024", max_area_mm2=1.0))
+
+
+def test_a_seed_finds_the_same_and_local_search_no_worse() -> None:
+    study = _study("units=64..1024", "clock_hz=0.5G..2G", "array=8..64")
+    blind = _found(study, "random", 120, seed=7)
+    assert blind == _found(study, "random", 120, seed=7)
+    assert blind != _found(study, "random", 120, seed=8)
+    climbing = _found(study, "local", 120, seed=7)
+    assert climbing == _found(study, "local", 120, seed=7)
+    assert climbing.evaluated == 120
+    assert climbing.best[0].score <= blind.best[0].score * 1.02
+
+
+def test_workers_find_what_one_finds() -> None:
+    study = _study("units=64..1024", "array=8..64")
+    by_two = search(study, "grid", 0, 1, partial(local, evaluate_piece, workers=2), most=1000)
+    assert by_two.evaluated > PIECE
+    assert by_two == _found(study)
+
+
+def test_a_chip_that_cannot_be_is_no_design() -> None:
+    found = _found(_study("idle_w=1|2|40"))
+    assert found.evaluated == 3
+    assert found.refused == 1
+    assert "power limit" in found.why_refused
+
+
+def test_steps_of_a_grid() -> None:
+    assert knob(KPU, "units=64..500").steps() == (64, 128, 256, 500)
+    assert knob(KPU, "units=64|100").steps() == (64, 100)
+    assert knob(KPU, "Scratchpad-Bytes=16M..32M") == Knob("scratchpad_bytes", 16e6, 32e6)
+    assert math.isclose(knob(KPU, "tile.mac:int8=0.05pJ..0.2pJ").at(0.5), 0.1e-12)
+
+
+@pytest.mark.parametrize("text", ["units", "units=", "units=4..2", "units=a..b", "unit=1..2", "units=0..4"])
+def test_a_wrong_range_is_one_line(text: str) -> None:
+    with pytest.raises(RequestError):
+        knob(KPU, text)

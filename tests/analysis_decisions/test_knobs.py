@@ -1,0 +1,95 @@
+"""Elasticities and crossovers say what re-evaluation says."""
+
+import math
+
+import pytest
+
+from analysis.decide.crossover import crossover
+from analysis.decide.elasticity import WAKES, elasticities
+from analysis.decide.knobs import Bench, checked
+from analysis.run.engine import Engine
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from hardware.device import load
+from hardware.errors import RequestError
+
+ENGINE = Engine()
+
+
+def _run(device: str, model: str = "resnet18", **scenario: object) -> Estimate:
+    workload = ENGINE.model(ENGINE.refer(model))
+    return estimate(workload, load(device), Scenario(**scenario))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("device", ["h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8"])
+def test_prices_take_their_share_of_the_energy(device: str) -> None:
+    """Where power does not bind, the elasticity of a price is what its event takes, and of time nothing."""
+    result = _run(device)
+    spent = result.event_energy_j.sum(axis=1) / result.energy_j
+    shares = {event.label: share for event, share in zip(result.events, spent, strict=True)}
+    rows = [row for row in elasticities(result).elasticities if row.is_price and row.latency == 0]
+    assert rows
+    for row in rows:
+        assert row.energy == pytest.approx(shares[row.name], abs=0.003)
+        assert row.edp == pytest.approx(row.energy, abs=1e-9)
+
+
+def test_decoding_is_bound_by_memory_and_one_small_image_by_launches() -> None:
+    decode = {row.name: row for row in elasticities(_run("h100_sxm", "gpt2:decode", precision="fp16")).elasticities}
+    assert decode["memory_bandwidth"].latency < 3 * decode["matrix"].latency
+    alone = {row.name: row for row in elasticities(_run("h100_sxm")).elasticities}
+    # A kernel starts in cycles of the clock, and in time that is no clock's.
+    assert alone["launch_s"].latency - alone["clock_hz"].latency > 0.5
+    assert abs(alone["memory_bandwidth"].latency) < 0.2
+
+
+def test_what_wakes_a_fact_wakes_it() -> None:
+    result = _run("kpu_t256", batch=8, precision="int8")
+    bench = Bench(result.workload, result.device, result.scenario)
+    told = [row for row in elasticities(result).elasticities if " until units is above " in row.says]
+    assert told
+    for row in told:
+        units = float(row.says.rpartition(" ")[2])
+        slopes, before = (
+            bench.slopes({"units": n / result.device.units}, row.name) for n in (units * 1.02, units * 0.5)
+        )
+        assert slopes is not None
+        assert before is not None
+        assert abs(slopes["latency"]) >= 0.8 * WAKES > abs(before["latency"])
+
+
+def test_a_node_has_elasticities_of_its_own() -> None:
+    result = _run("kpu_t256")
+    node = {row.name: row.latency for row in elasticities(result, "layer4.1.conv2").elasticities}
+    whole = {row.name: row.latency for row in elasticities(result).elasticities}
+    assert node != whole
+    with pytest.raises(RequestError, match="unknown node"):
+        elasticities(result, "layer9")
+
+
+def test_the_changed_chip_matches_and_less_of_it_does_not() -> None:
+    a, b = _run("kpu_t256"), _run("h100_sxm")
+    found = crossover(
+        a, b, [("units", "matrix", "clock_hz", "memory_bandwidth"), ("process_nm",)], ("latency", "energy")
+    )
+    way, no_way = found.ways
+    assert way.device
+    assert not no_way.device
+    changed = _run(way.device)
+    assert changed.latency_s <= b.latency_s * 1.002
+    assert changed.energy_j <= b.energy_j
+    half = {turn.knob: turn.factor**0.9 for turn in way.turns}
+    assert Bench(a.workload, a.device, a.scenario).cost(half).latency_s > b.latency_s
+    assert way.size == pytest.approx(math.hypot(*(math.log(turn.factor) for turn in way.turns)), rel=1e-3)
+
+
+def test_a_chip_that_matches_needs_no_change() -> None:
+    a = _run("h100_sxm")
+    found = crossover(a, a, [("units",), ("clock_hz", "units")], ("latency", "energy", "edp"))
+    assert found.matches
+    assert [way.size for way in found.ways] == pytest.approx([0, 0], abs=2e-3)
+
+
+def test_a_wrong_knob_is_one_line() -> None:
+    with pytest.raises(RequestError, match="did you mean clock_hz"):
+        checked(load("h100_sxm"), ("clock_h",))

@@ -1,0 +1,69 @@
+"""Odds: two ways round add up to one, the same run is even, a wider gap is surer, shared constants move together."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.decide.compare import compare
+from analysis.decide.odds import DOUBT, METRICS, correlation, odds, probability, settling
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware.device import load
+
+
+def run(name: str, runtime: str = "auto", batch: int = 1) -> Estimate:
+    return estimate(store.load("resnet18"), load(name), Scenario(batch, "fp16", runtime))
+
+
+NAMES = ("xeon_8490h", "h100_sxm", "a100_sxm4_80gb", "jetson_agx_orin", "jetson_agx_orin:30w", "tpu_v4", "hailo8")
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_two_ways_round_add_up_to_one(metric: str) -> None:
+    runs = [run(name) for name in NAMES]
+    for a in runs:
+        assert probability(a, a, metric) == 0.5
+        for b in runs:
+            assert probability(a, b, metric) + probability(b, a, metric) == pytest.approx(1.0, abs=1e-12)
+            assert correlation(a, b) == correlation(b, a)
+
+
+@given(st.floats(0.01, 100), st.floats(1.001, 10))
+def test_a_wider_gap_is_surer(scale: float, more: float) -> None:
+    a, b = run("h100_sxm"), run("a100_sxm4_80gb")
+
+    def slower(by: float) -> Estimate:
+        fast, slow = b.latency_band_s
+        return msgspec.structs.replace(b, latency_s=b.latency_s * by, latency_band_s=(fast * by, slow * by))
+
+    assert probability(a, slower(scale * more), "latency") >= probability(a, slower(scale), "latency")
+
+
+def test_shared_constants_move_together() -> None:
+    """The same gap is surer between devices that share a runtime: what is wrong with one is wrong with both."""
+    a, b = run("h100_sxm"), run("a100_sxm4_80gb")
+    other = msgspec.structs.replace(b, runtime=run("h100_sxm", "torch_compile").runtime)
+    slower = [
+        msgspec.structs.replace(each, latency_band_s=tuple(2 * end for end in a.latency_band_s)) for each in (b, other)
+    ]
+    shared, apart = (probability(a, each, "latency") for each in slower)
+    assert 0.5 < apart < shared
+
+
+def test_a_comparison_says_what_would_settle_it() -> None:
+    devices = [load(name) for name in NAMES]
+    found = compare(store.load("resnet18"), devices, Scenario(1, "fp16"), "h100_sxm")
+    assert {each.device for each in found.odds} == {device.key for device in devices} - {"h100_sxm"}
+    for each in found.odds:
+        assert bool(each.measurement) == (DOUBT[0] < each.probability < DOUBT[1])
+    line = settling(found.odds)
+    assert line in found.insights
+
+
+def test_what_exists_on_paper_is_not_to_be_measured() -> None:
+    reference = run("kpu_t256")
+    assert all("kpu" not in each.measurement for each in odds([run("tpu_v4"), run("kpu_t64")], reference))

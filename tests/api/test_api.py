@@ -1,0 +1,161 @@
+"""`import hwexplorer as hx`: the same figures as the command line, of the same types, for next to nothing."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import networkx
+import pytest
+
+import hwexplorer as hx
+from analysis.decide.compare import Comparison
+from hwexplorer import api, cli, registry
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
+IMPORT_MAX_S = 0.15
+
+
+def json_of(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert cli.main([*words, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_importing_it_is_quick_and_loads_neither_torch_nor_the_screen() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); import hwexplorer; took = time.perf_counter() - start\n"
+        "assert not {'numpy', 'torch', 'textual', 'networkx', 'argparse'} & set(sys.modules), 'too much'\n"
+        "hwexplorer.compare('conv2d'); hwexplorer.device('h100_sxm')\n"
+        "assert not {'torch', 'textual', 'networkx'} & set(sys.modules)\nprint(took)"
+    )
+    took = min(float(subprocess.check_output([sys.executable, "-c", code], timeout=60)) for _ in range(3))
+    assert took < IMPORT_MAX_S
+
+
+def test_every_report_is_a_function_and_nothing_else_is() -> None:
+    offered = {name for name in dir(hx) if not name.startswith("_") and name not in (*api.NAMES, "capture")}
+    assert offered == {name for name in registry.names() if api.is_function(name)}
+    assert {"compare", "tree", "events", "sweep", "device", "check"} <= offered
+    assert not {"serve", "open"} & offered
+    for name in offered:
+        function = getattr(hx, name)
+        assert function is getattr(hx, name)
+        assert function.__doc__.startswith(registry.helps()[name][:1].upper())
+        assert all(f"\n{argument}: " in function.__doc__ for argument in inspect.signature(function).parameters)
+    with pytest.raises(AttributeError, match="compre"):
+        hx.compre  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_no_report_hides_a_module() -> None:
+    modules = {path.stem for path in Path(hx.__file__).parent.iterdir()}
+    assert not modules & {*api.NAMES, *filter(api.is_function, registry.names())}
+
+
+def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("compare", "resnet18", "--on", "h100_sxm,t4", "--batch", "8", "--precision", "fp16")
+    compared = hx.compare("resnet18", on=["h100_sxm", "t4"], batch=8, precision="fp16")
+    assert json.loads(json.dumps(compared.to_dict())) == json_of(capsys, *words)
+    assert isinstance(compared.document, Comparison)
+    assert [row.device for row in compared.rows] == ["h100_sxm", "t4"]
+    assert compared.recommendations == compared.document.recommendations
+    assert compared.records()[1]["ratio_to_baseline.energy"] == compared.rows[1].ratio_to_baseline["energy"]
+    assert cli.main(list(words)) == 0
+    assert repr(compared) == capsys.readouterr().out.rstrip("\n")
+    html = compared._repr_html_()
+    assert html.count('class="bar"') >= 6  # what it goes into, by cause
+    assert "<script" not in html
+    assert "body{" not in html  # it must not restyle the notebook
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("rank", {"models": ["resnet18", "alexnet"], "on": "t4"}, "resnet18 alexnet --on t4"),
+        ("search", {"model": "mlp", "max_energy": 0.1, "batches": [1, 8]}, "mlp --max-energy 100mJ --batches 1,8"),
+        ("explain", {"model": "mlp", "a": "cpu", "b": "gpu", "metric": "energy"}, "mlp cpu gpu --metric energy"),
+        ("check", {"model": "mlp", "rule": ["energy < 1J", "latency < 1s"]},
+         "mlp --rule 'energy < 1J' --rule 'latency < 1s'"),
+        ("edp", {"model": "mlp", "like_for_like": True, "top": 2}, "mlp --like-for-like --top 2"),
+        ("device", {"device": "t4"}, "t4"),
+        ("models", {}, ""),
+    ],
+)  # fmt: skip
+def test_arguments_are_the_words(
+    name: str, given: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shlex
+
+    result = getattr(hx, name)(**given)
+    assert json.loads(json.dumps(result.to_dict())) == json_of(capsys, name, *shlex.split(words))
+    assert len(result.rows) >= 1
+
+
+def test_rows_of_a_view_alone_are_those_of_csv() -> None:
+    tree = hx.tree("resnet18", on="gpu")
+    assert tree.rows[0]["energy_per_inference_j"] == pytest.approx(tree.energy_j)
+    assert {"key", "depth", "name", "share"} <= tree.rows[0].keys()
+
+
+def test_wrong_requests_are_told_as_on_the_command_line() -> None:
+    with pytest.raises(hx.RequestError, match="did you mean resnet50"):
+        hx.compare("resnet5")
+    with pytest.raises(hx.RequestError, match="out of range"):
+        hx.compare("resnet18", batch=0)
+    with pytest.raises(TypeError, match="batsh"):
+        hx.compare("resnet18", batsh=2)  # type: ignore[call-arg]
+    assert "is broken" in hx.check("resnet18", on="gpu", rule="energy < 1nJ").broken
+    assert hx.check("resnet18", on="gpu", rule="energy < 1kJ").broken == ""
+
+
+def test_tables_of_pandas_and_polars() -> None:
+    compared = hx.compare("resnet18", on=["h100_sxm", "t4"])
+    for library, make in (("pandas", compared.to_pandas), ("polars", compared.to_polars)):
+        try:
+            __import__(library)
+        except ImportError:
+            with pytest.raises(ImportError, match=library):
+                make()
+        else:
+            assert list(make()["device"]) == ["h100_sxm", "t4"]
+
+
+def test_a_model_keeps_its_scenario() -> None:
+    model = hx.model("resnet18", batch=8, precision="fp16")
+    assert model.compare(on="t4").rows[0].batch == 8
+    assert model.compare(on="t4", batch=2).rows[0].batch == 2
+    graph = model.graph(on="h100_sxm")
+    assert isinstance(graph, networkx.DiGraph)
+    energy = sum(joules for _, joules in graph.nodes.data("energy_j"))
+    assert energy == pytest.approx(model.tree(on="h100_sxm").energy_j)
+    assert model.workload.parameters == 11_689_512
+    with pytest.raises(AttributeError, match="devices"):
+        model.devices  # noqa: B018
+    assert "batch=8" in repr(model)
+
+
+def test_a_captured_module_is_a_model_everywhere() -> None:
+    torch = pytest.importorskip("torch")
+    captured = hx.capture(torch.nn.Linear(8, 4), torch.zeros(2, 8), name="mine: [é]")
+    for given in (captured, hx.model(captured)):
+        compared = hx.compare(given, on="gpu", batch=3)
+        assert (compared.model, compared.macs_per_inference) == ("mine: [é]", 32)
+    assert hx.rank([captured, "mlp"], on="gpu").rows[0]  # type: ignore[list-item]
+    assert len(hx.model(captured).graph()) == captured.n_operators
+
+
+def test_the_notebook_runs() -> None:
+    pytest.importorskip("torch")
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    shown: dict[str, Any] = {}
+    for cell in cells:
+        assert cell["source"]
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"]
+            exec(compile("".join(cell["source"]), NOTEBOOK.name, "exec"), shown)
+    assert shown["best"].device
+    assert len(shown["swept"].rows) == 6
+    assert "mine" in shown["captured"].name

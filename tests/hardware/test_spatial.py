@@ -1,0 +1,255 @@
+"""Accelerators that their files describe: what silicon and papers say of them, what is conserved, and what grows."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.run.windows import windows
+from analysis.workload import store
+from hardware.architectures import registry
+from hardware.coefficients import coefficients
+from hardware.demand import Floats
+from hardware.device import Device, load, load_all
+from hardware.device_file import read
+from hardware.errors import RequestError
+from hardware.mapping.spatial.machine import machine
+from hardware.mapping.spatial.nest import Problem, run
+from hardware.mapping.spatial.search import Costs, level_bytes, needed, search
+from hardware.plan import plan
+from hwexplorer.cli import main
+
+SPATIAL = tuple(device.id for device in load_all()[0] if device.arch.describe is not None)
+PUBLISHED = tomllib.loads(Path(__file__).with_name("eyeriss.toml").read_text())
+WEIGHTS = (200.0, 6.0, 1.0)
+
+
+@cache
+def chip(network: str) -> dict[str, Floats]:
+    """What the mappings of Eyeriss do for each convolution of a network: ms, elements at work, MB moved at the buffer
+    and in memory, mJ on the chip."""
+    device, spec = load("eyeriss"), PUBLISHED[network]
+    layers = np.array(spec["layers"], dtype=np.float64).T
+    sizes, stride, side = layers[:8], layers[8], layers[9]
+    part = np.minimum((side / ((sizes[4] - 1) * stride + sizes[6])) ** 2, 1.0)
+    problem, hardware = Problem(sizes, stride, part), machine(device)
+    n = sizes.shape[1]
+    value_bytes = np.full((3, n), 2.0)
+    costs = Costs(
+        np.full(n, 1 / device.clock_hz), np.full(n, 1 / device.memory_bandwidth), 1 / device.clock_hz, np.zeros(n)
+    )
+    nest = search(hardware, problem, value_bytes, WEIGHTS, costs)
+    found = run(problem, nest, hardware.stations)
+    moved = {}
+    for s, place in enumerate(hardware.places):
+        for memory in place.memories:
+            moved[memory.name] = level_bytes(found, s, memory, value_bytes)
+    off_chip = sum((found.moves[0, t].reads + found.moves[0, t].updates) * 2.0 for t in range(3))
+    rows = device.arch.row
+    prices = coefficients(device, plan(device, "fp16")).value
+    macs = np.prod(sizes, axis=0)
+    busy_s = np.maximum(found.cycles / device.clock_hz, sum(moved["glb"]) / 2 / device.glb_width / device.clock_hz)
+    energy = macs * prices[rows["array.mac"]] + busy_s * (device.active_w + device.idle_w)
+    for name, (read_bytes, written) in moved.items():
+        energy = energy + read_bytes * prices[rows[f"{name}.read"]] + written * prices[rows[f"{name}.write"]]
+    return {
+        "ms": found.cycles / device.clock_hz * 1e3,
+        "elements": found.instances[-1],
+        "glb_mb": sum(moved["glb"]) / 1e6,
+        "dram_mb": np.asarray(off_chip) / 1e6,
+        "mj": energy * 1e3,
+        "gmac": macs / 1e9,
+    }
+
+
+def ratio(network: str, what: str) -> Floats:
+    """Ours over published, layer by layer."""
+    found: Floats = chip(network)[what] / np.array(PUBLISHED[network][what])
+    return found
+
+
+def total(network: str, what: str) -> float:
+    return float(chip(network)[what].sum() / sum(PUBLISHED[network][what]))
+
+
+def test_eyeriss_does_the_work_that_it_was_measured_with() -> None:
+    for network in PUBLISHED:
+        assert ratio(network, "gmac") == pytest.approx(1.0, abs=0.02)
+
+
+def test_eyeriss_takes_as_long_for_alexnet_as_the_chip() -> None:
+    """The chip also waits: it is 4 to 17 % slower than its own active elements would be."""
+    assert (ratio("alexnet", "ms") > 0.8).all()
+    assert (ratio("alexnet", "ms") < 1.02).all()
+    assert total("alexnet", "ms") == pytest.approx(0.9, abs=0.05)
+    assert ratio("alexnet", "elements") == pytest.approx(1.0, abs=0.15)
+
+
+def test_eyeriss_moves_as_much_for_alexnet_as_the_chip() -> None:
+    """At the buffer within 2 of each layer and 30 % of all; of memory, which the chip codes, up to 3.5 times as much
+    where most of the inputs are zero."""
+    assert (np.abs(np.log2(ratio("alexnet", "glb_mb"))) < 1.0).all()
+    assert total("alexnet", "glb_mb") == pytest.approx(1.0, abs=0.3)
+    assert (ratio("alexnet", "dram_mb") > 1.0).all()
+    assert (ratio("alexnet", "dram_mb") < 3.5).all()
+
+
+def test_eyeriss_takes_as_much_energy_for_alexnet_as_the_chip() -> None:
+    """Within 35 % of each layer and 15 % of all; more where zeros spare the chip its multiplications."""
+    assert ratio("alexnet", "mj") == pytest.approx(1.0, abs=0.35)
+    assert total("alexnet", "mj") == pytest.approx(1.0, abs=0.15)
+    assert np.corrcoef(ratio("alexnet", "mj"), PUBLISHED["alexnet"]["zeros"])[0, 1] > 0.9
+
+
+def test_eyeriss_could_run_vgg_better_than_the_chip_did() -> None:
+    """The chip keeps its elements busy for a fifth to a half of the time on VGG-16: a search finds better mappings."""
+    for what in ("ms", "glb_mb", "mj"):
+        assert (ratio("vgg16", what) < 1.0).all()
+    assert (ratio("vgg16", "dram_mb") > 1.0).all()
+    assert (ratio("vgg16", "dram_mb") < 2.0).all()
+
+
+# TOP/s of layers that wait for weights (Jouppi et al., ISCA 2017, Table 3); other cycles take the part said there.
+@pytest.mark.parametrize(("rows", "published", "other"), [(168, 9.7, 0.319), (64, 3.7, 0.179)], ids=["MLP1", "LSTM0"])
+def test_tpu_v1_waits_for_weights_as_measured(rows: int, published: float, other: float) -> None:
+    device = load("tpu_v1_nest")
+    sizes = np.ones((8, 1))
+    sizes[2], sizes[3], sizes[4] = 2048, 2048, rows
+    value_bytes = np.array([[1.0], [1.0], [4.0]])
+    on_chip = np.array([rows * 2048.0 * 5])  # inputs and results stay in the unified buffer
+    costs = Costs(
+        np.array([1 / device.clock_hz]), np.array([1 / device.memory_bandwidth]), 1 / device.clock_hz, on_chip
+    )
+    problem, hardware = Problem(sizes, np.ones(1), np.ones(1)), machine(device)
+    found = run(problem, search(hardware, problem, value_bytes, WEIGHTS, costs), hardware.stations)
+    weight_s = float(found.moves[0, 1].reads[0]) / device.memory_bandwidth
+    tops = 2e-12 * float(np.prod(sizes)) / max(weight_s, float(found.cycles[0]) / device.clock_hz)
+    assert published < tops < published / (1 - other) * 1.05
+
+
+@pytest.mark.parametrize("model", ["resnet50", "vgg16"])
+def test_the_mapping_of_tpus_and_the_search_agree_on_the_same_chip(model: str) -> None:
+    nests, shipped = (
+        estimate(store.load(model), load(name), Scenario(8, "int8")) for name in ("tpu_v1_nest", "tpu_v1")
+    )
+    assert nests.latency_s == pytest.approx(shipped.latency_s, rel=0.2)
+    assert nests.run.counts[nests.device.arch.row["array.mac"]].sum() == pytest.approx(
+        shipped.run.counts[shipped.device.arch.row["systolic.mac"]].sum()
+    )
+
+
+@cache
+def fastest(name: str, sizes: tuple[float, ...], stride: float) -> float:
+    """Seconds of one operator at full rates and unlimited power."""
+    device = load(name)
+    hardware, problem = machine(device), Problem(np.array(sizes)[:, None], np.array([stride]), np.ones(1))
+    value_bytes = np.array([[1.0], [1.0], [device.accumulator_bytes]])
+    cycle = np.array([1 / device.clock_hz])
+    costs = Costs(cycle, np.array([1 / device.memory_bandwidth]), float(cycle[0]), np.zeros(1))
+    nest = search(hardware, problem, value_bytes, WEIGHTS, costs)
+    found = run(problem, nest, hardware.stations)
+    needs = needed(hardware, found, value_bytes, WEIGHTS)
+    return float(needs.seconds(costs, np.zeros(1, dtype=np.intp)).max())
+
+
+def growing(device: Device) -> list[str]:
+    assert device.file.hierarchy is not None
+    return [*device.file.hierarchy.axes, "memory_bandwidth", "clock_hz"]
+
+
+@given(data=st.data(), name=st.sampled_from(SPATIAL), stride=st.integers(1, 2), times=st.sampled_from((2, 3, 8)))
+@settings(max_examples=25, deadline=None)
+def test_a_larger_array_and_more_bandwidth_are_never_slower(data: Any, name: str, stride: int, times: int) -> None:
+    fact = data.draw(st.sampled_from(growing(load(name))))
+    bounds = (4, 2, 200, 200, 60, 60, 5, 5)
+    sizes = tuple(float(data.draw(st.integers(1, bound))) for bound in bounds)
+    assert fastest(f"{name}{{{fact}*{times}}}", sizes, stride) <= fastest(name, sizes, stride) * (1 + 1e-9)
+
+
+@cache
+def result(name: str, model: str, precision: str, batch: int) -> Estimate:
+    return estimate(store.load(model), load(name), Scenario(batch, precision))
+
+
+@pytest.mark.parametrize("name", SPATIAL)
+@pytest.mark.parametrize("model", ["conv2d", "transformer_block", "depthwise_separable", "pooling"])
+def test_sums_and_limits_hold(name: str, model: str) -> None:
+    for precision, batch in (("fp32", 1), ("int8", 16), ("w4a16", 4)):
+        found = result(name, model, precision, batch)
+        device = found.device
+        assert found.energy_j == pytest.approx(float(found.event_energy_j.sum()), rel=1e-9)
+        assert found.latency_s == pytest.approx(float(found.run.latency_s.sum()), rel=1e-9)
+        assert found.average_power_w <= device.power_limit_w * (1 + 1e-9)
+        assert (found.run.utilization <= 1 + 1e-9).all()
+        assert (found.run.counts >= 0).all()
+        assert np.isfinite(found.run.counts).all()
+        assert found.run.counts[device.arch.row["array.mac"]].sum() == pytest.approx(found.demand.macs.sum())
+        moved = found.run.mapping.traffic.dram_read + found.run.mapping.traffic.dram_write
+        assert (found.demand.per_kernel(moved) <= found.run.kernel_s * device.memory_bandwidth * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("name", SPATIAL)
+def test_every_level_and_network_is_used(name: str) -> None:
+    counts = sum(result(name, model, "int8", 16).run.counts.sum(axis=1) for model in ("conv2d", "transformer_block"))
+    labels = load(name).arch.row
+    assert not [label for label, row in labels.items() if np.asarray(counts)[row] <= 0]
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("alexnet", {(55, 11, 4), (27, 5, 1), (13, 3, 1)}),
+        ("vgg16", {(side, 3, 1) for side in (224, 112, 56, 28, 14)}),
+        ("convnext_tiny", {(56, 7, 1), (28, 7, 1), (14, 7, 1), (7, 7, 1)}),
+    ],
+)
+def test_windows_follow_from_sizes(model: str, expected: set[tuple[int, int, int]]) -> None:
+    """Those of the papers: rows of results, of the window, stride; patches that do not overlap are channels."""
+    found = windows(store.load(model)).T
+    assert {(int(p), int(r), int(u)) for p, _, r, _, u, _ in found if r > 1} == expected
+
+
+VERBS = (
+    "compare conv2d --on eyeriss,h100_sxm --level detailed", "tree conv2d --on eyeriss", "events conv2d --on eyeriss",
+    "why conv2d --on eyeriss --node relu", "mapping conv2d --on simba", "roofline conv2d --on eyeriss",
+    "energy conv2d --on eyeriss", "memory conv2d --on eyeriss", "edp conv2d --on eyeriss",
+    "report conv2d --on ws_32x32", "sweep conv2d --on eyeriss --batches 1,2", "coefficients --on eyeriss",
+    "explain conv2d eyeriss kpu --metric energy", "device eyeriss", "advise conv2d --on eyeriss",
+    "concurrency conv2d --on eyeriss",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_verbs_take_them(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 0
+    assert len(capsys.readouterr().out) > 40
+
+
+CHANGES = {
+    'takes = ["RCG", "RKG"]': ('takes = ["RX"]', "'RX' is no way to spread loops"),
+    'name = "filter"': ('name = "glb"', "'glb' names two things"),
+    'stationary = "row"': ('stationary = "none"', "Invalid enum value 'none'"),
+    'architecture = "spatial"': ('architecture = "tpu"', "devices of architecture tpu have none"),
+    "glb_bytes = {": ("glb_byte = {", "did you mean glb_bytes"),
+}
+
+
+@pytest.mark.parametrize("old", CHANGES)
+def test_a_wrong_file_is_refused_in_a_line(old: str, tmp_path: Path) -> None:
+    text = (Path(registry.__file__).parents[1] / "catalog" / "eyeriss.toml").read_text()
+    assert old in text
+    path = tmp_path / "eyeriss.toml"
+    path.write_text(text.replace(old, CHANGES[old][0], 1))
+    with pytest.raises(RequestError) as refused:
+        read(path)
+    assert CHANGES[old][1] in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,187 @@
+"""What-if devices: changes are made as written, what follows from them follows, wrong ones are one clear line."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.run.engine import Engine
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from hardware.area import area
+from hardware.coefficients import coefficients
+from hardware.device import load, load_all
+from hardware.errors import RequestError
+from hardware.plan import plan
+from hwexplorer.cli import main
+
+BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
+UNLIMITED = "tdp_w=1e5,power_limit_w=1e5,sustained_w=1e5"
+
+
+def _run(device: str, model: str = "resnet18", batch: int = 4, precision: str = "fp16") -> Estimate:
+    engine = Engine()
+    return estimate(engine.model(engine.refer(model)), load(device), Scenario(batch=batch, precision=precision))
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_nothing_changed_is_the_device_itself(base: str) -> None:
+    assert load(base + "{}") == load(base)
+    same = load(base + "{memory_bandwidth*1,units*1,process_nm*1}")
+    assert same.values == load(base).values
+    assert not same.silicon
+    a, b = _run(base), _run(same.key)
+    assert a.latency_s == b.latency_s
+    assert a.energy_j == b.energy_j
+
+
+def test_a_change_is_known_by_its_name_wherever_the_device_is() -> None:
+    device = load("H100 SXM { Memory-Bandwidth * 2, units = 100 }")
+    assert device.key == "h100_sxm{memory_bandwidth*2,units=100}"
+    assert device.values["memory_bandwidth"] == 2 * 3.35e12
+    assert device.units == 100
+    assert load(device.key) == device
+    assert load("jetson_agx_orin:30w{units*2}").key == "jetson_agx_orin:30w{units*2}"
+    for name in (device.name, device.label, device.marked):
+        assert "{memory_bandwidth*2,units=100}" in name
+        assert "(paper)" not in name
+
+
+def test_what_follows_follows() -> None:
+    base, wide = load("h100_sxm"), load("h100_sxm{units*2}")
+    assert wide.peaks["matrix", "fp16"] == 2 * base.peaks["matrix", "fp16"]
+    assert wide.last_level_bandwidth == 2 * base.last_level_bandwidth
+    assert 1.2 < wide.clocked_idle_w / base.clocked_idle_w < 2.0  # its L2 and PHYs are as before
+    assert wide.tdp_w / base.tdp_w == pytest.approx(wide.clocked_idle_w / base.clocked_idle_w)
+    assert load("h100_sxm{units*2,tdp_w=700}").power_limit_w == 700
+    fast = load("h100_sxm{clock_hz*0.5}")
+    assert fast.vector_clock_hz == base.vector_clock_hz / 2
+    assert fast.active_w == base.active_w
+    array = load("tpu_v4{array=256x256}")
+    assert array.peaks["matrix", "bf16"] == 4 * load("tpu_v4").peaks["matrix", "bf16"]
+    assert load("h100_sxm{memory_bus_bits*2}").memory_bandwidth == 2 * base.memory_bandwidth
+    assert load("h100_sxm{memory_bandwidth*2}").last_level_bandwidth == base.last_level_bandwidth
+    assert load("kpu_t256{process_nm=7}").tdp_w < load("kpu_t256").tdp_w
+
+
+def _price(device: str, event: str, precision: str = "fp32") -> float:
+    one = load(device)
+    rows = coefficients(one, plan(one, precision, "fused")).rows
+    return next(row.value_j for row in rows if f"{row.category}.{row.event}" == event)
+
+
+def test_energies_are_facts_too() -> None:
+    assert _price("kpu_t256{tile.mac:fp32=2.64pJ}", "tile.mac") == 2.64e-12
+    assert _price("kpu_t256{tile.mac:int8=2.64pJ}", "tile.mac") == _price("kpu_t256", "tile.mac")
+    assert _price("kpu_t256{tile.mac*3}", "tile.mac") == pytest.approx(3 * _price("kpu_t256", "tile.mac"))
+    assert _price("h100_sxm{memory.dram_read/2}", "memory.dram_read") == _price("h100_sxm", "memory.dram_read") / 2
+    assert _price("kpu_t256{process_nm=7}", "tile.mac") < 0.5 * _price("kpu_t256", "tile.mac")
+    assert _run("kpu_t256{tile.mac*2}").energy_j > _run("kpu_t256").energy_j
+
+
+def test_a_higher_clock_takes_a_higher_voltage() -> None:
+    assert _price("kpu_t256{clock_hz*1.2}", "tile.mac") > _price("kpu_t256", "tile.mac")
+
+
+WRONG = {
+    "h100_sxm{memory_bandwith*2}": "did you mean memory_bandwidth",
+    "h100_sxm{units=0}": "out of range (allowed: 1 to 1e+06 count)",
+    "h100_sxm{units=4kg}": "unknown unit 'kg'",
+    "h100_sxm{units": "end with a brace",
+    "h100_sxm{units}": "a name and a value are expected",
+    "h100_sxm{units*-1}": "greater than 0",
+    "h100_sxm{matrix.fp99*2}": "did you mean fp8 or fp16",
+    "h100_sxm{idle_w=900}": "900 W is not below the power limit",
+    "h100_sxm{tensor_core.mac:fp99=1pJ}": "fact or event",
+    "tpu_v4{array*2}": "rows and columns are expected",
+    "h100_sxm{memory_bus_bits*2,memory_bandwidth*3}": "over 3 % off",
+    "h100{units*2}x": "end with a brace",
+    "h101{units*2}": "unknown device",
+    "h100_sxm{" + "units*1," * 65 + "}": "65 changes",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_change_is_one_line(text: str) -> None:
+    with pytest.raises(RequestError) as error:
+        load(text)
+    assert WRONG[text] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+KNOBS = ("units", "clock_hz", "memory_bandwidth", "memory_bytes", "process_nm", "launch_s", "matrix", "vector")
+
+
+@st.composite
+def _devices(draw: st.DrawFn) -> str:
+    names = draw(st.lists(st.sampled_from(KNOBS), min_size=1, max_size=4, unique=True))
+    factors = [draw(st.floats(0.5, 2.0)) for _ in names]
+    changes = [f"{name}*{factor:.4g}" for name, factor in zip(names, factors, strict=True)]
+    return f"{draw(st.sampled_from(BASES))}{{{','.join(changes)}}}"
+
+
+@settings(max_examples=40, deadline=None)
+@given(_devices(), st.sampled_from((1, 16)), st.sampled_from(("fp32", "int8")))
+def test_physics_holds_for_changed_devices(device: str, batch: int, precision: str) -> None:
+    result = _run(device, batch=batch, precision=precision)
+    assert result.rates.average_power_w <= load(device).power_limit_w * (1 + 1e-9)
+    assert 0 <= result.utilization <= 1 + 1e-9
+    assert result.energy_j == pytest.approx(float(result.event_energy_j.sum()), rel=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(BASES),
+    st.sampled_from(("units", "clock_hz", "memory_bandwidth")),
+    st.floats(1.0, 3.0),
+    st.sampled_from((1, 16)),
+)
+def test_more_is_never_slower_without_a_limit_of_power(base: str, knob: str, factor: float, batch: int) -> None:
+    before = _run(f"{base}{{{UNLIMITED}}}", batch=batch)
+    after = _run(f"{base}{{{knob}*{factor:.6g},{UNLIMITED}}}", batch=batch)
+    assert after.latency_s <= before.latency_s * (1 + 1e-9)
+
+
+def test_areas_are_those_of_dies() -> None:
+    """Dies that the rules were not taken from; what the rules do not see (graphics, fp64, IO dies) is missing."""
+    for name, die_mm2 in (("tpu_v1", 331), ("tpu_v4", 600), ("v100_sxm2_16gb", 815), ("h100_sxm", 814)):
+        rules = area(load(name))
+        assert rules.low_mm2 <= die_mm2 <= rules.high_mm2, name
+        assert rules.cost_low_usd < rules.cost_usd < rules.cost_high_usd
+        assert 0 < rules.yield_share < 1
+    assert area(load("h100_sxm{units*8}")).dies > 1
+    for device in load_all()[0]:
+        assert 0 < area(device).total_mm2 < 3000, device.id
+
+
+def test_a_saved_device_is_the_expression(tmp_path: Path) -> None:
+    expression = "h100_sxm{memory_bandwidth*2,units=100,clock_hz*0.8,memory.dram_read/2}"
+    assert main(["device", expression, "--save", str(tmp_path / "mine.toml")]) == 0
+    saved, changed = load("mine", (tmp_path,)), load(expression)
+    assert saved.values == changed.values
+    assert saved.key == "mine"
+    assert saved.name == "mine (paper)"
+    engine = Engine((tmp_path,))
+    workload = engine.model(engine.refer("resnet18"))
+    a, b = (estimate(workload, device, Scenario(batch=8)) for device in (saved, changed))
+    assert (a.latency_s, a.energy_j) == (b.latency_s, b.energy_j)
+    assert load("mine{units*2}", (tmp_path,)).units == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('extends = "h100_sx"\nchanges = []', "did you mean h100_sxm"),
+        ('extends = "h100_sxm"\nchanges = ["unit*2"]', "did you mean units"),
+        ('extends = "h100_sxm"\nchanges = ["units*2"]\nfacts = 1', "unknown field `facts`"),
+        ('extends = "h100_sxm"', "missing required field `changes`"),
+        ('extends = "mine"\nchanges = []', "extends: unknown device"),
+    ],
+)
+def test_a_wrong_file_of_changes_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "mine.toml").write_text(f'id = "mine"\nname = "Mine"\n{text}\n', encoding="utf-8")
+    with pytest.raises(RequestError, match=r"device file mine\.toml") as error:
+        load("mine", (tmp_path,))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)

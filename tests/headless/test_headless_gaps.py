@@ -1,0 +1,83 @@
+"""A model much of whose work has no cost rule: every verb says so first, nothing is recommended, no rule holds."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from analysis.workload.coverage import Coverage, coverage, least
+from analysis.workload.workload import Workload
+from hwexplorer import engine, registry
+from hwexplorer.declare import Report
+from hwexplorer.state import State, parse
+
+REPORTS = {name: verb for name in registry.names() if isinstance(verb := registry.load(name), Report)}
+WORDS = [
+    (name, *shlex.split(words))
+    for name, verb in REPORTS.items()
+    if verb.subject.options and name not in ("rank", "trace")
+    for words in list(verb.examples.values())[:1]
+]
+
+
+def without_rules(model: Workload, kinds: tuple[str, ...] = ("conv", "linear", "add", "relu")) -> Workload:
+    """The same model as it would be had nobody written these rules."""
+    ops = model.operators
+    gone = np.isin(ops.kind, kinds)[:, None]
+    blank = {name: np.where(gone, 0.0, getattr(ops, name)) for name in ("macs", "flops", "special")}
+    gemm = np.where(gone[:, :, None], 0.0, ops.gemm)
+    bare = msgspec.structs.replace(ops, **blank, gemm=gemm, has_rule=~gone[:, 0])
+    return msgspec.structs.replace(model, operators=bare)
+
+
+@pytest.fixture
+def holed() -> Callable[[str], None]:
+    def keep(name: str) -> None:
+        state = parse(name)
+        engine.keep(state, without_rules(engine.captured(state)))
+
+    return keep
+
+
+@pytest.mark.parametrize("words", WORDS, ids=lambda words: words[0])
+def test_every_report_says_so_first(
+    words: tuple[str, ...], holed: Callable[[str], None], call: Callable[..., Any]
+) -> None:
+    for model in {words[1] if len(words) > 1 and not words[1].startswith("-") else State().model, "conv2d"}:
+        holed(model)
+    first = call(*words).out.splitlines()[0]
+    assert first.startswith("INCOMPLETE: about"), first
+    assert "no cost rule" in first or "without: " in first
+    assert '"incomplete": "INCOMPLETE' in call(*words, "--format", "json").out
+    assert "INCOMPLETE" in call(*words, "--format", "csv").err
+
+
+def test_nothing_is_recommended(holed: Callable[[str], None], call: Callable[..., Any], document: Any) -> None:
+    holed("resnet18")
+    assert set(document("compare", "resnet18")["recommendations"].values()) == {""}
+    assert "best for" not in call("compare", "resnet18").out
+    found = document("search", "resnet18", "--max-latency", "1s")
+    assert (found["found"], found["verdict"][:35]) == ([], "nothing is recommended: INCOMPLETE:")
+    assert document("sweep", "resnet18", "--batches", "1,2")["best"] == []
+    advice = document("advise", "resnet18")
+    assert (advice["suggestions"], advice["tried"]) == ([], 0)
+    done = call("check", "resnet18", "--rule", "latency < 1000s")
+    assert done.code == 1
+    assert "INCOMPLETE" in done.err
+
+
+def test_a_product_without_a_rule_is_bounded_by_its_operands() -> None:
+    gemm = engine.captured(parse("gemm:M=64,N=256,K=1024"))
+    assert coverage(gemm) == Coverage()
+    bare = coverage(without_rules(gemm, ("linear", "matmul")))
+    assert (bare.operators, bare.work, bare.missing) == (0.0, 0.0, (("aten.matmul.default", 1),))
+    whole = engine.captured(parse("resnet18"))
+    found = coverage(without_rules(whole, ("linear",)), 4)
+    assert 0.99 < found.work < 1.0
+    assert found.gap == ""
+    assert 0.5 < least() < 1.0

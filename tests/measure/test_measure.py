@@ -1,0 +1,277 @@
+"""A device of one's own machine: facts read, timings kept, rates fitted, the file found under its name."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from analysis.run.estimate import estimate
+from analysis.run.scenario import Scenario
+from analysis.trust import bench_job, machine, own
+from analysis.trust.here import Case, Line, Machine, Measured, Sample, read, written
+from analysis.workload import store
+from hardware.device import Device, in_mode, load
+from hardware.errors import RequestError
+from hwexplorer import engine
+from hwexplorer.cli import main
+
+MODELS = ("resnet18", "mobilenet_v2", "squeezenet1_1", "vit_b_16", "densenet121", "vgg11", "alexnet", "resnet50")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HWEXPLORER_DEVICES_DIR", str(tmp_path / "data"))
+    engine.ENGINE.devices_changed()
+    return tmp_path / "data" / "devices"
+
+
+def put(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def a_machine(root: Path) -> None:
+    """Two cores of two threads each, of which all are ours."""
+    info = "".join(
+        f"processor\t: {n}\nvendor_id\t: GenuineIntel\nmodel name\t: Test  CPU @ 2.00GHz\ncpu MHz\t\t: 2000.0\n"
+        "flags\t\t: fpu avx2 fma\n\n"
+        for n in range(2)
+    )
+    put(root, {"proc/cpuinfo": info, "proc/meminfo": "MemTotal:       16384 kB\nMemFree: 1 kB\n"})
+    for n in range(64):
+        folder = f"sys/devices/system/cpu/cpu{n}"
+        caches = {"index0": ("1", "Data", "32K", str(n)), "index1": ("2", "Unified", "1M", f"{n}"),
+                  "index2": ("3", "Unified", "8M", "0-63")}  # fmt: skip
+        for name, (level, kind, size, shared) in caches.items():
+            parts = {"level": level, "type": kind, "size": size, "shared_cpu_list": shared}
+            put(root, {f"{folder}/cache/{name}/{key}": value for key, value in parts.items()})
+        put(root, {f"{folder}/topology/core_id": str(n), f"{folder}/topology/physical_package_id": "0"})
+
+
+def test_facts_of_a_machine(tmp_path: Path) -> None:
+    a_machine(tmp_path)
+    found = machine.cpu(tmp_path)
+    assert (found.name, found.vendor, found.flags) == ("Test CPU @ 2.00GHz", "Intel", ("fpu", "avx2", "fma"))
+    cores = found.facts["units"]
+    assert cores >= 1
+    assert found.facts["l1_bytes_per_unit"] == 32768
+    assert found.facts["l2_bytes"] == cores * 2**20
+    assert found.facts["l3_bytes"] == 8 * 2**20
+    assert (found.facts["memory_bytes"], found.facts["clock_hz"]) == (16384 * 1024, 2e9)
+    put(tmp_path, {"sys/fs/cgroup/cpu.max": "100000 100000"})
+    assert machine.cpu(tmp_path).facts["units"] == 1
+
+
+def test_energy_is_read_or_said_why_not(tmp_path: Path) -> None:
+    assert "no RAPL counters" in machine.Meter(tmp_path).how
+    domain = "sys/class/powercap/intel-rapl:0"
+    put(tmp_path, {f"{domain}/energy_uj": "900", f"{domain}/max_energy_range_uj": "1000"})
+    meter = machine.Meter(tmp_path)
+    put(tmp_path, {f"{domain}/energy_uj": "100"})  # it began again at its range
+    assert meter.joules() == pytest.approx(200e-6)
+    put(tmp_path, {f"{domain}/energy_uj": "not for you"})
+    assert meter.joules() is None
+    refused = machine.Meter(tmp_path)
+    assert "chmod" in refused.how
+    assert refused.joules() is None
+
+
+HERE = Machine(
+    device="cpu", name="Test CPU", vendor="AMD", architecture="cpu", date="2026-11-22", threads=4,
+    flags=("avx2", "fma"),
+    facts={"units": 4.0, "clock_hz": 3e9, "l1_bytes_per_unit": 32768.0, "l2_bytes": 2.0**21, "l3_bytes": 2.0**25},
+    versions={"torch": "2.13.0"},
+)  # fmt: skip
+
+
+def truth() -> Device:
+    """A machine whose software is nothing like what ships."""
+    base = load("ryzen9_7950x")
+    rates = base.software
+    compute = {name: tuple(each * 0.4 for each in ends) for name, ends in rates.compute.items()}
+    bandwidth = {name: tuple(each * 0.6 for each in ends) for name, ends in rates.bandwidth.items()}
+    overhead = {"other": (4e-6, 4e-6, 4e-6), "CONV": (30e-6, 30e-6, 30e-6)}
+    changed = msgspec.structs.replace(rates, compute=compute, bandwidth=bandwidth, overhead=overhead)
+    facts = {**base.file.facts, "units": msgspec.structs.replace(base.file.facts["units"], value=4.0)}
+    return in_mode(Path("ryzen9_7950x.toml"), msgspec.structs.replace(base.file, rates=changed, facts=facts), "")
+
+
+def timings(rounds: int = 3) -> list[Line]:
+    device, lines = truth(), list[Line]([HERE])
+    for model in MODELS:
+        workload = store.ready(model)
+        assert workload is not None
+        for batch in (1, 8):
+            case = Case(key=f"{model} {batch}", op="model", batch=batch, threads=4, model=model)
+            seconds = estimate(workload, device, Scenario(batch, "fp32", "pytorch_eager", "nchw")).latency_s
+            lines.append(case)
+            lines += [Sample(of=case.key, seconds=seconds * (1 + 0.01 * i)) for i in range(rounds)]
+    return lines
+
+
+def kept(path: Path, lines: list[Line]) -> Measured:
+    path.write_bytes(b"".join(map(written, lines)))
+    return read(path)
+
+
+def test_what_was_measured_is_read_again_and_a_stop_loses_a_line(tmp_path: Path) -> None:
+    lines = [HERE, Case(key="a", op="copy", moved=8.0), Sample(of="a", seconds=2.0), Sample(of="a", seconds=1.0)]
+    measured = kept(tmp_path / "m", lines)
+    assert (measured.timed[0].seconds, measured.timed[0].rounds) == (1.5, 2)
+    data = (tmp_path / "m").read_bytes()
+    (tmp_path / "m").write_bytes(data[:-10] + b"\n" + written(Sample(of="a", seconds=4.0)))
+    assert [each.rounds for each in read(tmp_path / "m").timed] == [2]
+    assert read(tmp_path / "m").timed[0].seconds == 3.0
+
+
+def test_samples_in_which_others_took_a_core_count_only_alone(tmp_path: Path) -> None:
+    quiet = [Sample(of="a", seconds=1.0 + i / 100) for i in range(3)]
+    busy = [Sample(of="a", seconds=9.0, taken=True) for _ in range(7)]
+    measured = kept(tmp_path / "m", [HERE, Case(key="a", op="x"), *quiet, *busy])
+    assert measured.timed[0].seconds == pytest.approx(1.01)
+    assert measured.taken == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x00\xff", b"[]\n", b'{"kind": "machine", "is": {}}\n', b'{"kind": "x", "is": 1}\n', b"[" * 99999],
+)
+def test_what_is_no_measurement_is_said_in_a_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(content)
+    with pytest.raises(RequestError, match="not what `hwexplorer measure` writes") as error:
+        read(tmp_path / "m")
+    assert "\n" not in str(error.value)
+
+
+def test_a_fit_predicts_models_that_it_never_saw(tmp_path: Path) -> None:
+    made = own.own_device(kept(tmp_path / "m", timings()), "this_cpu")
+    before, after = own.median_error(made.rows, before=True), own.median_error(made.rows)
+    assert after < 0.12 < before
+    device = made.device
+    assert {name for name, fact in device.file.facts.items() if fact.quality == "measured"} >= {"units", "clock_hz"}
+    held = device.file.trust[0]
+    inside = [held.low * row.after_s <= row.measured_s <= held.high * row.after_s for row in made.rows]
+    assert sum(inside) >= 0.8 * len(inside)
+
+
+def test_the_file_is_the_device_and_is_found_at_once(
+    tmp_path: Path, own_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(tmp_path / "m.jsonl", timings())
+    assert main(["calibrate", str(tmp_path / "m.jsonl"), "--format", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["file"] == str(own_folder / "this_cpu.toml")
+    assert main(["compare", "resnet18", "--on", "this_cpu", "--format", "json"]) == 0
+    row = json.loads(capsys.readouterr().out)["rows"][0]
+    assert row["trust"]["level"] == "measured"
+    assert row["runtime"].startswith("PyTorch eager")  # 'auto' is what was measured
+    seconds = estimate(store.ready("resnet18"), truth(), Scenario(1, "fp32", "pytorch_eager", "nchw")).latency_s
+    assert row["latency_s"] == pytest.approx(seconds, rel=0.15)
+    assert main(["devices", "--format", "json"]) == 0
+    assert "this_cpu" in capsys.readouterr().out
+    assert main(["device", "this_cpu"]) == 0
+    assert "2026-11-22" in capsys.readouterr().out
+
+
+def test_shipped_files_are_never_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(tmp_path / "m.jsonl", timings())
+    for name in ("xeon_8490h", "../x", "A b"):
+        assert main(["calibrate", str(tmp_path / "m.jsonl"), "--name", name]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    kept(tmp_path / "few.jsonl", timings()[:9])
+    assert main(["calibrate", str(tmp_path / "few.jsonl")]) == 2
+    assert "too few" in capsys.readouterr().err
+
+
+def test_a_csv_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from hwexplorer.commands.calibrate import shared
+
+    (tmp_path / "rows.csv").write_text(shared(kept(tmp_path / "m", timings()), "mine"))
+    rows = list(csv.DictReader((tmp_path / "rows.csv").open()))
+    assert {row["model"] for row in rows} == set(MODELS)
+    assert "spread" in rows[0]["note"]
+    assert (
+        main(["calibrate", str(tmp_path / "rows.csv"), "--on", "ryzen9_7950x", "--name", "mine", "--format", "json"])
+        == 0
+    )
+    made = json.loads(capsys.readouterr().out)
+    assert made["error_after"] < made["error_before"]
+    assert main(["validate", "--data", str(tmp_path / "rows.csv"), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["summary"]["predicted"] == len(rows)
+
+
+def test_a_trace_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each class of operators takes the time that the trace has, where its rates decide it."""
+    workload = store.ready("resnet18")
+    assert workload is not None
+    device = truth()
+    result = estimate(workload, device, Scenario(1, "fp32", "eager"))
+    ops = result.workload.operators
+    counters = ["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"]
+    for kind, path, seconds in zip(ops.kind, ops.path, result.run.latency_s, strict=True):
+        name = "Convolution" if kind == "conv" else kind
+        counters.append(f"{path};EXECUTED;{name};x;{seconds * 1e3:.6f};0")
+    (tmp_path / "t.txt").write_text("\n".join(counters))
+    words = ("--model", "resnet18@eager/ryzen9_7950x", "--on", "ryzen9_7950x", "--name", "traced", "--format", "json")
+    assert main(["calibrate", str(tmp_path / "t.txt"), *words]) == 0
+    made = json.loads(capsys.readouterr().out)
+    conv = next(row for row in made["rows"] if row["name"] == "CONV")
+    assert abs(conv["after_s"] / conv["measured_s"] - 1) < 0.1 < abs(conv["before_s"] / conv["measured_s"] - 1)
+    assert load("traced", (Path(made["file"]).parent,)).file.rates is not None
+    assert main(["calibrate", str(tmp_path / "t.txt"), "--model", "gemm@eager", *words[2:]]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            "[rates.compute]\nGEMM = [0.5, 0.4, 0.6]\n[rates.bandwidth]\nother = [0.5, 0.4, 0.6]\n"
+            '[rates.overlap]\nvalue = 6\nlow = 3\nhigh = 9\nsource = ""',
+            "other is missing",
+        ),
+        ('[runtimes.nonsense]\nname = "x"\nmode = "eager"\nruns_on = []', "nonsense"),
+        ('[[trust]]\nruntime = "x"\nmode = "eager"\nrows = 3\nmedian_error = 0.1\nlow = 2.0\nhigh = 3.0', "hold 1"),
+    ],
+)  # fmt: skip
+def test_a_device_file_that_says_nonsense_of_itself(line: str, says: str, tmp_path: Path) -> None:
+    text = (Path(own.__file__).parents[2] / "hardware/catalog/xeon_w2155.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text.replace('"xeon_w2155"', '"mine"', 1) + "\n" + line + "\n")
+    with pytest.raises(RequestError, match=says) as error:
+        load("mine", (tmp_path,))
+    assert "\n" not in str(error.value)
+
+
+def test_torch_missing_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(bench_job.importlib.util, "find_spec", lambda name: None)
+    assert main(["measure", "--quick"]) == 2
+    said = capsys.readouterr().err
+    assert "pip install torch" in said
+    assert said.count("\n") == 1
+
+
+def test_models_are_timed_here_and_a_second_run_goes_on(tmp_path: Path) -> None:
+    plan = {
+        "effort": "quick",
+        "seconds": 0.01,
+        "probes": False,
+        "models": ["squeezenet1_1"],
+        "batches": [1],
+        "threads": 1,
+    }
+    first = bench_job.measure(plan, tmp_path / "x" / "m.jsonl", 1.0, lambda phase, fraction: None)
+    assert [(each.case.model, each.case.batch) for each in first.timed] == [("squeezenet1_1", 1)]
+    assert first.timed[0].seconds > 1e-3
+    assert first.machine.versions["torch"]
+    again = bench_job.measure(plan, tmp_path / "x" / "m.jsonl", 1.0, lambda phase, fraction: None)
+    assert again.timed[0].rounds > first.timed[0].rounds
+
+
+def test_a_device_that_torch_lacks_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="torch sees no"):
+        bench_job.measure({"device": "cuda:77"}, tmp_path / "m", 1.0, lambda phase, fraction: None)

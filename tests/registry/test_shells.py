@@ -1,0 +1,132 @@
+"""What shells are told (completion, man page, help with examples), and what `doctor` finds."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import hwexplorer as hx
+from hwexplorer import cli, registry
+from hwexplorer.commands import doctor
+from hwexplorer.commands.completion import SHELLS, script
+from hwexplorer.declare import shown
+
+LONG_FLAGS = {
+    flag
+    for name in registry.names()
+    for option in registry.load(name).all_options()
+    for flag in option.flags
+    if flag.startswith("--")
+}
+COMPLETED = [
+    ("com", {"compare", "completion"}),
+    ("compare resnet10", {"resnet101"}),
+    ("compare mlp --level s", {"summary", "subgraph"}),
+    ("compare mlp --on h100_sxm,tpu_v4", {"h100_sxm,tpu_v4", "h100_sxm,tpu_v4i"}),
+    ("compare mlp --on=", set()),
+    ("tree mlp --like", {"--like-for-like"}),
+    ("resnet18 --thre", set()),
+    ("resnet18 --them", {"--theme"}),
+    ("device kpu_t25", {"kpu_t256"}),
+    ("completion z", {"zsh"}),
+]
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_help_shows_examples_that_parse(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    examples = shown(registry.load(name))
+    assert examples
+    for words in examples:
+        assert cli.parse([name, *shlex.split(words)]).verb == name
+    with pytest.raises(SystemExit):
+        cli.parse([name, "--help"])
+    told = capsys.readouterr().out
+    assert all(f"  hwexplorer {name} {words}".rstrip() in told for words in examples)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_knows_every_verb_and_option(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", shell]) == 0
+    told = capsys.readouterr().out
+    assert told == script(shell)
+    assert set(registry.names()) <= set(told.replace("'", " ").replace(")", " ").split())
+    for flag in LONG_FLAGS:
+        assert (f" -l {flag[2:]} " if shell == "fish" else flag) in told
+    if shutil.which(shell):
+        done = subprocess.run([shell, "-n"], input=told, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("typed", "expected"), COMPLETED)
+def test_bash_completes(typed: str, expected: set[str], tmp_path: Path) -> None:
+    if shutil.which("bash") is None:
+        pytest.skip("bash is not installed")
+    (tmp_path / "script").write_text(script("bash"))
+    words = " ".join(map(shlex.quote, ("hwexplorer", *typed.split(" "))))
+    code = f"source ./script; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _hwexplorer; "
+    done = subprocess.run(
+        ["bash", "-uc", code + 'printf "%s\\n" "${COMPREPLY[@]-}"'],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert (set(done.stdout.split()), done.stderr) == (expected, "")
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes(tmp_path: Path) -> None:
+    (tmp_path / "script").write_text(script("fish"))
+    for typed, expected in COMPLETED[:3]:
+        code = f"source ./script; complete -C {shlex.quote('hwexplorer ' + typed)}"
+        done = subprocess.run(
+            ["fish", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        )
+        assert {line.split("\t")[0] for line in done.stdout.splitlines()} == expected
+
+
+def test_the_man_page_is_one() -> None:
+    page = Path("docs/hwexplorer.1").read_text(encoding="utf-8")
+    for name in registry.names():
+        assert f'.SS "hwexplorer {name}"' in page
+    assert all(flag.replace("-", "\\-") in page for flag in LONG_FLAGS)
+    if shutil.which("groff"):
+        done = subprocess.run(
+            ["groff", "-man", "-ww", "-Tutf8"], input=page, capture_output=True, text=True, timeout=60, check=True
+        )
+        assert done.stderr == ""
+        assert "hwexplorer compare conv2d" in done.stdout
+
+
+def test_doctor_finds_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    known = {finding.name: finding for finding in hx.doctor().document.findings}
+    assert known["hwexplorer"].value.startswith(hx.__version__)
+    assert known["numpy"].value == importlib.metadata.version("numpy")
+    assert (known["cache"].value, known["cache"].holds) == (f"{tmp_path / 'cache'}, not made yet", True)
+    assert known["colours"].value == "none: NO_COLOR is set"
+
+
+def test_doctor_says_what_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "file"))
+
+    def version(name: str) -> str:
+        if name in ("torch", "numpy"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(doctor.importlib.metadata, "version", version)
+    assert cli.main(["doctor", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    lacks = {finding["name"]: finding["says"] for finding in document["findings"] if finding["holds"] is False}
+    assert document["holds"] is False
+    assert lacks["torch"] == "pip install hwexplorer[torch]"
+    assert lacks["numpy"] == "pip install numpy"
+    assert lacks["cache"] == "cannot be written"

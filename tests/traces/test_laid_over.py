@@ -1,0 +1,209 @@
+"""A trace over the tree: gaps by cause, modules by their ranges, measured beside predicted, runs made here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+import trace_files as files
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.trust.traces.chrome import MODULE
+from analysis.trust.traces.match import overlay
+from analysis.trust.traces.read import read
+from analysis.trust.traces.record import Span, Trace, TraceOp, assembled, covered_s, merged, without
+from analysis.trust.traces.report import trace_report
+from analysis.workload import store
+from hardware.device import load
+from hwexplorer.cli import main
+from hwexplorer.export.render import encode
+from hwexplorer.state import State, format, parse
+from hwexplorer.views.tree import tree
+
+
+def resnet() -> Estimate:
+    workload = store.ready("resnet18")
+    assert workload is not None
+    return estimate(workload, load("xeon_8490h"), Scenario(1, "fp32", "eager"))
+
+
+def of_the_model(result: Estimate, slower: float = 2.0) -> Trace:
+    """A trace as the estimate would have it, all of it slower; with some time of nobody's and some idle."""
+    ops = result.workload.operators
+    names = {"linear": "aten::linear", "conv": "aten::conv2d", "batch_norm": "aten::batch_norm", "relu": "aten::relu"}
+    rows = [
+        TraceOp(name=names.get(kind, kind), kind=kind, seconds=slower * float(seconds), module=path)
+        for kind, path, seconds in zip(ops.kind, ops.path, result.run.latency_s, strict=True)
+    ]
+    spent = sum(row.seconds for row in rows)
+    rows.append(TraceOp(name="aten::sort", kind="sort", seconds=0.1 * spent))
+    return assembled("pytorch", rows, wall_s=1.5 * spent, gaps={"data loading": 0.4 * spent})
+
+
+def test_every_level_of_the_tree_adds_up() -> None:
+    result = resnet()
+    report = trace_report(of_the_model(result), result)
+    tree = report.tree
+    assert tree.measured_s == pytest.approx(report.matched_s)
+    assert sum(node.measured_s for node in tree.children) == pytest.approx(tree.measured_s)
+    for node in tree.children:
+        if node.children:
+            assert sum(child.measured_s for child in node.children) == pytest.approx(node.measured_s)
+        assert node.ratio == pytest.approx(2.0)
+    assert tree.predicted_s + tree.missing_s == pytest.approx(result.latency_s)
+    assert report.matched_s + report.unmatched_s + report.gap_s - report.overlap_s == pytest.approx(report.wall_s)
+
+
+def test_attention_that_runs_open_is_its_attention() -> None:
+    workload = store.ready("vit_b_16")
+    assert workload is not None
+    result = estimate(workload, load("xeon_8490h"), Scenario(1, "fp32", "eager"))
+    rows = []
+    for op in of_the_model(result).ops:
+        names = ("bmm", "_softmax", "bmm") if op.kind == "attention" else ()
+        kinds = ("matmul", "softmax", "matmul")
+        rows += [TraceOp(name=f"aten::{n}", kind=k, seconds=1e-4) for n, k in zip(names, kinds, strict=False)]
+        rows += [] if names else [op]
+    report = trace_report(assembled("pytorch", rows), result)
+    opened = [row for row in report.rows if row.type == "attention"]
+    assert len(opened) == 12
+    assert all(row.measured_s == pytest.approx(3e-4) for row in opened)
+    assert not report.missing
+
+
+def test_what_was_not_seen_is_in_json_too() -> None:
+    result = resnet()
+    ops = of_the_model(result).ops
+    seen = [op for op in ops if op.kind != "linear" and "fc" not in op.module]
+    report = trace_report(assembled("pytorch", seen), result)
+    assert "fc" in {row.name for row in report.missing}
+    assert '"missing"' in encode(report)
+
+
+def test_what_is_idle_and_what_is_in_no_estimate_come_first() -> None:
+    result = resnet()
+    said = trace_report(of_the_model(result), result).surprises
+    assert said[0] == "nothing ran for 27% of the time: 27% data loading"
+    assert said[1].startswith("aten::sort, 1x: 7% of the time, which the estimate does not have")
+
+
+def test_copies_inside_an_operator_are_named() -> None:
+    result = resnet()
+    trace = of_the_model(result)
+    place = next(i for i, op in enumerate(trace.ops) if op.module == "layer4.1.conv2")
+    inside = (TraceOp(name="aten::contiguous", kind="copy", seconds=2e-3),)
+    slow = TraceOp(name="aten::conv2d", kind="conv", seconds=9e-3, module="layer4.1.conv2", parts=inside)
+    ops = (*trace.ops[:place], slow, *trace.ops[place + 1 :])
+    said = trace_report(assembled("pytorch", ops), result).surprises
+    assert any(line.startswith("layer4.1.conv2 (conv)") and "aten::contiguous" in line for line in said)
+
+
+def test_modules_tell_twins_apart() -> None:
+    """Of layers that look the same, the one that the trace names is meant, whatever else is missing."""
+    result = resnet()
+    trace = of_the_model(result)
+    kept = [op for op in trace.ops if not op.module.startswith("layer2.0")]
+    paths = result.workload.operators.path
+    for pair in overlay(assembled("pytorch", kept), result).pairs:
+        assert paths[pair.operators[0]].startswith(pair.op.module), pair.op.module
+
+
+def test_ranges_of_one_run_name_the_modules_of_all(tmp_path: Path) -> None:
+    data = json.loads(files.kineto_cpu(tmp_path / "t.json").read_text())
+    data["traceEvents"].append(files._event(f"{MODULE}features.0", "user_annotation", 0.5, 58))
+    data["traceEvents"].append(files._event(f"{MODULE}fc", "user_annotation", 69.5, 25))
+    (tmp_path / "t.json").write_text(json.dumps(data))
+    trace = read(tmp_path / "t.json")
+    assert [op.module for op in trace.ops] == ["features.0", "", "", "fc"]
+    assert trace.runs == 2
+    assert (trace.wall_s, trace.gap_s) == pytest.approx((100e-6, 24e-6))
+
+
+def test_torchscript_names_its_modules(tmp_path: Path) -> None:
+    data = json.loads(files.kineto_cpu(tmp_path / "t.json").read_text())
+    for event in data["traceEvents"]:
+        if event["name"] == "aten::conv2d":
+            event["args"]["Module Hierarchy"] = "TOP(Net)::forward.layer1(Sequential)::forward.0(Conv2d)::forward"
+    (tmp_path / "t.json").write_text(json.dumps(data))
+    assert read(tmp_path / "t.json").ops[0].module == "layer1.0"
+
+
+def test_gaps_have_causes_that_add_up(tmp_path: Path) -> None:
+    path = files.kineto_gpu(tmp_path / "t.json")
+    data = json.loads(path.read_text())
+    data["traceEvents"].append(files._event("enumerate(DataLoader)#_Iter.__next__", "user_annotation", 100, 5))
+    data["traceEvents"].append(files._event("cudaMemcpyAsync", "cuda_runtime", 106, 2, correlation=7))
+    path.write_text(json.dumps(data))
+    trace = read(path)
+    gaps = dict(trace.gaps)
+    assert sum(gaps.values()) == pytest.approx(trace.gap_s)
+    assert gaps["data loading"] == pytest.approx(5e-6)
+    assert gaps["copies and waiting for them"] == pytest.approx(2e-6)
+    assert gaps["the host, launching"] > 0
+
+
+def test_spans_without_others() -> None:
+    random = Random(7)
+    for _ in range(200):
+        spans, others = ([_span(random) for _ in range(random.randrange(6))] for _ in range(2))
+        left = without(merged(spans), merged(others))
+        assert covered_s(left) == pytest.approx(covered_s([*spans, *others]) - covered_s(others))
+        assert left == merged(left)
+
+
+def _span(random: Random) -> Span:
+    start = random.randrange(20)
+    return float(start), float(start + random.randrange(8))
+
+
+def test_the_tree_shows_the_trace_that_its_state_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = resnet()
+    ops = result.workload.operators
+    file = tmp_path / "t.csv"
+    rows = [f"{seconds * 3e9:.0f},1,{kind} {path}" for kind, path, seconds in zip(
+        ("Convolution" if kind == "conv" else kind for kind in ops.kind), ops.path, result.run.latency_s, strict=True
+    )]  # fmt: skip
+    file.write_text("\n".join(["Total Time (ns),Instances,Name", *rows]))
+    state = State(model="resnet18", execution="eager", devices=("xeon_8490h",), trace=str(file))
+    table = tree(state)
+    assert [column.key for column in table.columns[-2:]] == ["measured", "ratio"]
+    assert table.rows[0].cells[-1] == pytest.approx(3.0, rel=0.01)
+    of_parts = sum(row.cells[-2] or 0.0 for row in table.rows if row.depth == 1)
+    assert of_parts == pytest.approx(table.rows[0].cells[-2])
+    assert "on a node" in table.notes[0]
+    assert parse(format(state)) == state
+    (tmp_path / "t.csv").write_text("no trace")
+    assert [column.key for column in tree(state).columns][-1] != "ratio"
+    assert "not a trace that is known" in tree(state).notes[0]
+
+
+def test_a_run_here_is_laid_over_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("squeezenet1_1", "--run", "--threads", "1", "--on", "xeon_8490h", "--runtime", "eager", "--format", "json")
+    assert main(["trace", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["coverage"] > 0.95
+    total_s = found["matched_s"] + found["unmatched_s"] + found["gap_s"] - found["overlap_s"]
+    assert total_s == pytest.approx(found["wall_s"])
+    assert "without the profiler" in found["notes"][0]
+    assert {node["id"] for node in found["tree"]["children"]}
+
+
+def test_a_model_that_cannot_run_here_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\nclass Net(torch.nn.Module):\n  def forward(self, x):\n    return x.no\n"
+    )
+    cases = [
+        ("llama3_8b", "there is no module of it to run"),
+        ("resnet18 --precision int8", "not int8"),
+        (f"{tmp_path}/net.py:Net --input 1x3", "no"),
+        (f"{tmp_path}/none.py:Net", "no file"),
+        ("resnet18@b1,fp32?x", ""),
+    ]
+    for words, says in cases:
+        assert main(["trace", *words.split(), "--run"]) == 2
+        said = capsys.readouterr().err
+        assert says in said
+        assert said.count("\n") == 1

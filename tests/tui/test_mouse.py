@@ -1,0 +1,113 @@
+"""What can be done by mouse alone: nothing moves under the pointer, and what is clicked is what happens."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from hwexplorer.provider import EngineProvider
+from hwexplorer.state import State, parse
+from hwexplorer.tui.app import HwExplorer
+from tests.tui.fake import Fake
+from tests.tui.test_app import screen_text
+
+GRID = (120, 40)
+
+
+def place_of(app: HwExplorer, pane: str, text: str) -> tuple[int, int]:
+    """Where a text is drawn in a pane or a line."""
+    widget = app.panes.get(pane) or app.bars[pane]
+    for y in range(widget.size.height):
+        line = widget.render_line(y).text
+        if text in line:
+            return line.index(text), y
+    raise AssertionError(f"{text!r} is not in {pane}:\n{screen_text(app)}")
+
+
+async def click(app: HwExplorer, pilot: Pilot[None], pane: str, text: str, times: int = 1, right: int = 0) -> None:
+    x, y = place_of(app, pane, text)
+    await pilot.click(f"#{pane}", offset=(x + right, y), times=times)
+
+
+async def test_a_double_click_on_the_last_model_in_sight_loads_that_model() -> None:
+    app = HwExplorer(State(), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("1")
+        height = app.panes["models"].size.height
+        wanted = app.models.at(height - 3)
+        await pilot.click("#models", offset=(4, height - 2))
+        assert app.models.at(height - 3) == wanted  # it has not moved
+        await pilot.pause(0.6)
+        await pilot.click("#models", offset=(4, height - 2), times=2)
+        assert app.state.model == wanted
+    assert app.failures == []
+
+
+async def test_a_click_selects_and_the_sign_or_a_double_click_opens() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await click(app, pilot, "tree", "layer1.0.conv1")
+        await pilot.pause(0.6)
+        await click(app, pilot, "tree", "layer1.0.conv1")
+        assert (app.state.at, app.state.open) == ("layer1.0.conv1", ())
+        await pilot.pause(0.6)
+        await click(app, pilot, "tree", "layer1.0.conv1", right=-2)
+        assert app.state.open == ("layer1.0.conv1",)
+        await click(app, pilot, "tree", "layer1.0.conv2", times=2)
+        assert app.state.open == ("layer1.0.conv1", "layer1.0.conv2")
+        await pilot.press("2")
+        await click(app, pilot, "compare", "TPU v4", times=2)
+        assert (app.state.on, app.state.pane) == ("tpu_v4", "tree")
+
+
+async def test_a_click_on_the_head_of_a_column_sorts_by_it() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await click(app, pilot, "tree", "latency µs")
+        assert (app.state.sort, app.state.descending) == ("latency", True)
+        await click(app, pilot, "tree", "latency µs")
+        assert (app.state.sort, app.state.descending) == ("latency", False)
+        await click(app, pilot, "tree", "bound ")
+        assert app.said is not None
+        assert "share" in app.said[0]
+        await pilot.press("2")
+        await click(app, pilot, "compare", "power W")
+        await click(app, pilot, "compare", "power W")
+        assert (app.state.rank, app.state.rank_reverse) == ("power", True)
+
+
+@pytest.mark.parametrize("line", ["head", "foot"])
+async def test_the_halves_of_a_pair_go_down_and_up(line: str) -> None:
+    text = "batch 8" if line == "head" else "[ ] batch"
+    app = HwExplorer(parse("resnet50@b8"), Fake())
+    async with app.run_test(size=(160, 40)) as pilot:
+        await click(app, pilot, line, text)
+        assert app.state.batch == 4
+        await click(app, pilot, line, text.replace("8", "4"), right=6)
+        assert app.state.batch == 8
+
+
+async def test_the_chips_of_the_title_are_clickable() -> None:
+    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8"), Fake())
+    async with app.run_test(size=(160, 40)) as pilot:
+        await click(app, pilot, "head", "fp32", right=3)
+        assert app.state.precision != "fp32"
+        await click(app, pilot, "head", "auto")
+        assert app.state.execution != "auto"
+        await click(app, pilot, "head", "tpu_v4")
+        assert app.state.on == "tpu_v4"  # what was pinned came on screen
+        await click(app, pilot, "head", "resnet50")
+        assert app.state.pane == "models"
+        await click(app, pilot, "head", "on tpu_v4", right=4)
+        assert app.overlay == "picker"
+
+
+async def test_a_click_on_a_point_of_a_plot_selects_its_row() -> None:
+    app = HwExplorer(parse("resnet50?plot=pareto&zoom=1&pane=plot"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        plot = app.plot
+        clicked = next((x, y) for y in range(2, 30) for x in range(8, 110) if plot.at(x, y).startswith("tpu_v4@b8"))
+        await pilot.click("#plot", offset=(clicked[0] + 2, clicked[1] + 1))
+        assert f"{app.state.on}@b{app.state.batch}" == plot.at(*clicked)
+        assert app.state.on == "tpu_v4"
+    assert app.failures == []

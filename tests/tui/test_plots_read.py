@@ -1,0 +1,75 @@
+"""Plots people read unzoomed: nothing stands on anything, a device has one colour, one notation, whole legends."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwexplorer.provider import EngineProvider
+from hwexplorer.state import PLOTS, parse, replace
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.views import linked
+from hwexplorer.tui.widgets.axis import axis
+from hwexplorer.tui.widgets.plot import Drawing, _owners, draw, render
+from hwexplorer.views.words import MARKED
+
+PALETTE = Palette("dark")
+STATE = parse("resnet50@b8,fp16?at=layer3.0.conv2")
+SIZES = [(52, 14), (76, 20), (120, 40)]
+
+
+def drawn(name: str, width: int, height: int) -> tuple[list[str], list[str]]:
+    """A plot without and with the point of its cursor."""
+    state = replace(STATE, plot=name)
+    plot = EngineProvider().plot(state)
+    return tuple(
+        ["".join(s.text for s in line).ljust(width) for line in render(plot, width, height, PALETTE, cursor)]
+        for cursor in ("", linked(state))
+    )  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_label_of_the_cursor_stands_on_nothing(name: str, width: int, height: int) -> None:
+    before, after = drawn(name, width, height)
+    for old, new in zip(before, after, strict=True):
+        for was, now in zip(old, new, strict=False):
+            assert now in (was, "◉") or was == " ", (old, new)
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_device_has_one_colour_in_all_plots(name: str) -> None:
+    plot = EngineProvider().plot(replace(STATE, plot=name))
+    names = {MARKED[device]: place for place, device in enumerate(STATE.devices)}
+    for owner, series in zip(_owners(plot.series), plot.series, strict=True):
+        if series.name in names:
+            assert owner == names[series.name]
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_the_legend_is_whole_and_axes_have_one_notation(name: str) -> None:
+    plot = EngineProvider().plot(replace(STATE, plot=name))
+    drawing = draw(plot, 76, 20, PALETTE)
+    assert isinstance(drawing, Drawing)
+    assert len(drawing.title) - 1 == len({series.name for series in plot.series if not series.guide})
+    labels = [label for each in (drawing.x, drawing.y) for _, label in each.ticks(8)]
+    assert not [label for label in labels if "e+" in label or "e-" in label]
+
+
+def test_ticks_of_an_axis_without_a_unit_have_prefixes() -> None:
+    labels = [label for _, label in axis([1.0, 1e6], True, "FLOP/byte").ticks(8)]
+    assert labels == ["1", "10", "100", "1k", "10k", "100k", "1M"]
+
+
+def test_dots_are_as_large_as_their_share() -> None:
+    plot = EngineProvider().plot(replace(STATE, plot="roofline", at=""))
+    operators = next(series for series in plot.series if series.name == "operators")
+    assert 0.9 < sum(operators.sizes) <= 1.0 + 1e-9
+    text = "".join(drawn("roofline", 120, 40)[0])
+    assert "●" in text
+    assert "•" in text
+
+
+def test_design_targets_stand_apart() -> None:
+    plot = EngineProvider().plot(replace(STATE, plot="pareto"))
+    assert [series.name for series in plot.series if series.on_paper] == [MARKED["kpu_t256"]]
+    assert "○" in "".join(drawn("pareto", 76, 20)[0])

@@ -1,0 +1,203 @@
+"""What is typed and what is said of it: prompts of any width, keys in a hurry, terminals of old."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from hardware.errors import RequestError, unknown
+from hardware.quantity import quantity
+from hwexplorer.format import to_ascii
+from hwexplorer.provider import EngineProvider
+from hwexplorer.reports import events, search, why
+from hwexplorer.state import PANES, PLOTS, State, parse
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.command import submit
+from hwexplorer.tui.terminal import TICK_S, Keys
+from hwexplorer.views.plain import Text
+from tests.terminal import ESCAPE, Program
+from tests.tui.fake import Fake
+from tests.tui.test_app import screen_text
+
+GRID = (120, 40)
+ROOT = Path(__file__).parents[2]
+
+
+def foot(app: HwExplorer) -> str:
+    return screen_text(app).splitlines()[-1]
+
+
+async def test_what_is_typed_is_seen_before_what_is_said_of_it() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("/", *"foo:bar")
+        assert foot(app).startswith(" find foo:bar")
+        await pilot.press("escape", ":", *("export /a/folder/" + "long/" * 15 + "x.svg"))
+        assert "export /a/folder/" in foot(app)
+        assert "long/x.svg" in foot(app)
+
+
+async def test_the_picker_goes_to_the_first_match() -> None:
+    app = HwExplorer(parse("resnet50/h100_sxm"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("a", *"tpu")
+        assert len(app.picker.visible) > 1
+        assert app.picker.cursor == 0
+    assert app.failures == []
+
+
+async def test_a_picture_of_the_screen_shows_no_prompt(tmp_path: Path) -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press(":", *f"export {tmp_path}/x.svg", "enter")
+    drawn = (tmp_path / "x.svg").read_text().replace("&#160;", " ")
+    assert "resnet50" in drawn
+    assert "export" not in drawn.partition("</style>")[2].rpartition("Tree")[2].replace("e export", "")
+
+
+async def test_the_count_of_models_is_said_in_one_way() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("1")
+        assert app.panes["models"].remark == "8 of 8"
+        await pilot.press("/", *"res")
+        assert app.panes["models"].remark == "'res' 2 of 8"
+
+
+@pytest.mark.parametrize("sent", [b"\x1bj", b"\x1b\r", b"\x1b:", b"\x1b "])
+async def test_a_key_right_after_escape_is_a_key_of_its_own(sent: bytes) -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("/", *"fc")
+        keys = Keys()
+        early = list(keys.events(sent))
+        await asyncio.sleep(TICK_S)  # after which a terminal has no more to say
+        for event in (*early, *keys.events(b"")):
+            app.screen.post_message(event)
+        await pilot.pause()
+        assert app.state.find == ""  # escape took back what was typed
+        assert (app.prompt is not None) == (sent == b"\x1b:")
+        assert (app.state.pane, app.state.at != "") == ("why" if sent == b"\x1b\r" else "tree", True)
+
+
+@pytest.mark.parametrize("size", [GRID, (80, 24), (44, 12)])
+async def test_ascii_is_all_there_is_where_nothing_else_may_be(size: tuple[int, int]) -> None:
+    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8&find=conv"), EngineProvider(), ascii=True)
+    async with app.run_test(size=size) as pilot:
+        for keys in (*"123456", *("v" for _ in PLOTS), "?", "escape", "a", "escape", ":"):
+            await pilot.press(keys)
+            assert screen_text(app).isascii(), (keys, [c for c in screen_text(app) if not c.isascii()])
+        await pilot.press("escape")
+        for pane in PANES:
+            app.say(f"µJ·s … of {pane}")
+            assert foot(app).isascii()
+    assert to_ascii("µJ·s") == "uJs"
+
+
+def started(words: list[str], tmp_path: Path, **environment: str) -> Program:
+    home = {f"XDG_{kind}_HOME": str(tmp_path) for kind in ("STATE", "CONFIG", "CACHE")}
+    paths = {"PYTHONPATH": str(ROOT), "HWEXPLORER_CACHE_DIR": str(tmp_path / "cache")}
+    return Program([sys.executable, "-m", "hwexplorer", *words], environment=home | paths | environment)
+
+
+def test_a_terminal_of_old_gets_ascii_and_is_told_how_to_go_on(tmp_path: Path) -> None:
+    program = started(["open", "resnet18"], tmp_path, PYTHONIOENCODING="latin-1")
+    program.until(re.compile(rb"kinds of block"))
+    program.settle(0.3)
+    program.type(b"q")
+    left = program.gather(2.0)
+    shown = ESCAPE.sub(b"", bytes(program.written))
+    assert b"\\u" not in shown
+    assert all(byte < 128 for byte in shown)
+    assert b"hwexplorer --last goes on from here" in left
+    os.waitpid(program.pid, 0)
+
+
+def test_a_dumb_terminal_gets_the_comparison(tmp_path: Path) -> None:
+    program = started(["resnet18"], tmp_path, TERM="dumb")
+    written = program.gather(10.0)
+    assert b"best for energy" in written
+    assert b"\x1b[?1049h" not in written
+    os.waitpid(program.pid, 0)
+
+
+# --- what reports say on the screen -----------------------------------------------------------------------
+
+
+def test_nothing_is_not_listed_among_what_is_allowed() -> None:
+    assert str(unknown("node", "x", ["", "0"])) == "unknown node 'x' (allowed: 0)"
+
+
+async def test_an_unknown_node_is_refused_in_words() -> None:
+    app = HwExplorer(State(model="gemm"), EngineProvider())
+    async with app.run_test(size=GRID):
+        submit(app, "at nowhere")
+        assert app.said is not None
+        assert "allowed: ," not in app.said[0]
+
+
+def test_far_beyond_a_limit_is_a_factor() -> None:
+    assert search._by(1.25) == "by 25%"
+    assert search._by(1551225.0) == "1.55 M times"
+
+
+def section(text: Text, heading: str) -> str:
+    return "\n".join(line for head, lines in text.sections if head == heading for line in lines)
+
+
+def test_static_energy_is_seconds_times_watts() -> None:
+    lines = section(why.why(parse("resnet18@b8")), "Largest events, with their sources")
+    static = next(line for line in lines.splitlines() if "static" in line)
+    assert re.search(r"s x [0-9.]+ W ", static)
+
+
+def test_why_of_an_operator_inside_a_kernel_agrees_with_the_tree() -> None:
+    """relu costs nothing beside its convolution: Why gave it all of the kernel."""
+    table = EngineProvider().tree(parse("resnet18@b8,fp16"))
+    latency = [column.key for column in table.columns].index("latency")
+    for row in (row for row in table.rows if row.key.startswith("layer1.0.conv1/")):
+        told = section(why.why(parse(f"resnet18@b8,fp16?at={row.key}")), "Time")
+        assert told.startswith(f"{quantity(float(row.cells[latency] or 0), 's')} of the ")
+        assert "that its kernel takes" in told
+
+
+def test_nothing_is_fused_under_an_eager_run() -> None:
+    state = parse("resnet18@b8,eager")
+    for row in EngineProvider().tree(state).rows:
+        if row.depth == 2:
+            told = "\n".join(
+                line for _, lines in why.why(parse(f"resnet18@b8,eager?at={row.key}")).sections for line in lines
+            )
+            assert "fused with others" not in told
+
+
+def test_events_against_another_machine_share_a_unit_and_invent_no_change() -> None:
+    state = parse("resnet18@b8?pin=tpu_v4@b8")
+    table = events.view(state)
+    keys = [column.key for column in table.columns]
+    energy, there, delta = keys.index("energy"), keys.index("there"), keys.index("delta")
+    assert [row.cells[delta] for row in table.rows if row.cells[energy] is None] != []
+    assert all(row.cells[delta] is None for row in table.rows if row.cells[energy] is None or row.cells[there] is None)
+    text = EngineProvider().exported(state, "events", "text")
+    units = re.findall(r"(?:Energy|tpu_v4) (.?J)", text)
+    assert len(units) == 2
+    assert len(set(units)) == 1
+
+
+async def test_the_pinned_column_of_events_stays_at_120() -> None:
+    app = HwExplorer(parse("resnet50@b8?pin=tpu_v4@b8"), EngineProvider())
+    async with app.run_test(size=GRID):
+        shown = [text for text in screen_text(app).splitlines() if "Event " in text and "Energy" in text]
+        assert shown
+        assert "tpu_v4" in shown[0]
+        assert "vs pin" in shown[0]
+
+
+def test_a_wrong_device_is_refused_in_one_line() -> None:
+    with pytest.raises(RequestError, match="did you mean"):
+        EngineProvider().device_key("h100_sxn")

@@ -1,0 +1,231 @@
+"""Results act: rows are applied and pinned, actions answer, columns explain themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from hwexplorer import terms
+from hwexplorer.export.sheet import decode, encode, sheet
+from hwexplorer.provider import EngineProvider
+from hwexplorer.registry import Answer
+from hwexplorer.state import State, lead, led, parse
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.results import Results
+from hwexplorer.tui.sessions import Sessions
+from tests.tui.fake import Fake
+from tests.tui.test_app import screen_text
+
+GRID = (120, 40)
+
+
+async def opened(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> Results:
+    """The rows that a line of `:` gives."""
+    await pilot.press(":", *line, "enter")
+    waited = 0.0
+    while app.errand is not None and waited < seconds:
+        await pilot.pause(0.1)
+        waited += 0.1
+    await pilot.pause()
+    assert isinstance(app.screen, Results), app.said
+    return app.screen
+
+
+async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("A")
+        await pilot.pause()
+        assert isinstance(app.screen, Results)
+        row = app.screen.content.row
+        assert row is not None
+        wanted = led(app.state, row.leads)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert not isinstance(app.screen, Results)
+        assert (app.state.batch, app.state.precision, app.state.on) == (wanted.batch, wanted.precision, wanted.on)
+        assert app.state != State(model="resnet18")
+        assert app.said is not None
+        assert app.said[0].endswith("u undoes")
+        await pilot.press("u")
+        assert (app.state.batch, app.state.precision) == (1, "fp32")
+    assert app.failures == []
+
+
+@pytest.mark.parametrize(
+    "line", ["search --max-latency 5ms --on h100_sxm,tpu_v4", "pareto", "sweep", "sweep --batches 1,4"]
+)
+async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
+    app = HwExplorer(parse("resnet18@fp16"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        results = await opened(app, pilot, line)
+        rows = len(results.content.table.rows)
+        assert rows > 1
+        await pilot.press("G", "space")
+        row = results.content.row
+        assert row is not None
+        there = led(app.state, row.leads)
+        assert app.state.pin.startswith(there.on)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, Results)
+    assert app.failures == []
+
+
+async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        results = await opened(app, pilot, "sweep")
+        await pilot.press("right", "right", "right", "right")
+        key = results.content.table.columns[results.content.column].key
+        told = results.content.told_of_column()
+        assert told in screen_text(app)
+        await pilot.press("s")
+        place = results.content.column
+        cells = [row.cells[place] for row in results.content.table.rows]
+        assert cells == sorted(cells), key  # type: ignore[type-var]
+        await pilot.press("s")
+        assert [row.cells[place] for row in results.content.table.rows] == sorted(cells, reverse=True)  # type: ignore[type-var]
+        await pilot.press("t")
+        assert app.overlay == "report"
+
+
+async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
+    app = HwExplorer(parse("resnet18@b8"), Fake(), keeper=Sessions(tmp_path / "sessions.json"))
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press(":", *"save eight", "enter", "]", "]")
+        await opened(app, pilot, "sessions")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.state.batch == 8
+
+
+async def test_results_by_mouse() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        results = await opened(app, pilot, "sweep")
+        await pilot.click("#results", offset=(6, 5))
+        chosen = results.content.row
+        await pilot.pause(0.6)
+        await pilot.click("#results", offset=(6, 5), times=2)
+        await pilot.pause()
+        assert chosen is not None
+        assert led(parse("resnet18"), chosen.leads).batch == app.state.batch
+        assert not isinstance(app.screen, Results)
+
+
+@pytest.mark.parametrize("verb", ["sweep", "pareto", "advise", "compare"])
+def test_a_sheet_comes_through_a_pipe_as_it_is(verb: str) -> None:
+    view = Answer(verb, parse("resnet18")).view()
+    there, here = decode(encode(view, 0).encode()), sheet(view, 0)
+    assert (there.title, there.text, there.table is None) == (here.title, here.text, here.table is None)
+    if here.table is not None and there.table is not None:
+        assert [(row.key, row.cells, row.leads) for row in there.table.rows] == [
+            (row.key, row.cells, row.leads) for row in here.table.rows
+        ]
+        assert [column.key for column in there.table.columns] == [column.key for column in here.table.columns]
+
+
+def test_where_a_row_leads() -> None:
+    state = parse("resnet18@b8,fused?at=fc")
+    there = led(state, lead("resnet18", "l4", "b2", "int8"))
+    assert (there.on, there.batch, there.precision, there.execution, there.at) == ("l4", 2, "int8", "fused", "fc")
+    other = led(state, lead("vit_b_16", "tpu_v4", "b2"))
+    assert (other.model, other.at) == ("vit_b_16", "")
+
+
+async def test_every_action_answers() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        for keys, says in (
+            ("]", "batch 2: "),
+            ("x", "eager: "),
+            ("m", "shares are of"),
+            ("p", "pinned h100_sxm"),
+            ("u", "undone: nothing is pinned"),
+        ):
+            await pilot.press(keys)
+            assert app.said is not None
+            assert app.said[0].startswith(says)
+        await pilot.press(":", *"add l4", "enter")
+        assert app.said is not None
+        assert app.said[0] == "added l4"
+        await pilot.press(":", *"batch 64", "enter")
+        assert "faster" in app.said[0]
+        assert "less energy" in app.said[0]
+
+
+# --- terms --------------------------------------------------------------------------------------------------
+
+
+async def test_the_column_cursor_explains_on_the_foot() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("2", ">", ">", ">")
+        column = app.compare.table.columns[app.compare.column]
+        assert terms.told(column).partition(":")[0] == column.title
+        assert terms.told(column) in screen_text(app).splitlines()[-1]
+        await pilot.press("escape")
+        assert app.compare.column == -1
+        assert app.state.pane == "compare"
+
+
+async def test_terms_come_first_and_can_be_searched() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("?")
+        headings = [heading for heading, _ in app.help.text.sections]
+        assert headings[0] == "Columns of tree"
+        assert headings.index("Figures") < headings.index("Panes")
+        await pilot.press("/", *"ridge")
+        assert [line for _, lines in app.help.text.sections for line in lines if "ridge" not in line] == []
+        assert "FLOP per byte of DRAM" in screen_text(app)
+        await pilot.press("escape")
+        assert len(app.help.text.sections) == len(headings)
+
+
+@pytest.mark.parametrize("verb", ["compare", "events", "pareto", "sweep", "advise", "models", "tree"])
+def test_every_number_on_screen_is_explained(verb: str) -> None:
+    view = Answer(verb, parse("resnet18")).view()
+    parts = getattr(view, "parts", (view,))
+    for part in parts:
+        for column in getattr(part, "columns", ()):
+            if column.role not in ("text", "delta") and column.title != "%":
+                assert terms.help_of(column), column.key
+
+
+def test_terms_say_something_once() -> None:
+    names = [term.name for term in terms.terms()]
+    keys = [key for term in terms.terms() for key in term.keys]
+    assert len(set(names)) == len(names)
+    assert len(set(keys)) == len(keys)
+    assert "per batch" in terms.of("latency")
+    assert "per inference" in terms.of("energy_per_inference")
+
+
+# --- limits -------------------------------------------------------------------------------------------------
+
+
+async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("a", *"L<1ms,E<100mJ")
+        for _ in range(200):
+            await pilot.pause(0.05)
+            if all(row.dim or row.cells[2] is not None for row in app.picker.table.rows) and not app.limits.more(
+                app, [row.key for row in app.picker.table.rows]
+            ):
+                break
+        await pilot.press("space", "space")  # on and off: the table is filled anew
+        table = app.picker.table
+        passing = [row for row in table.rows if not row.dim]
+        assert 0 < len(passing) < len(table.rows)
+        keys = [column.key for column in table.columns]
+        latency, energy = keys.index("latency"), keys.index("energy_per_inference")
+        for row in table.rows:
+            t, e = row.cells[latency], row.cells[energy]
+            within = isinstance(t, float) and isinstance(e, float) and t < 1e-3 and e < 0.1
+            assert row.dim != within
+        assert f"{len(passing)} of {len(table.rows)} pass" in screen_text(app).splitlines()[-1]
+    assert app.failures == []

@@ -1,0 +1,66 @@
+"""Published configurations, as their repositories have them, read as the models that are known by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from analysis.workload.sources.transformer import hf, presets
+
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "gemma2_2b": {
+        "model_type": "gemma2", "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "head_dim": 256, "intermediate_size": 9216, "vocab_size": 256000,
+        "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 4096,
+    },
+    "gemma3_1b": {
+        "model_type": "gemma3_text", "hidden_size": 1152, "num_hidden_layers": 26, "num_attention_heads": 4,
+        "num_key_value_heads": 1, "head_dim": 256, "intermediate_size": 6912, "vocab_size": 262144,
+        "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 512, "sliding_window_pattern": 6,
+    },
+    "gpt_oss_20b": {
+        "model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 24, "num_attention_heads": 64,
+        "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880, "vocab_size": 201088,
+        "num_local_experts": 32, "num_experts_per_tok": 4, "hidden_act": "silu", "sliding_window": 128,
+        "tie_word_embeddings": False, "attention_bias": True,
+    },
+    "deepseek_v2_lite": {
+        "model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27, "num_attention_heads": 16,
+        "num_key_value_heads": 16, "intermediate_size": 10944, "vocab_size": 102400, "n_routed_experts": 64,
+        "num_experts_per_tok": 6, "moe_intermediate_size": 1408, "n_shared_experts": 2, "first_k_dense_replace": 1,
+        "kv_lora_rank": 512, "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "topk_method": "greedy", "hidden_act": "silu",
+    },
+    "deepseek_v3": {
+        "model_type": "deepseek_v3", "hidden_size": 7168, "num_hidden_layers": 61, "num_attention_heads": 128,
+        "num_key_value_heads": 128, "intermediate_size": 18432, "vocab_size": 129280, "n_routed_experts": 256,
+        "num_experts_per_tok": 8, "moe_intermediate_size": 2048, "n_shared_experts": 1, "first_k_dense_replace": 3,
+        "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "topk_method": "noaux_tc", "hidden_act": "silu",
+    },
+    "llama4_maverick": {
+        "model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48, "num_attention_heads": 40,
+        "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+        "vocab_size": 202048, "num_local_experts": 128, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2,
+        "attention_chunk_size": 8192, "hidden_act": "silu", "tie_word_embeddings": False,
+    },
+    "starcoder2_3b": {
+        "model_type": "starcoder2", "hidden_size": 3072, "num_hidden_layers": 30, "num_attention_heads": 24,
+        "num_key_value_heads": 2, "intermediate_size": 12288, "vocab_size": 49152, "sliding_window": 4096,
+        "hidden_act": "gelu_pytorch_tanh",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_configuration_is_the_model_of_its_name(name: str) -> None:
+    known = presets.preset(name).config
+    read = hf.of({"tie_word_embeddings": known.tied, **PUBLISHED[name]})
+    different = {key: (getattr(read, key), getattr(known, key)) for key in known.__struct_fields__}
+    assert {key: pair for key, pair in different.items() if pair[0] != pair[1]} == {}
+
+
+def test_a_kind_without_a_reader_says_what_can_be_captured() -> None:
+    with pytest.raises(ValueError, match=r"'mamba' is not supported.*AutoModel\.from_config"):
+        hf.of({"model_type": "mamba"})

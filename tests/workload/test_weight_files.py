@@ -1,0 +1,71 @@
+"""Files of weights: headers are data, hostile ones are refused in a line; other known files say what to do instead."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.workload import store
+from analysis.workload.errors import ModelError, ModelSpecError
+from analysis.workload.model_ref import refer
+from analysis.workload.sources import weights
+from analysis.workload.sources.budget import STEPS, Budget
+from tests.attack import weight_files
+
+LLAMA = 64 * 100 * 2 + 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 64
+
+
+def written(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def test_a_gguf_file_is_the_transformer_that_it_names(tmp_path: Path) -> None:
+    path = written(tmp_path, "small.gguf", weight_files.gguf())
+    found = store.load(f"{path}:decode,kv=32")
+    assert (found.parameters, found.defaults) == (LLAMA, {"sequence": 1, "kv": 32})
+    assert "12,864 parameters (6,400 q4_k, 6,400 q6_k, 64 f32)" in found.notes[-1]
+    tied = {name: tensor for name, tensor in weight_files.TENSORS.items() if name != "output.weight"}
+    assert store.load(str(written(tmp_path, "t.gguf", weight_files.gguf(tensors=tied)))).parameters == LLAMA - 6400
+
+
+def test_safetensors_tell_parameters_and_need_a_configuration(tmp_path: Path) -> None:
+    header = {"__metadata__": {"format": "pt"}, "w": {"dtype": "BF16", "shape": [64, 100], "data_offsets": [0, 12800]}}
+    path = written(tmp_path, "net.safetensors", weight_files.safetensors(header))
+    with pytest.raises(ModelError, match=r"holds 6,400 parameters \(6,400 bf16\) and no program: put its config.json"):
+        store.load(str(path))
+    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    raw = {"model_type": "llama", "intermediate_size": 128, "vocab_size": 100, **sizes}
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    assert store.load(str(path)).parameters == LLAMA
+
+
+CASES = [(kind, name) for kind, files in weight_files.HOSTILE.items() for name in files]
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_hostile_files_are_refused_at_once(kind: str, name: str, tmp_path: Path) -> None:
+    made: Callable[[], bytes] = weight_files.HOSTILE[kind][name]
+    path = written(tmp_path, f"net.{kind}", made())
+    start = time.process_time()
+    with pytest.raises(ModelError) as refused:
+        weights.load(path, "", Budget(STEPS // 10))
+    assert time.process_time() - start < 5
+    line = str(refused.value)
+    assert len(line) < 400
+    assert line.isprintable()
+
+
+def test_known_files_that_cannot_be_opened_say_what_to_do(tmp_path: Path) -> None:
+    for suffix, instead in weights.table()["instead"].items():
+        with pytest.raises(ModelSpecError, match="net") as refused:
+            refer(f"runs/net{suffix}")
+        assert str(refused.value) == f"runs/net{suffix} is {instead}"
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelSpecError, match="hf:"):
+        refer(str(tmp_path))
