@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-
-import msgspec
+from collections.abc import Mapping
 
 from analysis.decide.compare_nodes import SAME
+from analysis.decide.phrases import ratio
 from analysis.run.metrics import METRICS
 from analysis.run.outline import outline
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree
-from hwexplorer.views.plain import Column, Row, Table
+from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.words import MARKED
 
-ON = "on:"  # begins the key of a device's column
+ON, PAPER = "on:", "paper:"  # begin the key of a device's column: of one that exists, of a design target
 _KEPT = ("name", "bar")
+TIE = "tie"
+WINS = Column("wins", "Wins", role="text", keep=1, help="the device with the least, of those that exist")
+TARGET = Column(
+    "on_paper", "On paper", role="text", keep=1, help="the design target with the least, beside what wins in silicon"
+)
 
 
 def view(state: State) -> Table:
@@ -29,50 +35,56 @@ def subtree(state: State) -> Table:
 
 
 def heat(table: Table, state: State) -> Table:
-    """Attributed figures of each row on each device; the least wins."""
+    """Attributed figures of each row on each device. The least in silicon wins; a design target wins nothing from it,
+    and has a column of its own that says how far from the winner it is. Where the model does not fit nothing is won."""
     branches = [branch for _, branch in outline(engine.result(state), state.by, state.apart).walk()]
     keys = [branch.key for branch in branches]
     figures = {
         name: dict(zip(keys, tree.by_node(replace(state, on=name), branches), strict=True)) for name in state.devices
     }
-    kept = [i for i, column in enumerate(table.columns) if column.key in _KEPT or column.role == "delta"]
-    columns = [table.columns[i] for i in kept if table.columns[i].role != "delta"]
-    metric = METRICS[state.metric]
-    columns += [
-        Column(
-            ON + name, name, metric.unit, role="quantity", keep=1 if name == state.on else 2,
-            help=f"{metric.title} of the row",
-        )
-        for name in state.devices
-    ]  # fmt: skip
-    columns.append(Column("wins", "Wins", role="text", keep=1, help="the device with the least"))
-    columns += [column for column in table.columns if column.role == "delta"]
+    fitting = [name for name in state.devices if engine.result(state, name).fits]
+    silicon = [name for name in fitting if engine.device(name).silicon]
+    on_paper = [name for name in fitting if name not in silicon]
+    kept = [i for i, column in enumerate(table.columns) if column.key in _KEPT]
+    deltas = [i for i, column in enumerate(table.columns) if column.role == "delta"]
+    columns = [*(table.columns[i] for i in kept), *(_column(state, name) for name in state.devices), WINS]
+    columns += [*([TARGET] if on_paper else []), *(table.columns[i] for i in deltas)]
     wins: Counter[str] = Counter()
     rows = []
     for row in table.rows:
-        values = [figures[name].get(row.key) for name in state.devices]
-        known = [(value, name) for value, name in zip(values, state.devices, strict=True) if value is not None]
-        least = min(value for value, _ in known) if known else 0.0
-        ahead = [name for value, name in known if value <= least * (1.0 + SAME)]
-        winner = ahead[0] if len(ahead) == 1 else ("tie" if ahead else "")
+        values = {name: figures[name].get(row.key) for name in state.devices}
+        winner = _least(values, silicon)
         if row.depth == 1:
             wins[winner] += 1
-        cells = [row.cells[i] for i in kept if table.columns[i].role != "delta"]
-        deltas = [row.cells[i] for i in kept if table.columns[i].role == "delta"]
-        rows.append(
-            Row(
-                row.key,
-                (*cells, *values, winner, *deltas),
-                depth=row.depth,
-                has_children=row.has_children,
-                kind=row.kind,
-                dim=row.dim,
-            )
-        )
-    subgraphs = wins.total()
-    tied = f", {wins.pop('tie')} tied" if wins["tie"] else ""
-    told = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
-    footer = (f"least {state.metric} of {subgraphs} subgraphs: {told}",) if told else table.footer
-    names = [engine.device(name).name for name in state.devices]
+        told = (winner, *([_target(values, _least(values, on_paper), winner)] if on_paper else []))
+        cells = (*(row.cells[i] for i in kept), *values.values(), *told, *(row.cells[i] for i in deltas))
+        rows.append(replace(row, cells=cells))
+    parts = wins.total()
+    tied = f", {wins.pop(TIE)} tied" if wins[TIE] else ""
+    won = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
+    footer = (f"least {state.metric} of {parts} parts: {won}",) if won else table.footer
+    names = [engine.device(name).label for name in state.devices]
     title = f"{table.title.rpartition(' on ')[0]} on {', '.join(names)}"
-    return msgspec.structs.replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
+    return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)
+
+
+def _column(state: State, name: str) -> Column:
+    metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
+    keep = 1 if name == state.on else 2
+    return Column(mark + name, MARKED[name], metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row")
+
+
+def _least(values: Mapping[str, float | None], among: list[str]) -> str:
+    """The one device that takes least; that several do, or '' of none."""
+    known = [(value, name) for name in among if (value := values[name]) is not None]
+    least = min((value for value, _ in known), default=0.0)
+    ahead = [name for value, name in known if value <= least * (1.0 + SAME)]
+    return ahead[0] if len(ahead) == 1 else (TIE if ahead else "")
+
+
+def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:
+    """A design target beside what wins: `kpu_t256 3.1x less`."""
+    mine, theirs = values.get(target), values.get(winner)
+    if not mine or not theirs:
+        return target
+    return f"{target} {ratio(max(mine, theirs) / min(mine, theirs))} {'less' if mine < theirs else 'more'}"

@@ -178,11 +178,12 @@ class Fake:
                 rows.append(Row(f"{name}/{op}", cells, depth=2, has_children=False, kind="operator"))
         if state.heat:
             columns = (*columns[:2], *(Column("on:" + d, d, "Js", role="quantity", keep=2) for d in state.devices))
+            columns = (*columns, Column("wins", "Wins", role="text"))
             shares = [(row, float(row.cells[1] or 0)) for row in rows]  # type: ignore[arg-type]
             rows = [
                 Row(
                     r.key,
-                    (*r.cells[:2], *(v / (n + 1) for n, _ in enumerate(state.devices))),
+                    (*r.cells[:2], *(v / (n + 1) for n, _ in enumerate(state.devices)), state.devices[-1]),
                     depth=r.depth,
                     has_children=r.has_children,
                 )

@@ -82,16 +82,30 @@ def test_heat_columns_are_what_each_device_has() -> None:
     state = parse("resnet18@b8?heat=1&metric=energy")
     table = heat.view(state)
     names = [column.key for column in table.columns]
-    for device in state.devices:
-        place = names.index(heat.ON + device)
+    place_of = {d: names.index((heat.ON if engine.device(d).silicon else heat.PAPER) + d) for d in state.devices}
+    for device, place in place_of.items():
         total = engine.result(state, device).energy_j_per_inference
         assert table.rows[0].cells[place] == pytest.approx(total)
         below = [row.cells[place] for row in table.rows if row.depth == 1]
         assert sum(below) == pytest.approx(total)  # type: ignore[arg-type]
-    wins = names.index("wins")
+    silicon = [d for d in state.devices if engine.device(d).silicon]
+    assert len(silicon) == len(state.devices) - 1
+    ahead = set()
     for row in table.rows:
-        figures = {d: row.cells[names.index(heat.ON + d)] for d in state.devices}
-        assert row.cells[wins] == min(figures, key=figures.get)  # type: ignore[arg-type]
+        figures = {d: row.cells[place] for d, place in place_of.items()}
+        winner = min(silicon, key=figures.get)  # type: ignore[arg-type]
+        assert row.cells[names.index("wins")] == winner
+        target, by = str(row.cells[names.index("on_paper")]).split(" ", 1)
+        assert target not in silicon
+        assert by.endswith("less") == (figures[target] < figures[winner])
+        ahead.add(by.endswith("less"))
+    assert ahead == {True, False}  # a design target may take less, and still wins nothing
+
+
+def test_nothing_is_won_where_the_model_does_not_fit() -> None:
+    table = heat.view(parse("llama3_8b@fp16/jetson_orin_nano,l4?heat=1&by=module"))
+    wins = [column.key for column in table.columns].index("wins")
+    assert {row.cells[wins] for row in table.rows} == {"l4"}
 
 
 @pytest.mark.parametrize("rank", RANKS)

@@ -59,13 +59,18 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     if column.role == "quantity":
         need = max((len(quantity(v, column.unit)) for v in _ends(numbers)), default=0)
         need = max(need, QUANTITY if numbers else 0, width_of(column.title))
-        if column.key.startswith("on:"):
+        if is_of_device(column):
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
             need = max(need, widest + 1)  # and the sign of the device that wins
         return Measure(column, Scale(), column.title, need, need)
     need = max((len(delta(v)) for v in (max(numbers), min(numbers))), default=0) if numbers else 0
     need = max(need, 5, width_of(column.title))
     return Measure(column, Scale(), column.title, need, need)
+
+
+def is_of_device(column: Column) -> bool:
+    """One of the columns that `heat` has for each device (hwexplorer/views/heat.py), in silicon or on paper."""
+    return column.key.startswith(("on:", "paper:"))
 
 
 def _header(title: str, label: str) -> str:

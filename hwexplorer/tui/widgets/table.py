@@ -14,7 +14,7 @@ from hwexplorer.format import delta, quantity, safe
 from hwexplorer.tui.cell_text import pad, shorten, width_of, wrap
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cells import bar, highlighted, plain, stacked, without
-from hwexplorer.tui.widgets.columns import GAP, NUMBERS, PERCENT, Measure, fit, measure
+from hwexplorer.tui.widgets.columns import GAP, NUMBERS, PERCENT, Measure, fit, is_of_device, measure
 from hwexplorer.tui.widgets.heads import EMPTY as EMPTY
 from hwexplorer.tui.widgets.heads import Headed
 from hwexplorer.views.plain import Cell, Row, Stack, Table
@@ -355,18 +355,20 @@ class TreeTable(Headed):
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
             return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
         told = quantity(number, measure.column.unit) if role == "quantity" else measure.scale.cell(number)
-        if measure.column.key.startswith("on:"):
-            return self._heat(told, number, row, width, palette, ground)
+        if is_of_device(measure.column):
+            return self._heat(told, number, row, width, palette, ground, measure.column.key)
         text = plain(told, palette)
         return [Segment(pad(text, width, True), palette.get(base, ground))]
 
     def _heat(
-        self, told: str, number: float | None, row: Row, width: int, palette: Palette, ground: int
+        self, told: str, number: float | None, row: Row, width: int, palette: Palette, ground: int, key: str
     ) -> list[Segment]:
-        """One device's figure among those of the others: the least has a sign, the rest a colour by how far off."""
-        values = [row.cells[i] for i, c in enumerate(self.table.columns) if c.key.startswith("on:")]
-        least = min((float(v) for v in values if isinstance(v, NUMBERS)), default=0.0)
-        wins = number is not None and number == least
+        """One device's figure among those of the others: what wins has a sign, the rest a colour by how far off what
+        exists it is."""
+        cells = dict(zip((column.key for column in self.table.columns), row.cells, strict=True))
+        wins = key == f"on:{cells.get('wins')}"
+        values = [v for name, v in cells.items() if name.startswith("on:") and isinstance(v, NUMBERS)]
+        least = float(min(values, default=0.0))
         ratio = number / least if number is not None and least > 0 else 1.0
         role = "good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"
         text = plain(told, palette) + ("◂" if wins else " ")
