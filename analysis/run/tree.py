@@ -161,8 +161,8 @@ def shares(energy: Floats, latency: Floats, model: Estimate) -> Floats:
 
 
 def cumulative(share: Floats) -> Floats:
-    """For each node, the sum of all shares not smaller than its own (ties in order)."""
-    order = np.argsort(-share, kind="stable")
+    """For each node, the sum of all shares not smaller than its own (ties in order, also those that rounding parts)."""
+    order = np.argsort(-share.round(12), kind="stable")
     result = np.empty_like(share)
     result[order] = np.cumsum(share[order])
     return result

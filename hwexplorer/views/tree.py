@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.run import causes
 from analysis.run.estimate import Estimate
@@ -35,7 +37,7 @@ COLUMNS = (
     Column("fused", "F", role="flag", keep=5, help="F fused with another operator, S a kernel of its own"),
     Column("utilization", "Util", "%", keep=6, help="of the peak of the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
-    Column("bytes", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
+    Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
     Column("benefit", "Fusion", "Js", keep=8, help="EDP that fusing takes off this node"),
 )
 MOST = 0.96  # of the model, by which the kinds of blocks that count are counted
@@ -207,10 +209,7 @@ def _cells(
     index = np.concatenate([branch.members for _, branch in nodes])
     starts = np.cumsum([0, *(len(branch.members) for _, branch in nodes[:-1])])
     bound = np.add.reduceat(bound_s[:, index], starts, axis=1).argmax(axis=0)
-    running = np.zeros(len(nodes))
-    depths = np.array([depth for depth, _ in nodes])
-    for depth in range(int(depths.max()) + 1):
-        running[depths == depth] = cumulative(share[depths == depth])
+    running = _running(np.array([depth for depth, _ in nodes]), share)
     modifier = level.modifier.copy()
     modifier[0] = 1.0
     return list(
@@ -232,6 +231,17 @@ def _cells(
             strict=True,
         )
     )
+
+
+def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
+    """Running share of each node within its level: what is not divided further stands for itself in the levels below,
+    so that every level adds up to the model."""
+    running = np.zeros(len(share))
+    is_leaf = np.append(depths[1:] <= depths[:-1], True)
+    for depth in range(int(depths.max()) + 1):
+        level = (depths == depth) | (is_leaf & (depths < depth))
+        running[depths == depth] = cumulative(share[level])[depths[level] == depth]
+    return running
 
 
 def _fused(figures: Tree, branch: Branch) -> str:

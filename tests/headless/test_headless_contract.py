@@ -334,7 +334,7 @@ def test_devices_document(document: Document) -> None:
     assert len(set(ids)) == len(ids)
     assert set(FOUR) <= set(ids)
     assert found["errors"] == []
-    assert {d["architecture"] for d in found["devices"]} == {"cpu", "gpu", "tpu", "npu", "kpu"}
+    assert {d["architecture"] for d in found["devices"]} == {"cpu", "gpu", "tpu", "npu", "kpu", "spatial"}
     assert not [d["id"] for d in found["devices"] for value in d["facts"].values() if not isinstance(value, NUMBER)]
 
 
@@ -441,7 +441,7 @@ TREED = {
     "cumulative": ("Cum", "cumulative"),
     "modifier": ("Modifier", "architectural_modifier"),
     "utilization": ("Util", "utilization"),
-    "bytes_bytes": ("DRAM", "dram_bytes"),
+    "dram_bytes": ("DRAM", "dram_bytes"),
     "benefit_js": ("Fusion", "fusion_benefit_js"),
 }
 
