@@ -73,20 +73,26 @@ class Placement(msgspec.Struct, frozen=True):
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Every contraction on the arrays of the units that its layer has; element-wise work follows it there."""
-    if demand.unpack_ops is not None:
-        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
     on_matrix = common.contraction_formats(demand, plan) == "matrix"
     padded = _padded_macs(demand, device)
-    matrix_s, vector_s = _unit_seconds(demand, device, plan, rates, on_matrix, padded)
+    matrix_s, rows_vector_s = _unit_seconds(demand, device, plan, rates, on_matrix, padded)
+    vector_s = rows_vector_s
+    if demand.unpack_ops is not None:
+        vector_s = rows_vector_s + _unpack_seconds(demand, device, plan, rates)
+        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
     usable = _usable_units(device)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _beside(demand, device)
     chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth
     dram_s = common.memory_seconds_of(device, beside.dram_read + beside.dram_write, bandwidth)
-    alone = np.stack([matrix_s / usable, vector_s / usable, dram_s, np.broadcast_to(chip_s, dram_s.shape)], axis=1)
+
+    def need(lanes_s: Floats) -> Floats:
+        alone = np.stack([matrix_s / usable, lanes_s / usable, dram_s, np.broadcast_to(chip_s, dram_s.shape)], axis=1)
+        return common.overlapped(common.per_kernel(demand, alone), device.software.overlap.value)
+
     steps = Steps(
         weight_bytes=np.zeros(0),
-        need_s=common.overlapped(common.per_kernel(demand, alone), device.software.overlap.value),
+        need_s=need(vector_s),
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
@@ -98,14 +104,12 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     # Layers of a context work at once, on as many units each as its work asks for, at the pace of the slowest stream
     # among them. Each has a share of that time by what it needs itself.
     all_need_s = _of_context(placed, np.add, steps.need_s)
-    pace_s = np.maximum(all_need_s, _of_context(placed, np.maximum, steps.stream_s[None]))
+    stream_s = _of_context(placed, np.maximum, steps.stream_s[None])
+    pace_s = np.maximum(all_need_s, stream_s)
     stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
-    # Weights are unpacked once for all frames of a batch, before the first is through.
-    once_s = np.minimum(
-        _of_context(placed, np.add, _per_kernel(demand, _unpack_seconds(demand, device, plan, rates))), pace_s
-    )
-    frames = float(demand.stream.batch) if demand.stream else 1.0
-    fill_s = (once_s * frames + pace_s - once_s)[:, demand.kernel] * _lag(demand, device)
+    # Layers unpack their weights all at once, before the first row comes: only the work of rows delays those after.
+    rows_s = np.maximum(_of_context(placed, np.add, need(rows_vector_s)), stream_s)
+    fill_s = rows_s[:, demand.kernel] * _lag(demand, device)
     taken_s = steps.need_s * stretch
     # A share may shrink as that of another layer grows; a band holds the nominal time of each all the same.
     taken_s[1:2], taken_s[2:3] = np.minimum(taken_s[1:2], taken_s[0]), np.maximum(taken_s[2:3], taken_s[0])
@@ -167,10 +171,8 @@ def _unit_seconds(
 
 
 def _unpack_seconds(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> Floats:
-    """Seconds that all units need to unpack the weights of each operator, (s, n)."""
-    if demand.unpack_ops is None:
-        return np.zeros((len(rates.compute), demand.n))
-    lanes = 2.0 * tiling.fma(device, "vector", plan.vector) * _usable_units(device)
+    """Seconds that one unit would need to unpack the weights of each operator, (s, n)."""
+    lanes = 2.0 * tiling.fma(device, "vector", plan.vector)
     seconds: Floats = common.unpacked(demand, device) / lanes / rates.compute[:, OpClass.ELEMENTWISE][:, None]
     return seconds
 

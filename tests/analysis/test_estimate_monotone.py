@@ -8,7 +8,7 @@ from pathlib import Path
 import grid
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from analysis.workload import store
@@ -71,6 +71,7 @@ def test_a_larger_batch_of_decoding_is_never_quicker(name: str, precision: str) 
 
 
 @given(m=sizes, n=sizes, k=sizes, grow=st.sampled_from("MNK"), name=names, mode=modes, precision=precisions)
+@example(m=5, n=4095, k=511, grow="N", name="hailo8", mode="eager", precision="w4a8kv8")
 @settings(QUICK, max_examples=400)
 def test_a_larger_product_is_never_quicker(
     m: int, n: int, k: int, grow: str, name: str, mode: str, precision: str
@@ -84,6 +85,7 @@ def test_a_larger_product_is_never_quicker(
 
 
 @given(m=sizes, n=sizes, k=sizes, batch=st.integers(1, 64), name=names, precision=precisions)
+@example(m=1, n=1, k=511, batch=2, name="hailo8", precision="w4a8kv8")
 @settings(QUICK, max_examples=200)
 def test_a_product_knows_no_difference_between_batch_and_rows(
     m: int, n: int, k: int, batch: int, name: str, precision: str
