@@ -63,7 +63,11 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     if device.arch.is_managed and not runtime.resident:
         demand = _without_resident_weights(demand)
     demand = _as_written(demand, device, runtime)
-    mapping = device.arch.map_operators(demand, device, plan, layout, rates)
+    if device.arch.search is not None:
+        mapping = device.arch.search(demand, device, plan, rates, coefficients(device, plan).value)
+    else:
+        assert device.arch.map_operators is not None
+        mapping = device.arch.map_operators(demand, device, plan, layout, rates)
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
         mapping = _streamed(mapping, demand, device, streaming.all, runtime.per_query_head)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hardware.plan import Plan
 
     MapOperators = Callable[[Demand, Device, Plan, str, Efficiency], Mapping]
+    Search = Callable[[Demand, Device, Plan, Efficiency, Floats], Mapping]
     Sentence = Callable[[Demand, Device, Plan, Mapping, int], str]
     Levels = Callable[[Device], tuple[tuple[str, float], ...]]
     Occupancy = Callable[[Demand, Device, Mapping], Floats]
@@ -59,8 +60,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     prepare the input, so that both add up; `dispatch_event` and `instruction_event`, the labels of the events that
     count these ('' without); `has_layouts`, whether the layout of tensors is the framework's choice; `places_models`,
     whether it lays out a whole model, so that what a kernel costs depends on the others and the host starts all of it;
-    `is_searched`, whether mappings are searched for, which takes seconds for a model: whole-catalogue verbs leave such
-    devices out unless they are named; `describe(hierarchy)`, where device files say how memories and arrays nest: the
+    `search`, in the place of `map_operators` where mappings are searched for, given the price of every event in J, as
+    the fastest is the fastest within the power limit (that takes seconds for a model: whole-catalogue verbs leave such
+    devices out unless they are named); `describe(hierarchy)`, where device files say how memories and arrays nest: the
     architecture of one of them;
     `reachable_bandwidth(device)`, a limit below that of the memory; `misses`, rates shown beside events: name to
     (events missed, events in all); `occupancy`, the share of resident threads, where there is such a thing.
@@ -77,7 +79,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     last_level: str
     levels: Levels
     is_managed: bool
-    map_operators: MapOperators
+    map_operators: MapOperators | None = None
+    search: Search | None = None
     sentence: Sentence
     execution: str
     is_host: bool = False
@@ -88,8 +91,12 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reachable_bandwidth: Callable[[Device], float] | None = None
     misses: dict[str, tuple[str, str]] = {}
     occupancy: Occupancy | None = None
-    is_searched: bool = False
     describe: Callable[[Hierarchy], Architecture] | None = None
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether mappings are searched for."""
+        return self.search is not None
 
     @cached_property
     def data(self) -> Data:

@@ -15,11 +15,10 @@ import msgspec
 from hardware.architectures.architecture import Architecture, Story
 from hardware.architectures.data import Data, Field, Macro
 from hardware.demand import Demand
-from hardware.efficiency import Efficiency
 from hardware.events import Row, dram, taxonomy
 from hardware.hierarchy import Array, Hierarchy, Level
 from hardware.mapping.common import Mapping
-from hardware.mapping.spatial.operators import map_operators as _map
+from hardware.mapping.spatial.operators import map_operators
 from hardware.sentence import elements, product, whole
 
 if TYPE_CHECKING:
@@ -38,11 +37,6 @@ _CONTROL: tuple[Row, ...] = (
     ("control", "tile_setup", "tile", "compute", "logic", "tile_setup"),
     ("control", "program_launch", "kernel", "compute", "logic", "accelerator_launch"),
 )
-
-
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
-    """Contractions by the search of mappings, the rest in the vector unit behind the arrays."""
-    return _map(demand, device, plan, rates)
 
 
 def _level_rows(level: Level) -> tuple[Row, Row]:
@@ -134,10 +128,9 @@ SPATIAL = Architecture(
     last_level="",
     levels=_levels,
     is_managed=True,
-    map_operators=map_operators,
+    search=map_operators,
     sentence=_sentence,
     execution="fused",
-    is_searched=True,
     describe=described,
     story=Story(
         title="Spatial: loops laid out over elements, each with memory of its own",

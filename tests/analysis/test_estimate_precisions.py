@@ -5,7 +5,7 @@ from __future__ import annotations
 import grid
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from analysis.run.estimate import Estimate, estimate
@@ -32,6 +32,7 @@ def elements(work: Workload, role: int) -> float:
 @given(
     st.sampled_from(MODELS), st.sampled_from(DEVICES), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64)
 )
+@example("llama3_8b:prefill,layers=1,sequence=256", "eyeriss", "iq2_xxs", "eager", 23)  # at its power limit
 def test_within_physics(model: str, on: str, precision: str, mode: str, batch: int) -> None:
     result = run(model, on, precision, batch, mode)
     device, flow = result.device, result.run.mapping.traffic

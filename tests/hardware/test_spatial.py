@@ -24,13 +24,28 @@ from hardware.device_file import read
 from hardware.errors import RequestError
 from hardware.mapping.spatial.machine import machine
 from hardware.mapping.spatial.nest import Problem, run
-from hardware.mapping.spatial.search import Costs, level_bytes, needed, search
+from hardware.mapping.spatial.search import Costs, Power, level_bytes, needed, search
 from hardware.plan import plan
 from hwexplorer.cli import main
 
 SPATIAL = tuple(device.id for device in load_all()[0] if device.arch.describe is not None)
 PUBLISHED = tomllib.loads(Path(__file__).with_name("eyeriss.toml").read_text())
-WEIGHTS = (200.0, 6.0, 1.0)
+
+
+def costs(device: Device, spared: Floats) -> Costs:
+    """Of operators that are kernels of their own, at full rates and unlimited power."""
+    one, none = np.ones(len(spared)), np.zeros(len(spared))
+    value, events = coefficients(device, plan(device, "fp16")).value, ("memory.dram_read", machine(device).events[0])
+    power = Power(*(float(value[device.arch.row[label]]) for label in events), 0.0, np.inf)
+    seconds = one / device.clock_hz, one / device.memory_bandwidth
+    return Costs(*seconds, spared, one, none, none, none, 1 / device.clock_hz, 0.0, power)
+
+
+def relative(device: Device) -> tuple[float, ...]:
+    """Prices of events on chip over that of the first."""
+    value = coefficients(device, plan(device, "fp16")).value
+    prices = [value[device.arch.row[label]] for label in machine(device).events]
+    return tuple(price / prices[0] for price in prices)
 
 
 @cache
@@ -44,10 +59,7 @@ def chip(network: str) -> dict[str, Floats]:
     problem, hardware = Problem(sizes, stride, part), machine(device)
     n = sizes.shape[1]
     value_bytes = np.full((3, n), 2.0)
-    costs = Costs(
-        np.full(n, 1 / device.clock_hz), np.full(n, 1 / device.memory_bandwidth), 1 / device.clock_hz, np.zeros(n)
-    )
-    nest = search(hardware, problem, value_bytes, WEIGHTS, costs)
+    nest = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(n)))
     found = run(problem, nest, hardware.stations)
     moved = {}
     for s, place in enumerate(hardware.places):
@@ -126,11 +138,9 @@ def test_tpu_v1_waits_for_weights_as_measured(rows: int, published: float, other
     sizes[2], sizes[3], sizes[4] = 2048, 2048, rows
     value_bytes = np.array([[1.0], [1.0], [4.0]])
     on_chip = np.array([rows * 2048.0 * 5])  # inputs and results stay in the unified buffer
-    costs = Costs(
-        np.array([1 / device.clock_hz]), np.array([1 / device.memory_bandwidth]), 1 / device.clock_hz, on_chip
-    )
     problem, hardware = Problem(sizes, np.ones(1), np.ones(1)), machine(device)
-    found = run(problem, search(hardware, problem, value_bytes, WEIGHTS, costs), hardware.stations)
+    nest = search(hardware, problem, value_bytes, relative(device), costs(device, on_chip))
+    found = run(problem, nest, hardware.stations)
     weight_s = float(found.moves[0, 1].reads[0]) / device.memory_bandwidth
     tops = 2e-12 * float(np.prod(sizes)) / max(weight_s, float(found.cycles[0]) / device.clock_hz)
     assert published < tops < published / (1 - other) * 1.05
@@ -153,12 +163,9 @@ def fastest(name: str, sizes: tuple[float, ...], stride: float) -> float:
     device = load(name)
     hardware, problem = machine(device), Problem(np.array(sizes)[:, None], np.array([stride]), np.ones(1))
     value_bytes = np.array([[1.0], [1.0], [device.accumulator_bytes]])
-    cycle = np.array([1 / device.clock_hz])
-    costs = Costs(cycle, np.array([1 / device.memory_bandwidth]), float(cycle[0]), np.zeros(1))
-    nest = search(hardware, problem, value_bytes, WEIGHTS, costs)
-    found = run(problem, nest, hardware.stations)
-    needs = needed(hardware, found, value_bytes, WEIGHTS)
-    return float(needs.seconds(costs, np.zeros(1, dtype=np.intp)).max())
+    nest = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(1)))
+    needs = needed(hardware, run(problem, nest, hardware.stations), value_bytes, relative(device))
+    return float(needs.seconds(costs(device, np.zeros(1)), 0).max())
 
 
 def growing(device: Device) -> list[str]:

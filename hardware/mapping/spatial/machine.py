@@ -18,12 +18,17 @@ _KEPT = {"weight": "weight", "row": "weight", "input": "input", "output": "outpu
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """One level: the tensors held, the bytes of one instance, and those of an access."""
+    """One level: the tensors held, the bytes of one instance, and those of an access; `events` of a byte read
+    and of one written."""
 
     name: str
     holds: tuple[bool, bool, bool]
     size_bytes: float
     width_bytes: float
+
+    @property
+    def events(self) -> tuple[str, str]:
+        return f"{self.name}.read", f"{self.name}.write"
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -33,6 +38,10 @@ class Place(msgspec.Struct, frozen=True):
     memories: tuple[Memory, ...]
     array: str = ""
     axes: tuple[tuple[float, tuple[tuple[int, ...], ...]], ...] = ()
+
+    @property
+    def network(self) -> str:
+        return f"network.{self.array}"
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -45,6 +54,15 @@ class Machine(msgspec.Struct, frozen=True):
     @property
     def stations(self) -> tuple[Station, ...]:
         return tuple(place.station for place in self.places)
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """What is paid for on chip: bytes of every level and network, inward, and tiles of the outermost level."""
+        labels = []
+        for place in self.places:
+            labels += [label for memory in place.memories for label in memory.events]
+            labels += [place.network] if place.array else []
+        return *labels, "control.tile_setup"
 
 
 @remembered()

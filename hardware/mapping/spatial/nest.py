@@ -83,11 +83,13 @@ class Moves(msgspec.Struct, frozen=True):
 
 class Run(msgspec.Struct, frozen=True):
     """What m nests do: `moves` by station and tensor; `cycles` of an element that makes one multiply-accumulate in
-    each; `instances` of each station at work, and last of the elements that multiply."""
+    each; `instances` of each station at work, and last of the elements that multiply; `tiles` that the outermost memory
+    is given."""
 
     moves: dict[tuple[int, int], Moves]
     cycles: Floats
     instances: tuple[Floats, ...]
+    tiles: Floats
 
 
 def run(problem: Problem, nest: Nest, stations: tuple[Station, ...]) -> Run:
@@ -103,6 +105,7 @@ class _Counter:
         ones = np.ones_like(problem.sizes)
         extents = (problem.sizes, *nest.tiles, ones)
         parts = [np.ceil(outer / inner) for outer, inner in pairwise(extents)]
+        self.tiles: Floats = np.prod(parts[0], axis=0)
         self.steps = [np.ceil(part / spread) for part, spread in zip(parts, nest.spread, strict=True)]
         # Elements at work on average: the last round over an array may be partly empty.
         self.busy = [part / step for part, step in zip(parts, self.steps, strict=True)]
@@ -128,7 +131,7 @@ class _Counter:
         cycles = np.prod([np.prod(step, axis=0) for step in self.steps], axis=0)
         cycles = cycles + self._exposed(cycles)
         each = [np.ones_like(self.macs), *(np.prod(spread, axis=0) for spread in self.spread)]
-        return Run(moves, cycles, tuple(np.cumprod(each, axis=0)))
+        return Run(moves, cycles, tuple(np.cumprod(each, axis=0)), self.tiles)
 
     def _moves(self, tensor: int, outer: int, inner: int) -> Moves:
         shared = self._shared(tensor, outer, inner)

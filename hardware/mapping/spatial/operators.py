@@ -13,7 +13,7 @@ from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.spatial.machine import Machine, machine
 from hardware.mapping.spatial.nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, Problem, Run, run
-from hardware.mapping.spatial.search import Costs, Needs, level_bytes, needed, search
+from hardware.mapping.spatial.search import Costs, Needs, Power, moved_on_chip, needed, search
 from hardware.mapping.tiling import Tiling, fma
 
 if TYPE_CHECKING:
@@ -35,14 +35,17 @@ class _Work(msgspec.Struct, frozen=True):
     costs: Costs
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> Mapping:
+def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency, prices: Floats) -> Mapping:
     """Contractions on the arrays, each as its search found; element-wise work behind them."""
     if demand.unpack_ops is not None:
         demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
     hardware, on_matrix = machine(device), common.contraction_formats(demand, plan) == "matrix"
     least = common.traffic(msgspec.structs.replace(demand, gemm=np.zeros_like(demand.gemm)), device)
     ideal_s = _ideal_s(demand, device, plan)
-    work = _work(demand, device, hardware, rates, least, ideal_s)
+    peak = 2.0 * device.units * fma(device, "vector", plan.vector)
+    special = device.arch.data.assumed("special_flops")
+    lanes_s = common.vector_work(demand, special) / peak / rates.compute[:, [OpClass.ELEMENTWISE]]
+    work = _work(demand, device, hardware, rates, prices, least, ideal_s, lanes_s[0])
     flow = _flow(demand, least, work)
     dram_s, chip_s = common.memory_seconds(device, flow, rates.bandwidth[:, demand.op_class])
     array_s, units = np.zeros(demand.n), np.full(demand.n, device.units)
@@ -51,9 +54,6 @@ def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency)
     units[work.which] = work.run.instances[-1]
     slower = rates.compute[0] / rates.compute
     arrays_s = np.maximum(array_s * slower[:, demand.op_class], ideal_s)
-    peak = 2.0 * device.units * fma(device, "vector", plan.vector)
-    special = device.arch.data.assumed("special_flops")
-    lanes_s = common.vector_work(demand, special) / peak / rates.compute[:, [OpClass.ELEMENTWISE]]
     # One operator after the other, each at the pace of what it needs most; the vector unit works behind all of them.
     each_s = np.maximum(np.maximum(arrays_s, dram_s), chip_s)
     serial_s, behind_s = (np.stack([demand.per_kernel(row) for row in seconds]) for seconds in (each_s, lanes_s))
@@ -111,9 +111,26 @@ def problem_of(demand: Demand, which: Ints) -> Problem:
     return Problem(sizes, stride, part)
 
 
+def _beside(demand: Demand, device: Device, rates: Efficiency, prices: Floats, least: Traffic) -> tuple[Floats, Floats]:
+    """Seconds (n,) of the other operators of the kernel of each contraction, of which it has one at the most, and J of
+    all of the kernel that no mapping changes."""
+    passing_s = np.maximum(*common.memory_seconds(device, least, rates.bandwidth[:1, demand.op_class]))[0]
+    unmapped_j = np.sum(prices[:, None] * _unmapped_counts(demand, device, least), axis=0)
+    beside_s, rest_j = (demand.per_kernel(each)[demand.kernel] for each in (passing_s * (demand.macs <= 0), unmapped_j))
+    return beside_s, rest_j
+
+
+def _power(device: Device, hardware: Machine, prices: Floats) -> Power:
+    row = device.arch.row
+    clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
+    budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
+    return Power(float(prices[row["memory.dram_read"]]), float(prices[row[hardware.events[0]]]), clock_w, budget_w)
+
+
 def _work(
-    demand: Demand, device: Device, hardware: Machine, rates: Efficiency, least: Traffic, ideal_s: Floats
-) -> _Work:
+    demand: Demand, device: Device, hardware: Machine, rates: Efficiency, prices: Floats, least: Traffic,
+    ideal_s: Floats, lanes_s: Floats,
+) -> _Work:  # fmt: skip
     """The mappings of all contractions: those of equal ones are searched once."""
     which = np.flatnonzero(demand.macs > 0)
     problem = problem_of(demand, which)
@@ -126,17 +143,19 @@ def _work(
     once = (compulsory(problem) * value_bytes).sum(axis=0)
     spared = once - (least.dram_read + least.dram_write)[which] / scale
     cycle_s = ideal_s[which] / demand.macs[which] * hardware.elements / rates.compute[0, demand.op_class[which]]
-    assumed = device.arch.data.assumed
-    weights = (assumed("weight_memory"), assumed("weight_first"), assumed("weight_inner"))
-    costs = Costs(cycle_s, byte_s, 1.0 / device.clock_hz, spared)
-    columns = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes, cycle_s, byte_s, spared])
+    power, (beside_s, rest_j) = _power(device, hardware, prices), _beside(demand, device, rates, prices, least)
+    behind_s, start_s = demand.per_kernel(lanes_s)[demand.kernel], device.kernel_start_s[0]
+    by_operator = (cycle_s, byte_s, spared, scale, beside_s[which], behind_s[which], rest_j[which])
+    costs = Costs(*by_operator, 1.0 / device.clock_hz, start_s, power)
+    # All on chip follows the voltage: no clock changes what is worth trying.
+    relative = tuple(float(f"{prices[device.arch.row[label]] / power.chip_j:.9g}") for label in hardware.events)
+    columns = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes, *by_operator])
     _, first, place = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-    distinct = Costs(cycle_s[first], byte_s[first], costs.access_s, spared[first])
-    nest = search(hardware, problem.of(first), value_bytes[:, first], weights, distinct)
+    nest = search(hardware, problem.of(first), value_bytes[:, first], relative, costs.of(first))
     place = place.ravel()
     mine = Nest(*(tuple(part[:, place] for part in getattr(nest, name)) for name in Nest.__struct_fields__))
     runs = run(problem, mine, hardware.stations)
-    return _Work(which, problem, scale, mine, runs, needed(hardware, runs, value_bytes, weights), value_bytes, costs)
+    return _Work(which, problem, scale, mine, runs, needed(hardware, runs, value_bytes, relative), value_bytes, costs)
 
 
 def compulsory(problem: Problem) -> Floats:
@@ -172,7 +191,7 @@ def _tiling(demand: Demand, work: _Work) -> Tiling:
     last = work.nest.tiles[-1]
     columns = (
         work.run.cycles,
-        np.prod(np.ceil(sizes / tile), axis=0),
+        work.run.tiles,
         np.prod(np.ceil(sizes / np.minimum(last * spread, sizes)), axis=0),
         work.run.instances[-1],
         n * p * q,
@@ -185,39 +204,25 @@ def _tiling(demand: Demand, work: _Work) -> Tiling:
 
 
 def _counts(demand: Demand, device: Device, hardware: Machine, flow: Traffic, work: _Work) -> Floats:
-    """Events of each operator: what every level and network moves; element-wise work passes the outermost level."""
-    (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
-    which, value_bytes = work.which, work.value_bytes
+    """Events of each operator: what every level and network moves beside that which needs no mapping."""
+    counts = _unmapped_counts(demand, device, flow)
+    for label, moved in moved_on_chip(hardware, work.run, work.value_bytes).items():
+        counts[device.arch.row[label], work.which] = moved * work.scale
+    return counts
+
+
+def _unmapped_counts(demand: Demand, device: Device, flow: Traffic) -> Floats:
+    """Arithmetic and what passes the memory interface; element-wise work passes the outermost level."""
+    counts, row = common.empty_counts(device, demand)
     counts[row["array.mac"]] = demand.macs
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
-    for s, place in enumerate(hardware.places):
-        for memory in place.memories:
-            read, written = level_bytes(work.run, s, memory, value_bytes)
-            counts[row[f"{memory.name}.read"], which] = read * work.scale
-            counts[row[f"{memory.name}.write"], which] = written * work.scale
-        if place.array:
-            counts[row[f"network.{place.array}"], which] = _handed(work, hardware, s) * work.scale
-    outermost, others = hardware.places[1].memories[0].name, demand.macs <= 0
+    outermost, others = machine(device).places[1].memories[0].name, demand.macs <= 0
     counts[row[f"{outermost}.read"]] += flow.chip_read * others
     counts[row[f"{outermost}.write"]] += flow.chip_write * others
     counts[row["memory.dram_read"]] = flow.dram_read
     counts[row["memory.dram_write"]] = flow.dram_write
     moved = flow.dram_read + flow.dram_write
-    counts[row["control.dma_descriptor"]] = np.ceil(moved / assumed("dma_bytes"))
-    counts[row["control.tile_setup"], which] = np.prod(np.ceil(work.problem.sizes / work.nest.tiles[0]), axis=0)
+    counts[row["control.dma_descriptor"]] = np.ceil(moved / device.arch.data.assumed("dma_bytes"))
     counts[row["control.program_launch"]] = demand.head
     return counts
-
-
-def _handed(work: _Work, hardware: Machine, s: int) -> Floats:
-    """Bytes that the network below a station hands to its elements and takes from them: of a tensor that passes
-    several networks, each element of the innermost has its own."""
-    total = np.zeros(len(work.which))
-    for t, width in enumerate(work.value_bytes):
-        outer = max(i for i in range(s + 1) if (i, t) in work.run.moves)
-        moved = work.run.moves[outer, t]
-        further = [i for i in range(s + 1, len(hardware.places)) if hardware.places[i].array]
-        is_last = not further or any((i, t) in work.run.moves for i in range(s + 1, further[0] + 1))
-        total += (moved.reads + moved.updates) * np.where(is_last, moved.shared, 1.0) * width
-    return total

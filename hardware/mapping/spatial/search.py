@@ -34,29 +34,65 @@ _KEEP = 4096  # operators remembered of a machine
 _CLOSE = 3.0  # a tile that lets so many times the least pass is not tried
 
 
+class Power(msgspec.Struct, frozen=True):
+    """J of a byte of off-chip memory and of the first event on chip; W of clocks, and of all that does not rest."""
+
+    byte_j: float
+    chip_j: float
+    clock_w: float
+    budget_w: float
+
+
 class Costs(msgspec.Struct, frozen=True):
-    """What time depends on beside the mapping: seconds of a cycle, (n,), of a byte of off-chip memory, (n,), and of an
-    access on chip; and of the bytes moved once those that are on chip already, `spared`, (n,)."""
+    """What time depends on beside the mapping, of n operators: seconds of a cycle and of a byte of off-chip memory; of
+    the bytes moved once those that are on chip already, `spared`; the MACs over those of the loops, `scale`; seconds
+    `beside_s` of operators that the same kernel runs before or after, `behind_s` of work meanwhile, and J of all that
+    no mapping changes, `rest_j`; each (n,). Seconds of an access on chip and of starting a kernel."""
 
     cycle_s: Floats
     byte_s: Floats
-    access_s: float
     spared: Floats
+    scale: Floats
+    beside_s: Floats
+    behind_s: Floats
+    rest_j: Floats
+    access_s: float
+    start_s: float
+    power: Power
+
+    def of(self, index: Ints) -> Costs:
+        """Those of an index."""
+        by_operator = {name: getattr(self, name)[index] for name in self.__struct_fields__[:7]}
+        return msgspec.structs.replace(self, **by_operator)
+
+    def fastest(self, needs: Needs, i: int) -> int:
+        """The mapping of operator i with which its kernel ends first within the power limit; of equals, that of least
+        energy, of these the first."""
+        power, scale = self.power, self.scale[i]
+        busy_s = np.maximum(needs.seconds(self, i).max(axis=0) * scale + self.beside_s[i], self.behind_s[i])
+        moved_j = (needs.traffic * power.chip_j + needs.passing(self, i) * power.byte_j) * scale
+        limited_s = (self.rest_j[i] + moved_j + power.clock_w * busy_s) / power.budget_w
+        return int(np.lexsort((moved_j, np.maximum(busy_s + self.start_s, limited_s)))[0])
 
 
 class Needs(msgspec.Struct, frozen=True):
     """What m mappings need: cycles of the elements, bytes of off-chip memory, accesses one after the other of the
-    busiest level on chip, and the bytes of all levels by their relative cost, each (m,)."""
+    busiest level on chip, and the energy of what moves there over that of the first event, each (m,)."""
 
     cycles: Floats
     off_chip: Floats
     accesses: Floats
     traffic: Floats
 
-    def seconds(self, costs: Costs, i: Ints) -> Floats:
-        """Of the arrays, of off-chip memory and of the levels on chip, (3, m), each mapping of an operator i (m,)."""
-        passing = np.maximum(self.off_chip - costs.spared[i], 0.0)
-        return np.stack([self.cycles * costs.cycle_s[i], passing * costs.byte_s[i], self.accesses * costs.access_s])
+    def passing(self, costs: Costs, i: Ints | int) -> Floats:
+        """Bytes that are not on chip already, (m,), each mapping of an operator i (m,) or all of one."""
+        left: Floats = np.maximum(self.off_chip - costs.spared[i], 0.0)
+        return left
+
+    def seconds(self, costs: Costs, i: Ints | int) -> Floats:
+        """Of the arrays, of off-chip memory and of the levels on chip, (3, m)."""
+        passing_s = self.passing(costs, i) * costs.byte_s[i]
+        return np.stack([self.cycles * costs.cycle_s[i], passing_s, self.accesses * costs.access_s])
 
 
 class _Tried(msgspec.Struct, frozen=True):
@@ -67,23 +103,19 @@ class _Tried(msgspec.Struct, frozen=True):
     needs: Needs
 
 
-def search(
-    machine: Machine, problem: Problem, value_bytes: Floats, weights: tuple[float, float, float], costs: Costs
-) -> Nest:
-    """The mapping of each of n operators. `value_bytes` (3, n) of inputs, weights and partial sums; `weights` are the
-    relative costs of a byte off chip, in the first and in the inner levels. Ties go to the first of the list."""
+def search(machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], costs: Costs) -> Nest:
+    """The mapping of each of n operators. `value_bytes` (3, n) of inputs, weights and partial sums; `prices` of the
+    events of the machine, relative to the first."""
     rows = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes]).T
     keys = [row.tobytes() for row in np.ascontiguousarray(rows)]
-    known = _remembered(machine, weights)
+    known = _remembered(machine, prices)
     new = list({key: i for i, key in enumerate(keys) if key not in known}.values())
     for part in (new[start : start + _TOGETHER] for start in range(0, len(new), _TOGETHER)):
-        tried = _worthwhile(machine, problem.of(np.array(part)), value_bytes[:, part], weights)
+        tried = _worthwhile(machine, problem.of(np.array(part)), value_bytes[:, part], prices)
         known.update(zip((keys[i] for i in part), tried, strict=True))
     found = [_nothing(len(machine.places))]
     for i, key in enumerate(keys):
-        nest, needs = known[key].nest, known[key].needs
-        longest = needs.seconds(costs, np.full(len(needs.cycles), i)).max(axis=0)
-        found.append(_at(nest, np.array([np.lexsort((needs.traffic, longest))[0]])))
+        found.append(_at(known[key].nest, np.array([costs.fastest(known[key].needs, i)])))
     for key in list(known)[: max(len(known) - _KEEP, 0)]:
         del known[key]
     return _joined(found)
@@ -96,18 +128,16 @@ def _nothing(places: int) -> Nest:
 
 
 @lru_cache(maxsize=64)
-def _remembered(_machine: Machine, _weights: tuple[float, float, float]) -> dict[bytes, _Tried]:
+def _remembered(_machine: Machine, _prices: tuple[float, ...]) -> dict[bytes, _Tried]:
     """What was found of a machine, by operator."""
     return {}
 
 
-def _worthwhile(
-    machine: Machine, problem: Problem, value_bytes: Floats, weights: tuple[float, float, float]
-) -> list[_Tried]:
+def _worthwhile(machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...]) -> list[_Tried]:
     """What is worth trying, of each operator."""
     tried, owner = _candidates(machine, problem, value_bytes)
     runs = run(problem.of(owner), tried, machine.stations)
-    needs = needed(machine, runs, value_bytes[:, owner], weights)
+    needs = needed(machine, runs, value_bytes[:, owner], prices)
     table = np.stack([getattr(needs, name) for name in Needs.__struct_fields__])
     found = []
     for i in range(problem.sizes.shape[1]):
@@ -120,17 +150,41 @@ def _worthwhile(
     return found
 
 
-def needed(machine: Machine, runs: Run, value_bytes: Floats, weights: tuple[float, float, float]) -> Needs:
+def needed(machine: Machine, runs: Run, value_bytes: Floats, prices: tuple[float, ...]) -> Needs:
     """What mappings need; `value_bytes` (3, m)."""
     moved = [runs.moves[0, t] for t in range(3)]
     off_chip = np.sum([(m.reads + m.updates) * width for m, width in zip(moved, value_bytes, strict=True)], axis=0)
-    accesses, traffic = np.zeros_like(runs.cycles), weights[0] * off_chip
-    for s, place in enumerate(machine.places[1:], start=1):
+    accesses, on_chip = np.zeros_like(runs.cycles), moved_on_chip(machine, runs, value_bytes)
+    for s, place in enumerate(machine.places):
         for memory in place.memories:
-            read, written = level_bytes(runs, s, memory, value_bytes)
-            accesses = np.maximum(accesses, np.maximum(read, written) / memory.width_bytes / runs.instances[s])
-            traffic = traffic + weights[1 if s == 1 else 2] * (read + written)
+            longest = np.maximum(*(on_chip[label] for label in memory.events))
+            accesses = np.maximum(accesses, longest / memory.width_bytes / runs.instances[s])
+    traffic = np.sum([on_chip[label] * price for label, price in zip(machine.events, prices, strict=True)], axis=0)
     return Needs(runs.cycles, off_chip, accesses, traffic)
+
+
+def moved_on_chip(machine: Machine, runs: Run, value_bytes: Floats) -> dict[str, Floats]:
+    """The events of a machine, (m,) each."""
+    moved = {"control.tile_setup": runs.tiles}
+    for s, place in enumerate(machine.places):
+        for memory in place.memories:
+            moved.update(zip(memory.events, level_bytes(runs, s, memory, value_bytes), strict=True))
+        if place.array:
+            moved[place.network] = _handed(machine, runs, value_bytes, s)
+    return moved
+
+
+def _handed(machine: Machine, runs: Run, value_bytes: Floats, s: int) -> Floats:
+    """Bytes that the network below a station hands to its elements and takes from them: of a tensor that passes
+    several networks, each element of the innermost has its own."""
+    total = np.zeros_like(runs.cycles)
+    for t, width in enumerate(value_bytes):
+        outer = max(i for i in range(s + 1) if (i, t) in runs.moves)
+        moved = runs.moves[outer, t]
+        further = [i for i in range(s + 1, len(machine.places)) if machine.places[i].array]
+        is_last = not further or any((i, t) in runs.moves for i in range(s + 1, further[0] + 1))
+        total += (moved.reads + moved.updates) * np.where(is_last, moved.shared, 1.0) * width
+    return total
 
 
 def level_bytes(runs: Run, s: int, memory: Memory, value_bytes: Floats) -> tuple[Floats, Floats]:
