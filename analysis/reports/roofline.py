@@ -19,7 +19,15 @@ from analysis.workload.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
 
 
-class OperatorRoof(msgspec.Struct, frozen=True, kw_only=True):
+class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a trace that is laid over the estimate has of a kernel or operator; left out where there is none."""
+
+    measured_s: float | None = None
+    ratio: float | None = None
+    measured_flop_per_s: float | None = None
+
+
+class OperatorRoof(Seen, frozen=True, kw_only=True):
     """An operator's part of its kernel: seconds it needs of compute and of memory, and of the kernel's time."""
 
     id: str
@@ -35,7 +43,7 @@ class OperatorRoof(msgspec.Struct, frozen=True, kw_only=True):
     bound: str
 
 
-class KernelRoof(msgspec.Struct, frozen=True, kw_only=True):
+class KernelRoof(Seen, frozen=True, kw_only=True):
     """`max(compute_s, memory_s)` (overlapped) plus `overhead_s` is the time before any power limit.
 
     `side` of the ridge: 'left' (memory would bound a perfect kernel) or 'right'; '' without arithmetic.
@@ -78,9 +86,10 @@ class RooflineReport(Head, frozen=True, kw_only=True):
     kernels: tuple[KernelRoof, ...]
 
 
-def roofline(result: Estimate, path: str = "") -> RooflineReport:
-    """The kernels below a node ('' is the model). Raises RequestError for an unknown node."""
-    rows = tuple(_kernel(result, k) for k in kernels_of(result, path).tolist())
+def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None) -> RooflineReport:
+    """The kernels below a node ('' is the model), with what was `measured_s` of each operator (n,), NaN of what was
+    not. Raises RequestError for an unknown node."""
+    rows = tuple(_kernel(result, k, measured_s) for k in kernels_of(result, path).tolist())
     name, peak = main_peak(result)
     return RooflineReport(
         **about(result, on_device=True),
@@ -132,7 +141,17 @@ def points(result: Estimate) -> Points:
     return Points(rows.flops[kept] / moved[kept], rate, kept, rows.head[kept])
 
 
-def _kernel(result: Estimate, k: int) -> KernelRoof:
+def _seen(result: Estimate, measured_s: Floats | None, operators: Ints, flops: float) -> dict[str, float]:
+    """The fields of Seen, of those operators that were measured."""
+    met = operators[np.isfinite(measured_s[operators])] if measured_s is not None else operators[:0]
+    if measured_s is None or not len(met):
+        return {}
+    spent, predicted = float(measured_s[met].sum()), float(result.run.latency_s[met].sum())
+    ratio = {"ratio": spent / predicted} if predicted else {}
+    return {"measured_s": spent, **ratio, **({"measured_flop_per_s": flops / spent} if spent else {})}
+
+
+def _kernel(result: Estimate, k: int, measured_s: Floats | None) -> KernelRoof:
     run, rows = result.run, kernels(result)
     flops, ideal, time = float(rows.flops[k]), float(rows.ideal_s[k]), float(run.kernel_s[k])
     dram, bandwidth = float(rows.dram_bytes[k]), result.device.memory_bandwidth
@@ -140,7 +159,7 @@ def _kernel(result: Estimate, k: int) -> KernelRoof:
     ridge = flops / ideal / bandwidth if flops and ideal else None
     intensity = flops / dram if dram else None
     is_left = ridge is not None and intensity is not None and intensity < ridge
-    achieved = flops / time if time else 0.0
+    achieved, inside = flops / time if time else 0.0, members(result, k)
     return KernelRoof(
         id=kernel_id(result, k),
         type=kernel_type(result, k),
@@ -161,11 +180,12 @@ def _kernel(result: Estimate, k: int) -> KernelRoof:
         attainable_flop_per_s=roof,
         efficiency=achieved / roof if roof else 0.0,
         flips=flip(result, k),
-        parts=tuple(_operator(result, operator, k) for operator in members(result, k).tolist()),
+        parts=tuple(_operator(result, operator, k, measured_s) for operator in inside.tolist()),
+        **_seen(result, measured_s, inside, flops),
     )
 
 
-def _operator(result: Estimate, i: int, k: int) -> OperatorRoof:
+def _operator(result: Estimate, i: int, k: int, measured_s: Floats | None) -> OperatorRoof:
     run, demand = result.run, result.demand
     mapping, flow = run.mapping, run.mapping.traffic
     flops = float(2.0 * demand.macs[i] + demand.vector_flops[i])
@@ -184,4 +204,5 @@ def _operator(result: Estimate, i: int, k: int) -> OperatorRoof:
         overhead_s=float(run.overhead_s[k]) if demand.head[i] else 0.0,
         latency_s=float(run.latency_s[i]),
         bound="memory" if memory > compute else "compute",
+        **_seen(result, measured_s, np.array([i], dtype=np.int32), flops),
     )

@@ -32,6 +32,7 @@ from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain
 from hwexplorer.options import ON_ONE, option
 from hwexplorer.state import parse, replace
+from hwexplorer.views.measured import under
 from hwexplorer.views.plain import Column, Page, Table, Text
 from hwexplorer.views.tables import rows
 
@@ -215,7 +216,8 @@ def _made(file: Path, arguments: argparse.Namespace, progress: Callable[[str], N
             parse(arguments.model), **({"on": arguments.on, "devices": (arguments.on,)} if arguments.on else {})
         )
         request.capture(state)
-        return from_trace(read_trace(file), engine.result(state), name_of(arguments.name or "mine"))
+        trace = read_trace(file)
+        return from_trace(trace, engine.result(under(state, trace)), name_of(arguments.name or "mine"))
     measured = read(file)
     name = arguments.name or ("this_cpu" if measured.machine.is_host else "this_gpu")
     return own.own_device(measured, name_of(name), progress)

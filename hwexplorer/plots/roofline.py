@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
-from analysis.reports.roofline import main_peak, points
+from analysis.reports.roofline import Points, main_peak, points
 from analysis.run.estimate import Estimate
 from analysis.run.tree import operators_of, tree
 from analysis.workload.workload import Floats, Ints
 from hwexplorer import engine
 from hwexplorer.state import State
+from hwexplorer.views import traced
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tree import shares
 
@@ -28,11 +30,25 @@ def plot(state: State) -> Plot:
         picked = shown.operator[chosen]
         here = operators(state, result, picked, shown.intensity[chosen], shown.flop_per_s[chosen], "here")
         series.append(msgspec.structs.replace(here, device=-1))
+    measured, line = _measured(state, result, shown)
+    series += measured
     ridge = main_peak(result)[1] / result.device.memory_bandwidth
     left = int((shown.intensity < ridge).sum())
     note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(shown.operator)} kernels lie left of it"
     title = f"Roofline of {result.workload.name} on {result.device.label}"
-    return under_roofs("plot", title, series, note)
+    return under_roofs("plot", title, series, note + line)
+
+
+def _measured(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
+    """What the trace that the state names has of the same kernels: above or below the predicted point of each."""
+    seconds = traced.seconds(state, result)
+    if seconds is None:
+        return [], ""
+    spent = np.bincount(result.demand.kernel, np.nan_to_num(seconds), result.demand.n_kernels)[shown.kernel]
+    met = np.flatnonzero(spent > 0)
+    rate = shown.flop_per_s[met] * result.run.kernel_s[shown.kernel[met]] / spent[met]
+    series = operators(state, result, shown.operator[met], shown.intensity[met], rate, "measured")
+    return [msgspec.structs.replace(series, device=-1)], f"; {len(met)} as measured too, in another colour"
 
 
 def under_roofs(name: str, title: str, series: list[Series], note: str) -> Plot:

@@ -7,6 +7,7 @@ from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
+from hwexplorer.views import traced
 from hwexplorer.views.plain import Column
 from hwexplorer.views.words import FLAGS, FLAGS_HELP, of_node
 
@@ -14,6 +15,9 @@ KERNELS = (
     Column("kernel", "Kernel", role="text", keep=0, of="id"),
     Column("bound", "B", role="flag", keep=0, shown=FLAGS, help=FLAGS_HELP),
     Column("latency", "Latency", "s", keep=0),
+    Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
+    Column("ratio", "Ratio", "x", keep=0, help="measured over predicted"),
+    Column("measured_rate", "Reached", "FLOP/s", keep=2, of="measured_flop_per_s", help="as measured"),
     Column("compute", "Compute", "s", keep=0),
     Column("memory", "Memory", "s", keep=0),
     Column("overhead", "Overhead", "s", keep=1),
@@ -30,7 +34,13 @@ KERNELS = (
 
 
 def _document(state: State) -> RooflineReport:
-    return roofline(engine.result(state), state.at)
+    result = engine.result(state)
+    return roofline(result, state.at, traced.seconds(state, result))
+
+
+def _without(report: RooflineReport) -> tuple[str, ...]:
+    seen = any(kernel.measured_s is not None for kernel in report.kernels)
+    return () if seen else ("measured", "ratio", "measured_rate")
 
 
 def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
@@ -54,6 +64,7 @@ VERB = Report(
             title="Kernels",
             columns=KERNELS,
             kind="type",
+            without=_without,
             children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
         ),
     ),

@@ -23,7 +23,9 @@ from hwexplorer import engine, headless, options, output, own_model
 from hwexplorer.declare import Report, Rows, Subject, facts
 from hwexplorer.options import option
 from hwexplorer.state import State
+from hwexplorer.views import measured
 from hwexplorer.views.plain import Column
+from hwexplorer.views.tree import MEASURED
 from hwexplorer.views.words import of_node
 
 NODES = (
@@ -33,8 +35,10 @@ NODES = (
     Column("predicted", "Predicted", "s", keep=0, of="predicted_s"),
     Column("ratio", "Ratio", "x", keep=0, help="measured over predicted"),
     Column("share", "Share", "%", keep=1, help="of the wall time of one run"),
+    Column("term", "Term", role="text", keep=2, shown=measured.TERMS, help=MEASURED[-1].help),
     Column("bound", "Bound", role="text", keep=3, help="what the estimate says bounds it"),
     Column("name", "Measured as", role="text", keep=4),
+    Column("copies", "Copies in it", role="text", keep=5, help="calls in it that only move data"),
 )
 LEFT = (
     Column("name", "Name", role="text", keep=0),
@@ -47,8 +51,7 @@ LEFT = (
 
 TREE = (
     Column("name", "Node", role="text", keep=0),
-    *NODES[2:6],
-    Column("term", "Term", role="text", keep=2, help="cause of the operators that make most of the difference"),
+    *NODES[2:7],
     Column("missing", "Not seen", "s", keep=4, of="missing_s", help="predicted for operators that the trace has not"),
 )
 GAPS = (LEFT[0], *LEFT[2:4])
@@ -59,11 +62,13 @@ RUN_IN = TIMED
 
 def _document(state: State, file: Path, run_here: bool = False, threads: int | None = None) -> TraceReport:
     if not run_here:
-        return trace_report(read(file), engine.result(state))
+        trace = read(file)
+        return trace_report(trace, engine.result(measured.under(state, trace)))
     with tempfile.TemporaryDirectory(prefix="hwexplorer-trace-") as folder, output.Progress() as progress:
         made = Path(folder) / "trace.json"
         said = _traced(state, made, threads, progress)
-        report = trace_report(read(made), engine.result(state))
+        trace = read(made)
+        report = trace_report(trace, engine.result(measured.under(state, trace)))
     note = f"without the profiler a run took {quantity(said['seconds'], 's')}, with {said['threads']} threads"
     return msgspec.structs.replace(report, notes=(note, *report.notes))
 
@@ -99,21 +104,6 @@ def _nodes(report: TraceReport) -> tuple[MeasuredNode, ...]:
     return tuple(sorted(report.tree.children, key=lambda node: -node.measured_s))
 
 
-def _summary(report: TraceReport, state: State) -> tuple[str, ...]:
-    wall = report.wall_s
-    matched, unmatched, idle = (part / wall for part in (report.matched_s, report.unmatched_s, report.gap_s))
-    at_once = f" - at once {report.overlap_s / wall:.1%}" if report.overlap_s else ""
-    where = f" on {report.measured_on}" if report.measured_on else ""
-    return (
-        f"{report.producer}{where}: {quantity(wall, 's')} a run, mean of {report.runs}; "
-        f"predicted {quantity(report.predicted_s, 's')}",
-        f"matched {matched:.1%} + not matched {unmatched:.1%} + nothing ran {idle:.1%}{at_once} = 100 %; "
-        f"{report.coverage:.1%} of the operators' time is some operator's of the model",
-        *report.surprises,
-        *report.notes,
-    )
-
-
 VERB = Report(
     subject=Subject(
         options=(
@@ -138,7 +128,7 @@ VERB = Report(
     document=_document,
     title=lambda document, state: of_node("Measured beside predicted", state),
     parts=(
-        facts(_summary),
+        facts(lambda report, state: measured.summary(report)),
         Rows(name="gaps", title="Nothing ran, by what the host did", columns=GAPS, key="name", optional=True),
         Rows(
             name="tree", title="By subgraph", columns=TREE, of=_nodes, key="id", kind="kind",

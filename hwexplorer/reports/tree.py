@@ -12,8 +12,9 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import choice
 from hwexplorer.state import BYS, State
+from hwexplorer.views import traced
 from hwexplorer.views.heat import subtree
-from hwexplorer.views.tree import COLUMNS
+from hwexplorer.views.tree import COLUMNS, MEASURED
 
 BY = msgspec.structs.replace(
     choice("--by", BYS, metavar="BY", help="module (repeats merged), subgraph (default), kind of operator or kernel"),
@@ -24,7 +25,12 @@ BY = msgspec.structs.replace(
 def _document(state: State) -> dict[str, Any]:
     """The nested nodes; with a node in the state, the part below it. The root says what was asked."""
     result = engine.result(state)
-    return {**about(result, on_device=True), **msgspec.to_builtins(node(result, state.at, state.by))}
+    root = msgspec.to_builtins(node(result, state.at, state.by))
+    if found := traced.beside(state, result):
+        from hwexplorer.views import measured
+
+        measured.nested(root, found)
+    return {**about(result, on_device=True), **root}
 
 
 VERB = Report(
@@ -32,7 +38,7 @@ VERB = Report(
     options=(BY,),
     document=_document,
     view=subtree,
-    view_columns=COLUMNS,
+    view_columns=(*COLUMNS, *MEASURED),
     section=Section(-10, "Subgraphs and operators"),
     examples={
         "tree": "conv2d --on h100_sxm",

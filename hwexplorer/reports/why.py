@@ -26,7 +26,7 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
-from hwexplorer.views import verdict
+from hwexplorer.views import traced, verdict
 from hwexplorer.views.plain import Stack, Step, Text
 from hwexplorer.views.words import band, place
 
@@ -58,13 +58,19 @@ def why(state: State) -> Text:
     below.append(("Largest events, with their sources", _sources(result, state.at)))
     next_lift = lift(result, members)
     first = [("", _actual(figures, kind, members, next_lift))]
+    waterfall = _steps(result, members)
+    if found := traced.beside(state, result):
+        from hwexplorer.views import measured
+
+        first.append(("Measured", measured.section(found, members)))
+        waterfall = measured.steps(found, members, waterfall)
     if against := verdict.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
     return Text(
         "why",
         place(state),
         (*first, *below),
-        _steps(result, members),
+        waterfall,
         len(first),
         next_lift.setting if next_lift else "",
     )
@@ -124,6 +130,7 @@ def _document(state: State) -> dict[str, Any]:
     members = operators_of(result, state.at)
     text = why(state)
     table = steps(causes(result).of(members))
+    found = traced.beside(state, result)
     return {
         "state": format_state(state),
         **about(result, on_device=True),
@@ -133,6 +140,7 @@ def _document(state: State) -> dict[str, Any]:
             {"step": name, "latency_s": float(parts.sum()), "latency_by_cause_s": named(parts)}
             for name, parts in zip(STEPS, table, strict=True)
         ],
+        **({"measured": msgspec.to_builtins(found.of(members))} if found else {}),
         "next": msgspec.to_builtins(lift(result, members)),
         "sections": msgspec.to_builtins(text.sections),
     }

@@ -274,11 +274,12 @@ def _trace(app: HwExplorer, words: list[str]) -> None:
     if len(words) > 1:
         run_verb(app, ["trace", *words])
         return
+    state = app.state
     if words:
         from hwexplorer.views import measured
 
-        measured.trace(words[0])  # said here, not in the middle of the tree
-    app.apply(replace(app.state, trace="".join(words), pane="tree"))
+        state = measured.under(state, measured.trace(words[0]))  # what is wrong is said here, not in the tree
+    app.apply(replace(state, trace="".join(words), pane="tree"))
 
 
 def _device(app: HwExplorer, words: list[str]) -> None:

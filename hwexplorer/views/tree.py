@@ -16,7 +16,6 @@ from analysis.run.outline import Branch, outline
 from analysis.run.tree import Level, Tree, cumulative, find, level_of, told
 from analysis.run.tree import tree as tree_figures
 from analysis.workload.workload import Floats
-from hardware.errors import RequestError
 from hardware.execute import BOUNDS
 from hwexplorer import engine
 from hwexplorer.state import State, pinned, replace
@@ -42,8 +41,9 @@ COLUMNS = (
 )
 MOST = 0.96  # of the model, by which the kinds of blocks that count are counted
 MEASURED = (
-    Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
+    Column("measured", "Measured", "s", keep=1, help="of the trace that the state names"),
     Column("ratio", "Ratio", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
+    Column("term", "Term", role="text", keep=2, help="cause of the operators that make most of the difference"),
 )
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="against the pinned state, in the metric shown")
 METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
@@ -97,13 +97,10 @@ def _measured(state: State, result: Estimate, branches: list[Branch]) -> tuple[l
     """Cells of the trace that the state names, and what there is to say of it; nothing where it names none."""
     if not state.trace:
         return [], ()
-    from hwexplorer.views import measured  # readers of many formats, which only this needs
+    from hwexplorer.views import measured
 
-    try:
-        cells, line = measured.beside(state.trace, result, branches)
-    except RequestError as error:
-        return [], (str(error),)
-    return cells, (line,)
+    found = measured.beside(state, result)
+    return [measured.cells(found, branch.members) for branch in branches] if found else [], measured.said(state, result)
 
 
 def _footer(figures: Tree, root: Branch, state: State, share: Floats) -> tuple[str, ...]:

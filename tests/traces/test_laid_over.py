@@ -20,7 +20,9 @@ from analysis.workload import store
 from hardware.device import load
 from hwexplorer.cli import main
 from hwexplorer.export.render import encode
-from hwexplorer.state import State, format, parse
+from hwexplorer.plots.roofline import plot
+from hwexplorer.reports.why import why
+from hwexplorer.state import State, format, parse, replace
 from hwexplorer.views.tree import tree
 
 
@@ -159,25 +161,65 @@ def _span(random: Random) -> Span:
     return float(start), float(start + random.randrange(8))
 
 
-def test_the_tree_shows_the_trace_that_its_state_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def state_with_a_trace(file: Path, slower: float = 3.0) -> State:
+    """ResNet-18 with a file that says what the estimate does, all of it slower."""
     result = resnet()
     ops = result.workload.operators
-    file = tmp_path / "t.csv"
-    rows = [f"{seconds * 3e9:.0f},1,{kind} {path}" for kind, path, seconds in zip(
-        ("Convolution" if kind == "conv" else kind for kind in ops.kind), ops.path, result.run.latency_s, strict=True
-    )]  # fmt: skip
-    file.write_text("\n".join(["Total Time (ns),Instances,Name", *rows]))
-    state = State(model="resnet18", execution="eager", devices=("xeon_8490h",), trace=str(file))
+    types = {"conv": "Convolution", "linear": "FullyConnected", "bias": "Add", "max_pool": "MaxPool"}
+    rows = [
+        f"{path};EXECUTED;{types.get(kind, kind)};x;{seconds * slower * 1e3:.9f};0"
+        for kind, path, seconds in zip(ops.kind, ops.path, result.run.latency_s, strict=True)
+    ]
+    file.write_text("\n".join(["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)", *rows]))
+    return State(model="resnet18", execution="eager", devices=("xeon_8490h",), trace=str(file))
+
+
+def test_the_tree_shows_the_trace_that_its_state_names(tmp_path: Path) -> None:
+    state = state_with_a_trace(tmp_path / "t.csv")
     table = tree(state)
-    assert [column.key for column in table.columns[-2:]] == ["measured", "ratio"]
-    assert table.rows[0].cells[-1] == pytest.approx(3.0, rel=0.01)
-    of_parts = sum(row.cells[-2] or 0.0 for row in table.rows if row.depth == 1)
-    assert of_parts == pytest.approx(table.rows[0].cells[-2])
+    assert [column.key for column in table.columns[-3:]] == ["measured", "ratio", "term"]
+    assert table.rows[0].cells[-2] == pytest.approx(3.0, rel=0.01)
+    of_parts = sum(row.cells[-3] or 0.0 for row in table.rows if row.depth == 1)
+    assert of_parts == pytest.approx(table.rows[0].cells[-3])
     assert "on a node" in table.notes[0]
     assert parse(format(state)) == state
     (tmp_path / "t.csv").write_text("no trace")
-    assert [column.key for column in tree(state).columns][-1] != "ratio"
+    assert "ratio" not in [column.key for column in tree(state).columns]
     assert "not a trace that is known" in tree(state).notes[0]
+
+
+def test_why_and_the_roofline_have_it_beside_what_is_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = state_with_a_trace(tmp_path / "t.csv", slower=2.0)
+    text = why(replace(state, at="layer1.0.conv1"))
+    *predicted, measured = text.steps
+    assert measured.name == "measured"
+    assert measured.seconds == pytest.approx(2.0 * sum(step.seconds for step in predicted), rel=0.01)
+    assert float(measured.bar) == pytest.approx(2.0 * sum(float(step.bar) for step in predicted), rel=0.01)
+    assert any("= 2x the" in line for heading, lines in text.sections if heading == "Measured" for line in lines)
+    drawn = {series.name: series for series in plot(state).series}
+    ratios = [a / b for a, b in zip(drawn["operators"].y, drawn["measured"].y, strict=True)]
+    assert ratios == pytest.approx([2.0] * len(ratios), rel=0.01)
+    for words, rows in (("roofline", "kernels"), ("tree", "children")):
+        main([words, format(state), "--format", "json"])
+        found = json.loads(capsys.readouterr().out)[rows]
+        assert [row["ratio"] for row in found] == pytest.approx([2.0] * len(found), rel=0.02)
+        for form in ("csv", "text", "md", "html"):
+            main([words, format(state), "--format", form])
+            assert "measured" in capsys.readouterr().out.lower()
+    main(["why", format(state), "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["measured"]["ratio"] == pytest.approx(2.0, rel=0.01)
+
+
+def test_what_ran_the_trace_is_what_it_is_compared_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace of PyTorch beside an estimate for what one would deploy would be a comparison of the two runtimes."""
+    file = str(files.kineto_cpu(tmp_path / "t.json"))
+    for words, runtime in (((), "PyTorch eager"), (("--runtime", "onnxruntime"), "ONNX Runtime")):
+        main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h", "--format", "json", *words])
+        assert json.loads(capsys.readouterr().out)["predicted_with"] == runtime
+    state = State(model="resnet18", devices=("xeon_8490h",), trace=file)
+    assert "the trace is of PyTorch eager, the estimate of OpenVINO" in tree(state).notes[1]
 
 
 def test_a_run_here_is_laid_over_the_tree(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,30 @@ async def test_the_main_job() -> None:
     assert app.failures == []
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tmp_path: Path) -> None:
+    """`:trace FILE`, then the tree, Why and the plot have what was measured, under what the trace was run by."""
+    layer = "{};EXECUTED;{};x;{};0"
+    rows = [layer.format("conv1", "Convolution", 1.5), layer.format("maxpool", "MaxPool", 0.5)]
+    file = tmp_path / "counters.csv"
+    file.write_text("\n".join(["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)", *rows]))
+    app = HwExplorer(parse("resnet18/xeon_8490h"), EngineProvider())
+    async with app.run_test(size=size) as pilot:
+        await pilot.press(*":trace nothing.csv", "enter")
+        assert app.said is not None
+        assert "cannot be read" in app.said[0]
+        await pilot.press(*f":trace {file}", "enter")
+        assert app.state.execution == "openvino"
+        assert "Ratio" in screen_text(app)
+        await pilot.press("5", "z")
+        text = screen_text(app)
+        assert re.search(r"measured +.*2.00 ms", text)
+        assert "predicted" in text
+        await pilot.press("6", "z")
+        assert "measured" in screen_text(app)
+    assert app.failures == []
+
+
 @pytest.mark.parametrize("pane", [pane for pane in PANES if pane != "plot"])
 def test_the_copied_command_prints_what_the_export_writes(pane: str, capsys: pytest.CaptureFixture[str]) -> None:
     state = parse(f"resnet18@b8,fp16,fused/tpu_v4,h100_sxm?at=layer1.0.conv1&baseline=tpu_v4&pane={pane}")

@@ -230,6 +230,7 @@ def kineto(data: dict[str, Any]) -> Trace:
         producer=_producer(data),
         device=device,
         on_device=bool(on_device),
+        runtime=_runtime(ops),
         runs=len(single),
         wall_s=sum(run[1] for run in single) / len(single),
         busy_s=sum(run[2] for run in single) / len(single),
@@ -252,6 +253,15 @@ def _name_modules(nodes: Sequence[_Node], named: Sequence[ChromeEvent], windows:
         if [node.event.name for node in run] == [node.event.name for node in told]:
             for node, other in zip(run, told, strict=True):
                 node.module = node.module or other.module
+
+
+def _runtime(ops: Sequence[TraceOp]) -> str:
+    """What ran the operators: kernels that belong to no call were replayed, generated ones were compiled."""
+    alone = sum(op.seconds for op in ops if op.kernels == (op.name,))
+    if alone > 0.5 * sum(op.seconds for op in ops):
+        return "cuda_graphs"
+    compiled = any(word in op.name for op in ops for word in ("CompiledFx", "Torch-Compiled", "triton_", "Inductor"))
+    return "torch_compile" if compiled else "pytorch_eager"
 
 
 def _producer(data: dict[str, Any]) -> str:

@@ -38,12 +38,13 @@ class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
 
 
-class Trace(msgspec.Struct, frozen=True, kw_only=True):
+class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """`wall_s` of one run = seconds of all `ops` - `overlap_s` (operators that ran at once) + `gap_s` (nothing ran).
 
     `runs` that the figures are means over; `on_device` where times are an accelerator's. `is_total` where the file
-    holds sums over inferences that it does not count. `gaps` are seconds of `gap_s` by what the host did meanwhile, the
-    first cause that fits; none where that is not told. `notes` say what was left out and why."""
+    holds sums over inferences that it does not count. `runtime`, of hardware/runtimes.toml, ran it; '' where that is
+    not told. `gaps` are seconds of `gap_s` by what the host did meanwhile, the first cause that fits; none where it is
+    not told. `notes` say what was left out and why."""
 
     format: str
     producer: str
@@ -55,8 +56,16 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     overlap_s: float
     ops: tuple[TraceOp, ...]
     is_total: bool = False
+    runtime: str = ""
     gaps: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()
+
+
+# What runs a model by itself in whose format its times are.
+_RUNTIMES = {
+    "tensorrt": "tensorrt", "onnxruntime": "onnxruntime", "openvino": "openvino", "tflite": "tflite", "jax": "xla",
+    "llama-bench": "llama_cpp",
+}  # fmt: skip
 
 
 def assembled(
@@ -70,6 +79,7 @@ def assembled(
     wall_s: float | None = None,
     busy_s: float | None = None,
     is_total: bool = False,
+    runtime: str = "",
     gaps: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> Trace:
@@ -90,6 +100,7 @@ def assembled(
         overlap_s=spent_s - busy_s,
         ops=tuple(ops),
         is_total=is_total,
+        runtime=runtime or _RUNTIMES.get(format_, ""),
         gaps=tuple(sorted((gaps or {}).items(), key=lambda gap: -gap[1])),
         notes=tuple(notes),
     )

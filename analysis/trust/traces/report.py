@@ -13,10 +13,15 @@ from hardware.execute import BOUNDS
 
 from .match import Overlay, Pair, overlay
 from .record import Trace, TraceOp, kind_of
-from .tree import MeasuredNode, measured_tree, terms
+from .tree import Beside, MeasuredNode, measured_tree
 
 SURPRISING = 1.5  # times slower or faster than predicted, beyond the whole's own ratio
 TELLING = 0.01  # share of the wall time below which nothing is a surprise
+NAMED = 100  # characters of a kernel's name that tell it
+_OFF = {
+    "compute": "its arithmetic is off", "on_chip": "its on-chip traffic is off", "dram": "its DRAM traffic is off",
+    "launch": "its launch is off", "throttled": "its power limit is off", "static": "its static part is off",
+}  # fmt: skip
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +63,8 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 class TraceReport(Head, frozen=True, kw_only=True):
     """`wall_s` of one run = `matched_s` + `unmatched_s` + `gap_s` - `overlap_s`; `coverage` is the matched share of
-    the operators' time. `ratio` is the measured time over the predicted one."""
+    the operators' time. `predicted_with` is the runtime of the estimate; `ratio` is the measured time over the
+    predicted one."""
 
     format: str
     producer: str
@@ -70,6 +76,7 @@ class TraceReport(Head, frozen=True, kw_only=True):
     gap_s: float
     overlap_s: float
     coverage: float
+    predicted_with: str
     predicted_s: float
     missing_s: float
     ratio: float | None
@@ -85,8 +92,11 @@ class TraceReport(Head, frozen=True, kw_only=True):
 def trace_report(trace: Trace, result: Estimate) -> TraceReport:
     """The trace laid over the estimate of the same model at the same batch."""
     laid_over = overlay(trace, result)
-    rows = tuple(_laid(pair, laid_over, result) for pair in laid_over.pairs)
+    beside = Beside(laid_over, result)
+    rows = tuple(_laid(pair, beside) for pair in laid_over.pairs)
     predicted_s = sum(pair.predicted_s for pair in laid_over.pairs)
+    usual = laid_over.matched_s / predicted_s if predicted_s else 1.0
+    rows = tuple(sorted(rows, key=lambda row: -abs(row.measured_s - row.predicted_s * usual)))
     return TraceReport(
         **about(result, on_device=True),
         format=trace.format,
@@ -99,12 +109,13 @@ def trace_report(trace: Trace, result: Estimate) -> TraceReport:
         gap_s=trace.gap_s,
         overlap_s=trace.overlap_s,
         coverage=laid_over.coverage,
+        predicted_with=result.runtime.name,
         predicted_s=result.latency_s,
         missing_s=laid_over.missing_s,
-        ratio=laid_over.matched_s / predicted_s if predicted_s else None,
+        ratio=usual if predicted_s else None,
         gaps=tuple(Gap(name=name, time_s=spent, share=spent / trace.wall_s) for name, spent in trace.gaps if spent > 0),
-        surprises=_surprises(rows, laid_over, predicted_s),
-        tree=measured_tree(laid_over, result),
+        surprises=_surprises(rows, laid_over, usual),
+        tree=measured_tree(beside),
         rows=rows,
         unmatched=_left(laid_over.strangers, trace.wall_s),
         missing=_missing(laid_over, result),
@@ -112,8 +123,8 @@ def trace_report(trace: Trace, result: Estimate) -> TraceReport:
     )
 
 
-def _laid(pair: Pair, laid_over: Overlay, result: Estimate) -> Laid:
-    ops = result.workload.operators
+def _laid(pair: Pair, beside: Beside) -> Laid:
+    result, ops = beside.result, beside.result.workload.operators
     main = max(pair.operators, key=lambda i: result.demand.macs[i])
     others = len(pair.operators) - 1
     return Laid(
@@ -122,10 +133,10 @@ def _laid(pair: Pair, laid_over: Overlay, result: Estimate) -> Laid:
         measured_s=pair.op.seconds,
         predicted_s=pair.predicted_s,
         ratio=pair.op.seconds / pair.predicted_s if pair.predicted_s else None,
-        share=pair.op.seconds / laid_over.trace.wall_s,
+        share=pair.op.seconds / beside.laid_over.trace.wall_s,
         operators=len(pair.operators),
         bound=BOUNDS[int(result.run.bound[result.demand.kernel[main]])],
-        term=terms(result)[main],
+        term=beside.terms[main],
         copies=", ".join(dict.fromkeys(_copies(pair.op)))[:200],
         name=pair.op.name,
         kernels=", ".join(dict.fromkeys(_kernels(pair.op)))[:400],
@@ -174,27 +185,25 @@ def _missing(laid_over: Overlay, result: Estimate) -> tuple[Left, ...]:
     return tuple(sorted(rows, key=lambda row: -row.time_s))
 
 
-def _surprises(rows: Sequence[Laid], laid_over: Overlay, predicted_s: float) -> tuple[str, ...]:
-    """What explains most of the difference, in words: gaps, what the estimate does not have, and nodes that differ
-    more than the whole does, those with the most time first."""
+def _surprises(rows: Sequence[Laid], laid_over: Overlay, usual: float) -> tuple[str, ...]:
+    """What explains most of the difference, in words: gaps, what the estimate does not have, and of the nodes, those
+    that differ most first, the ones that differ more than the whole does."""
     wall_s = laid_over.trace.wall_s
-    usual = laid_over.matched_s / predicted_s if predicted_s else 1.0
     said = []
     if laid_over.trace.gap_s > TELLING * wall_s:
         by = [f"{seconds / wall_s:.0%} {name}" for name, seconds in laid_over.trace.gaps if seconds > TELLING * wall_s]
         why = ", ".join(by) or "host, data loading or copies"
         said.append(f"nothing ran for {laid_over.trace.gap_s / wall_s:.0%} of the time: {why}")
     said += [
-        f"{left.name}, {left.count}x: {left.share:.0%} of the time, which the estimate does not have"
+        f"{left.name[:NAMED]}, {left.count}x: {left.share:.0%} of the time, which the estimate does not have"
         for left in _left(laid_over.strangers, wall_s)[:3]
         if left.share > TELLING
     ]
     compared = [(row, row.ratio / usual) for row in rows if row.ratio and row.share > TELLING]
     odd = [(row, times) for row, times in compared if not 1 / SURPRISING < times < SURPRISING]
-    odd.sort(key=lambda pair: -abs(pair[0].measured_s - pair[0].predicted_s * usual))
     for row, times in odd[:5]:
         against = f"{times:.1f}x as slow" if times > 1 else f"{1 / times:.1f}x as fast"
-        why = f"copies in it that the estimate does not have: {row.copies}" if row.copies else f"its {row.term} is off"
+        why = f"copies in it that the estimate does not have: {row.copies}" if row.copies else _OFF[row.term]
         said.append(
             f"{row.id} ({row.type}), {row.share:.0%} of the time: {against} against its estimate as the rest; {why}"
         )

@@ -1,4 +1,4 @@
-"""The tree of a model with measured times beside predicted ones."""
+"""The tree of a model, and any node of it, with measured times beside predicted ones."""
 
 from __future__ import annotations
 
@@ -8,35 +8,43 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.run.causes import CAUSES, causes
+from analysis.run.causes import CAUSES, LAUNCH, causes
 from analysis.run.estimate import Estimate
-from analysis.workload.workload import Floats
+from analysis.workload.workload import Floats, Ints
 
 from .match import Overlay
 
 Seen = NDArray[np.bool_]
 
 
-class MeasuredNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of the tree as it was measured. `ratio` is measured over predicted (of operators that were seen), `term`
-    the cause (analysis/run/causes.py) of those of its operators that make most of the difference; `missing_s` is
-    predicted for what was not seen. Measured times of its parts add up."""
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured of some operators. `predicted_s` and `ratio` (measured over predicted) are of those that were
+    seen, `share` of the wall time, `term` the cause (analysis/run/causes.py) of those that make most of the difference;
+    `missing_s` is predicted for what was not seen."""
 
-    id: str
-    name: str
-    kind: str
     measured_s: float
     predicted_s: float
     ratio: float | None
     share: float
     term: str
     missing_s: float
+
+
+class MeasuredNode(Measured, frozen=True, kw_only=True):
+    """A node of the tree as it was measured. Measured times of its parts add up."""
+
+    id: str
+    name: str
+    kind: str
     children: tuple[MeasuredNode, ...] = ()
 
 
-def terms(result: Estimate) -> list[str]:
-    """The cause of most of each operator's predicted time."""
-    return [CAUSES[i] for i in causes(result).time_s.argmax(axis=0).tolist()]
+def terms(result: Estimate, measured_s: Floats) -> list[str]:
+    """The cause that is off in each operator: that of most of its predicted time; where it took longer by more than
+    its launch, that of most of its work."""
+    time_s = causes(result).time_s.copy()
+    time_s[LAUNCH, measured_s - result.run.latency_s > time_s[LAUNCH]] = 0.0
+    return [CAUSES[i] for i in time_s.argmax(axis=0).tolist()]
 
 
 def per_operator(laid_over: Overlay, result: Estimate) -> tuple[Floats, Seen]:
@@ -51,35 +59,50 @@ def per_operator(laid_over: Overlay, result: Estimate) -> tuple[Floats, Seen]:
     return measured, seen
 
 
-def measured_tree(laid_over: Overlay, result: Estimate) -> MeasuredNode:
+class Beside:
+    """A trace beside an estimate, for any operators of the model: `measured_s`, `seen` and the term that is
+    off of each, (n,)."""
+
+    def __init__(self, laid_over: Overlay, result: Estimate) -> None:
+        self.laid_over, self.result = laid_over, result
+        self.measured_s, self.seen = per_operator(laid_over, result)
+        self.terms = terms(result, self.measured_s)
+
+    @property
+    def seconds(self) -> Floats:
+        """Measured seconds of each operator, (n,), NaN of those that the trace has not."""
+        return np.where(self.seen, self.measured_s, np.nan)
+
+    def of(self, members: Sequence[int] | Ints) -> Measured:
+        """What was measured of these operators."""
+        mine, latency = np.asarray(members), self.result.run.latency_s
+        met = mine[self.seen[mine]]
+        spent, expected = float(self.measured_s[met].sum()), float(latency[met].sum())
+        difference, by_term = (self.measured_s - latency)[met], np.array(self.terms)[met]
+        off = {term: abs(float(difference[by_term == term].sum())) for term in dict.fromkeys(by_term.tolist())}
+        return Measured(
+            measured_s=spent,
+            predicted_s=expected,
+            ratio=spent / expected if expected > 0 else None,
+            share=spent / self.laid_over.trace.wall_s,
+            term=max(off, key=lambda term: off[term]) if off else "",
+            missing_s=float(latency[mine[~self.seen[mine]]].sum()),
+        )
+
+
+def measured_tree(beside: Beside) -> MeasuredNode:
     """The tree with measured times beside predicted."""
-    n, latency = result.workload.n_operators, result.run.latency_s
-    measured, seen = per_operator(laid_over, result)
-    by_term, wall_s, parts = np.array(terms(result)), laid_over.trace.wall_s, result.partition
+    result, parts = beside.result, beside.result.partition
 
     def node(
         key: str, name: str, kind: str, members: Sequence[int], children: tuple[MeasuredNode, ...] = ()
     ) -> MeasuredNode:
-        mine = np.array(members)
-        met = mine[seen[mine]]
-        spent, expected = float(measured[met].sum()), float(latency[met].sum())
-        off = {term: abs(float((measured - latency)[met[by_term[met] == term]].sum())) for term in set(by_term[met])}
-        return MeasuredNode(
-            id=key,
-            name=name,
-            kind=kind,
-            measured_s=spent,
-            predicted_s=expected,
-            ratio=spent / expected if expected > 0 else None,
-            share=spent / wall_s,
-            term=str(max(off, key=lambda term: off[term])) if off else "",
-            missing_s=float(latency[mine[~seen[mine]]].sum()),
-            children=children,
-        )
+        of = msgspec.structs.asdict(beside.of(members))
+        return MeasuredNode(id=key, name=name, kind=kind, children=children, **of)
 
     paths, subgraphs = result.workload.operators.path, []
     for s, members in enumerate(parts.members):
         several = members if len(members) > 1 else ()
         inner = tuple(node(parts.operator_id[i], paths[i], "operator", (i,)) for i in several)
         subgraphs.append(node(parts.id[s], parts.id[s], "subgraph", members, inner))
-    return node("", result.workload.name, "model", range(n), tuple(subgraphs))
+    return node("", result.workload.name, "model", range(result.workload.n_operators), tuple(subgraphs))
