@@ -275,27 +275,12 @@ _CONTRACTIONS: dict[str, contractions.Function] = {
     ),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), contractions.transposed),
     "linear": contractions.linear,
-    "addmm": contractions.addmm,
-    "baddbmm": contractions.addmm,
-    "mm": contractions.matmul,
-    "bmm": contractions.matmul,
-    "mv": contractions.matmul,
-    "dot": contractions.matmul,
-    "vdot": contractions.matmul,
+    **dict.fromkeys(("addmm", "baddbmm", "addmv"), contractions.addmm),
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot", "matmul", "linalg_matmul"), contractions.matmul),
     "inner": contractions.inner,
-    "matmul": contractions.matmul,
-    "linalg_matmul": contractions.matmul,
-    "addmv": contractions.addmm,
     "einsum": contractions.einsum,
     "bilinear": contractions.bilinear,
-    "scaled_dot_product_attention": contractions.attention,
-    "_scaled_dot_product_flash_attention": contractions.attention,
-    "_scaled_dot_product_flash_attention_for_cpu": contractions.attention,
-    "_scaled_dot_product_efficient_attention": contractions.attention,
-    "_scaled_dot_product_fused_attention_overrideable": contractions.attention,
-    "_scaled_dot_product_cudnn_attention": contractions.attention,
-    "_scaled_dot_product_attention_math": contractions.attention,
-    "flex_attention": contractions.attention,
+    **dict.fromkeys(costs.ATTENTIONS, contractions.attention),
     "lstm": contractions.recurrent(4, 14, 5),
     "gru": contractions.recurrent(3, 13, 3),
     "rnn_tanh": contractions.recurrent(1, 3, 1),
@@ -306,13 +291,8 @@ _CONTRACTIONS: dict[str, contractions.Function] = {
     "rnn_relu_cell": contractions.cell(1, 3, 0),
     "torchvision.deform_conv2d": contractions.deformable,
 }
-BIASED = {
-    "addmm", "baddbmm", "addmv", "bilinear", "linear", "torchvision.deform_conv2d", "convolution",
-    "_convolution", "mkldnn_convolution", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "addbmm", "conv_tbc", "_conv_depthwise2d", "conv_depthwise3d",
-    "slow_conv3d", "slow_conv_dilated2d", "slow_conv_dilated3d", "slow_conv_transpose2d", "slow_conv_transpose3d",
-    "thnn_conv2d", "_convolution_mode",
-}  # fmt: skip
+# Those that may add a bias to their result: readers of other formats add theirs.
+BIASED = set(costs.BIASED)
 
 _FFTS = [
     *(f"fft_{way}{real}fft{rank}" for way in ("", "i") for real in ("", "r") for rank in ("", "2", "n")),
