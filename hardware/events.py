@@ -13,7 +13,7 @@ import msgspec
 ARITHMETIC = ("mac", "tensor_mac", "flop", "special")
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, array_like=True):
     category: str
     name: str
     count: str
@@ -32,27 +32,16 @@ class Event(msgspec.Struct, frozen=True):
         return self.component == "compute" and self.family not in ARITHMETIC
 
 
-Row = tuple[str, str, str, str, str, str]
+def taxonomy(own: tuple[Event, ...], clocked: dict[str, str]) -> tuple[Event, ...]:
+    """The events of an architecture: its own, then the clock of its units and static power, which all have.
+
+    `clocked`: what the clock drives, each part with its component."""
+    parts = [Event("clock", name, "cycle", component, "clock", name) for name, component in clocked.items()]
+    return (*own, *(parts or [_CLOCK]), *_STATIC)
 
 
-def taxonomy(*rows: Row, clocked: dict[str, str] | None = None) -> tuple[Event, ...]:
-    """The events of an architecture: its own rows, then the clock of its units and static power, which all have.
-
-    `clocked`: what the clock drives, each part with its component; the shares of the parts stand in the data file."""
-    parts = [("clock", name, "cycle", component, "clock", name) for name, component in (clocked or {}).items()]
-    return tuple(Event(*row) for row in (*rows, *(parts or [_CLOCK]), *_STATIC))
-
-
-def dram(category: str = "memory") -> tuple[Row, Row]:
-    """Bytes that cross the memory interface."""
-    return (
-        (category, "dram_read", "byte", "memory", "dram", "read"),
-        (category, "dram_write", "byte", "memory", "dram", "write"),
-    )
-
-
-_CLOCK = ("clock", "unit_cycles", "cycle", "compute", "clock", "")
+_CLOCK = Event("clock", "unit_cycles", "cycle", "compute", "clock")
 _STATIC = (
-    ("static", "leakage_and_idle", "s", "static", "static", "logic"),
-    ("static", "memory_background", "s", "static", "static", "memory"),
+    Event("static", "leakage_and_idle", "s", "static", "static", "logic"),
+    Event("static", "memory_background", "s", "static", "static", "memory"),
 )

@@ -33,7 +33,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 def claims(result: Estimate, load: Callable[[str], Device]) -> tuple[Claim, ...]:
     """Static share and concentration on the result's device; what is said of one architecture against another."""
-    rivals = [(one, *said) for one in registry.every() for said in one.story.claims]
+    rivals = [(one, *said) for one in registry.every() for said in one.data.story.claims]
     against = (_worse(claim, result, load(rival), load(one.id)) for one, claim, rival in rivals)
     return (_static(result), _concentrated(result), *against)
 

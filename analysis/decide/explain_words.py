@@ -66,7 +66,7 @@ def _name(side: Estimate, other: Estimate) -> str:
 def _instructions(more: Estimate, less: Estimate) -> str:
     def told(side: Estimate) -> str:
         count, macs = instructions(side), float(side.demand.macs.sum())
-        kind = side.device.arch.story.instructions
+        kind = side.device.arch.data.story.instructions
         if not kind:
             return f"{side.device.name} fetches none, its schedule lies in space"
         each = f", one per {macs / count:.3g} MACs" if count and macs else ""
@@ -84,8 +84,8 @@ def _arithmetic(more: Estimate, less: Estimate) -> str:
 
 def _delivery(more: Estimate, less: Estimate) -> str:
     return (
-        f"operand delivery: {more.device.name} {more.device.arch.story.delivers}; "
-        f"{less.device.name} {less.device.arch.story.delivers}"
+        f"operand delivery: {more.device.name} {more.device.arch.data.story.delivers}; "
+        f"{less.device.name} {less.device.arch.data.story.delivers}"
     )
 
 

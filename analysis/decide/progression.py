@@ -89,7 +89,7 @@ def _says(result: Estimate, energy: dict[str, float], macs: float, issued: float
     control = quantity(energy["instructions and control"], "J")
     each = f"{macs / issued:.3g}" if issued else ""
     count = quantity(issued, "SI")
-    first = result.device.arch.story.pays.format(count=count, each=each, control=control)
+    first = result.device.arch.data.story.pays.format(count=count, each=each, control=control)
     per_mac = f", {quantity(overhead / macs, 'J')} for each MAC" if macs else ""
     second = f"control, launch and operand delivery together: {quantity(overhead, 'J')} per inference{per_mac}"
     overheads = sum(event.is_overhead for event in result.events)

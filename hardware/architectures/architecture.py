@@ -15,7 +15,7 @@ import msgspec
 
 from hardware.architectures.data import Data, read
 from hardware.demand import Demand, Floats
-from hardware.events import Event
+from hardware.events import Event, taxonomy
 from hardware.hierarchy import Hierarchy
 
 if TYPE_CHECKING:
@@ -31,29 +31,13 @@ if TYPE_CHECKING:
     Occupancy = Callable[[Demand, Device, Mapping], Floats]
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """What teaching texts say of an architecture.
-
-    `title` names its principle. `pays` says what it pays beside the arithmetic, with `{count}` instructions, one for
-    `{each}` MACs, and the energy of `{control}` filled in. `delivers` completes "this device ..." with how operands
-    reach its arithmetic; `instructions` is what it calls them ('' where it fetches none: its schedule lies in space);
-    `claims`, what is said of its energy at batch 1 against that of another architecture: the claim, the other's id.
-    """
-
-    title: str
-    pays: str
-    delivers: str
-    instructions: str = ""
-    claims: tuple[tuple[str, str], ...] = ()
-
-
 class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One architecture. `id` is what device files and the command line call it; `name` how it is written.
 
-    What it is made of: `events`, its taxonomy; `unit`, what one of its units is called where a device file says no
-    more, and `array`, what matrix work is dealt to where that is not a unit; `last_level`, the fact that holds the
-    capacity of the last on-chip level, and `levels(device)`, all of them outward with the bytes of all units;
-    `is_managed`, whether software decides what that level holds (else it is a cache).
+    What it is made of: `unit`, what one of its units is called where a device file says no more, and `array`, what
+    matrix work is dealt to where that is not a unit; `last_level`, the fact that holds the capacity of the last on-chip
+    level, and `levels(device)`, all of them outward with the bytes of all units; `is_managed`, whether software decides
+    what that level holds (else it is a cache). Events, numbers and words stand in `data`.
 
     How it runs: `map_operators`, operators to times, traffic and counts; `sentence`, what that did with one of them;
     `execution`, its mode where no runtime is known for it; `is_host`, whether the cores that compute also dispatch and
@@ -72,8 +56,6 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     name: str
     default_device: str
     data_file: Path
-    story: Story
-    events: tuple[Event, ...]
     unit: str
     array: str = ""
     last_level: str
@@ -102,6 +84,11 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def data(self) -> Data:
         """What its data file says, read when first asked for."""
         return read(self.data_file)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """Its taxonomy."""
+        return taxonomy(self.data.events, {name: part.component for name, part in self.data.clock.items()})
 
     @cached_property
     def row(self) -> dict[str, int]:

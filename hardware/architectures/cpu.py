@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardware.architectures.architecture import Architecture, Story
+from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.events import dram, taxonomy
 from hardware.mapping.common import (
     Mapping,
     Traffic,
@@ -26,44 +25,6 @@ from hardware.sentence import elements, format_run, product, split, waves, whole
 if TYPE_CHECKING:
     from hardware.device import Device
     from hardware.plan import Plan
-
-
-EVENTS = taxonomy(
-    ("pipeline", "instruction_fetch", "instruction", "compute", "logic", "fetch"),
-    ("pipeline", "decode", "instruction", "compute", "logic", "decode"),
-    ("pipeline", "rename_dispatch", "instruction", "compute", "logic", "dispatch"),
-    ("pipeline", "retire", "instruction", "compute", "logic", "retire"),
-    ("pipeline", "operator_dispatch", "operator", "compute", "logic", "operator_dispatch"),
-    ("pipeline", "thread_fork_join", "thread", "compute", "logic", "fork_join"),
-    ("register", "scalar_read", "byte", "compute", "logic", "register_read"),
-    ("register", "scalar_write", "byte", "compute", "logic", "register_write"),
-    ("register", "vector_read", "byte", "compute", "logic", "register_read"),
-    ("register", "vector_write", "byte", "compute", "logic", "register_write"),
-    ("register", "bypass", "byte", "compute", "logic", "bypass"),
-    ("memory", "l1_load", "byte", "memory", "sram_read", "l1_bytes_per_unit"),
-    ("memory", "l1_store", "byte", "memory", "sram_write", "l1_bytes_per_unit"),
-    ("memory", "l2_load", "byte", "memory", "sram_read", "l2_bytes_each"),
-    ("memory", "l2_store", "byte", "memory", "sram_write", "l2_bytes_each"),
-    ("memory", "l3_load", "byte", "memory", "far_sram_read", "last_level"),
-    ("memory", "l3_store", "byte", "memory", "far_sram_write", "last_level"),
-    *dram(),
-    ("memory", "tlb_lookup", "lookup", "memory", "logic", "tlb"),
-    ("alu", "scalar_operation", "operation", "compute", "flop", "integer"),
-    ("alu", "vector_mac", "MAC", "compute", "mac", "vector"),
-    ("alu", "vector_flop", "FLOP", "compute", "flop", "vector"),
-    ("alu", "matrix_mac", "MAC", "compute", "mac", "matrix"),
-    ("alu", "special_function", "evaluation", "compute", "special", ""),
-    ("branch", "predicted", "branch", "compute", "logic", "branch"),
-    ("branch", "mispredicted", "branch", "compute", "logic", "branch_miss"),
-    clocked={
-        "front_end": "compute",
-        "out_of_order_core": "compute",
-        "registers_and_units": "compute",
-        "caches": "memory",
-        "mesh_and_last_level": "memory",
-        "memory_controllers": "memory",
-    },
-)
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
@@ -169,7 +130,6 @@ CPU = Architecture(
     name="CPU",
     default_device="xeon_8490h",
     data_file=Path(__file__).with_suffix(".toml"),
-    events=EVENTS,
     unit="core",
     last_level="l3_bytes",
     levels=_levels,
@@ -182,10 +142,4 @@ CPU = Architecture(
     instruction_event="pipeline.decode",
     has_layouts=True,
     misses={"branch_prediction_rate": ("branch.mispredicted", "branch.predicted")},
-    story=Story(
-        title="CPU: an instruction per operation",
-        pays="{count} instructions are fetched, decoded, renamed and retired, one for {each} MACs: {control}",
-        delivers="reads and writes vector registers for every instruction",
-        instructions="instructions",
-    ),
 )

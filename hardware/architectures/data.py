@@ -12,6 +12,7 @@ import numpy as np
 from hardware import files
 from hardware.demand import Floats
 from hardware.efficiency import Efficiency, rates
+from hardware.events import Event
 
 COMMON = Path(__file__).with_name("common.toml")
 
@@ -71,6 +72,27 @@ class Clocked(Price, frozen=True, kw_only=True):
     products, either of these (compute), the last on-chip level (chip), the memory (dram)."""
 
     works: str
+
+    @property
+    def component(self) -> str:
+        """Of an event."""
+        return "memory" if self.works in ("chip", "dram") else "compute"
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What teaching texts say of an architecture.
+
+    `title` names its principle. `pays` says what it pays beside the arithmetic, with `{count}` instructions, one for
+    `{each}` MACs, and the energy of `{control}` filled in. `delivers` completes "this device ..." with how operands
+    reach its arithmetic; `instructions` is what it calls them ('' where it fetches none: its schedule lies in space);
+    `claims`, what is said of its energy at batch 1 against that of another architecture: the claim, the other's id.
+    """
+
+    title: str
+    pays: str
+    delivers: str
+    instructions: str = ""
+    claims: tuple[tuple[str, str], ...] = ()
 
 
 class Macro(Constant, frozen=True, kw_only=True):
@@ -133,16 +155,19 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """What the data file of an architecture says, with what all share.
 
-    `facts`: what its device files must and may state; `assumptions`: structural constants of its mapping; `macros`
-    and `tiles` by name; `logic`: prices of its own events, J at 7 nm; `clock`: what is clocked, shares that add up to
-    one (none: its units as a whole); `software`: rates by class of software;
-    `matrix_follows`: the facts that multiply-adds per clock of its matrix unit are proportional to."""
+    `events`: its own, beside the clock and static power; `story`: its words; `facts`: what device files must and may
+    state; `assumptions`: structural constants of its mapping; `macros` and `tiles` by name; `logic`: prices of its own
+    events, J at 7 nm; `clock`: what is clocked, shares that add up to one (none: its units as a whole); `software`:
+    rates by class of software; `matrix_follows`: the facts that multiply-adds per clock of its matrix unit are
+    proportional to."""
 
     facts: dict[str, Field]
     assumptions: dict[str, Constant]
     macros: dict[str, Macro]
     tiles: dict[str, Tiles]
     software: dict[str, Software]
+    events: tuple[Event, ...]
+    story: Story
     logic: dict[str, Price] = {}
     clock: dict[str, Clocked] = {}
     matrix_follows: tuple[str, ...] = ()

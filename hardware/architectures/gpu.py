@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from hardware.architectures.architecture import Architecture, Story
+from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.events import dram, taxonomy
 from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, traffic
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
 from hardware.mapping.winograd import winograd
@@ -20,44 +19,6 @@ from hardware.sentence import elements, format_run, product, split, waves, waves
 if TYPE_CHECKING:
     from hardware.device import Device
     from hardware.plan import Plan
-
-
-EVENTS = taxonomy(
-    ("compute", "tensor_core_mac", "MAC", "compute", "tensor_mac", "matrix"),
-    ("compute", "cuda_core_mac", "MAC", "compute", "mac", "vector"),
-    ("compute", "cuda_core_flop", "FLOP", "compute", "flop", "vector"),
-    ("compute", "special_function", "evaluation", "compute", "special", ""),
-    ("compute", "integer_address", "operation", "compute", "flop", "integer"),
-    ("register", "file_read", "byte", "compute", "logic", "register_read"),
-    ("register", "file_write", "byte", "compute", "logic", "register_write"),
-    ("register", "operand_collector", "warp instruction", "compute", "logic", "operand_collector"),
-    ("pipeline", "warp_fetch", "warp instruction", "compute", "logic", "fetch"),
-    ("pipeline", "warp_decode", "warp instruction", "compute", "logic", "decode"),
-    ("pipeline", "warp_schedule", "warp instruction", "compute", "logic", "schedule"),
-    ("pipeline", "block_schedule", "block", "compute", "logic", "block_schedule"),
-    ("memory", "shared_read", "byte", "memory", "sram_read", "shared_bank"),
-    ("memory", "shared_write", "byte", "memory", "sram_write", "shared_bank"),
-    ("memory", "l1_read", "byte", "memory", "sram_read", "l1_bytes_per_unit"),
-    ("memory", "l1_write", "byte", "memory", "sram_write", "l1_bytes_per_unit"),
-    ("memory", "l2_read", "byte", "memory", "far_sram_read", "last_level"),
-    ("memory", "l2_write", "byte", "memory", "far_sram_write", "last_level"),
-    *dram(),
-    ("simt_control", "divergence", "warp instruction", "compute", "logic", "divergence"),
-    ("simt_control", "coalescing", "transaction", "compute", "logic", "coalesce"),
-    ("simt_control", "barrier", "barrier", "compute", "logic", "barrier"),
-    ("simt_control", "coherence", "line", "compute", "logic", "coherence"),
-    ("launch", "kernel_launch", "kernel", "compute", "logic", "launch"),
-    ("launch", "host_dispatch", "kernel", "compute", "logic", "host_dispatch"),
-    ("launch", "grid_drain", "unit", "compute", "logic", "drain"),
-    clocked={
-        "front_end_and_schedulers": "compute",
-        "register_files": "compute",
-        "vector_lanes": "compute",
-        "matrix_units": "compute",
-        "caches_and_network": "memory",
-        "memory_controllers": "memory",
-    },
-)
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
@@ -236,7 +197,6 @@ GPU = Architecture(
     name="GPU",
     default_device="h100_sxm",
     data_file=Path(__file__).with_suffix(".toml"),
-    events=EVENTS,
     unit="SM",
     last_level="l2_bytes",
     levels=_levels,
@@ -249,12 +209,4 @@ GPU = Architecture(
     has_layouts=True,
     reachable_bandwidth=_reachable_bandwidth,
     occupancy=occupancy,
-    story=Story(
-        title="GPU: an instruction per warp, and the machinery to keep threads coherent",
-        pays="{count} warp instructions of 32 threads each, one for {each} MACs: {control} with divergence, "
-        "coalescing, coherence and addresses",
-        delivers="reads operands of every thread from the register file",
-        instructions="warp instructions",
-        claims=(("a GPU is worse than a CPU at batch 1", "cpu"),),
-    ),
 )

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardware.architectures.architecture import Architecture, Story
+from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.events import dram, taxonomy
 from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, traffic
 from hardware.mapping.tiling import Bools, Tiling, fma, tile, vector_tiling
 from hardware.sentence import elements, product, split, whole
@@ -18,39 +17,6 @@ from hardware.sentence import elements, product, split, whole
 if TYPE_CHECKING:
     from hardware.device import Device
     from hardware.plan import Plan
-
-
-EVENTS = taxonomy(
-    ("tile", "mac", "MAC", "compute", "mac", "matrix"),
-    ("tile", "operand_stream", "byte", "compute", "logic", "pe_forward"),
-    ("tile", "result_stream", "byte", "compute", "logic", "pe_forward"),
-    ("tile", "vector_mac", "MAC", "compute", "mac", "vector"),
-    ("tile", "vector_flop", "FLOP", "compute", "flop", "vector"),
-    ("tile", "special_function", "evaluation", "compute", "special", ""),
-    ("tile", "pe_register", "byte", "compute", "logic", "register_read"),
-    ("tile_memory", "read", "byte", "memory", "sram_read", "tile_memory"),
-    ("tile_memory", "write", "byte", "memory", "sram_write", "tile_memory"),
-    ("shared_memory", "read", "byte", "memory", "sram_read", "memory_tile"),
-    ("shared_memory", "write", "byte", "memory", "sram_write", "memory_tile"),
-    *dram("dram"),
-    ("dram", "streamer_descriptor", "descriptor", "compute", "logic", "dma_descriptor"),
-    ("network_on_chip", "hop", "byte hop", "memory", "logic", "noc_hop"),
-    ("network_on_chip", "token_injection", "byte", "memory", "logic", "noc_port"),
-    ("network_on_chip", "token_extraction", "byte", "memory", "logic", "noc_port"),
-    ("domain_flow", "domain_tracking", "wavefront", "compute", "logic", "domain_tracking"),
-    ("domain_flow", "wavefront_setup", "tile", "compute", "logic", "wavefront_setup"),
-    ("domain_flow", "program_load", "kernel", "compute", "logic", "accelerator_launch"),
-    ("domain_flow", "fill_drain", "array cycle", "compute", "logic", "array_bubble"),
-    ("synchronisation", "tile_barrier", "tile", "compute", "logic", "tile_sync"),
-    ("synchronisation", "kernel_barrier", "barrier", "compute", "logic", "accelerator_barrier"),
-    clocked={
-        "domain_flow_control": "compute",
-        "fabric": "compute",
-        "tile_memory": "memory",
-        "network_on_chip": "memory",
-        "memory_controllers": "memory",
-    },
-)
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
@@ -151,7 +117,6 @@ KPU = Architecture(
     name="KPU",
     default_device="kpu_t256",
     data_file=Path(__file__).with_suffix(".toml"),
-    events=EVENTS,
     unit="tile",
     last_level="scratchpad_bytes",
     levels=_levels,
@@ -159,9 +124,4 @@ KPU = Architecture(
     map_operators=map_operators,
     sentence=_sentence,
     execution="fused",
-    story=Story(
-        title="KPU: a programmable schedule laid out in space",
-        pays="no instruction is fetched; tracking domains and wavefronts takes {control}",
-        delivers="streams operands from tile to tile",
-    ),
 )

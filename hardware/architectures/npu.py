@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from hardware.architectures.architecture import Architecture, Story
+from hardware.architectures.architecture import Architecture
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
 from hardware.efficiency import Efficiency, usable_cache
-from hardware.events import dram, taxonomy
 from hardware.mapping import common, placement, tiling
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.placement import Room, Steps
@@ -27,36 +26,6 @@ from hardware.sentence import elements, format_run, product, whole
 if TYPE_CHECKING:
     from hardware.device import Device
     from hardware.plan import Plan
-
-EVENTS = taxonomy(
-    ("array", "mac", "MAC", "compute", "mac", "matrix"),
-    ("array", "operand_feed", "byte", "compute", "logic", "pe_forward"),
-    ("array", "partial_sum", "byte", "compute", "logic", "register_write"),
-    ("array", "empty_cycle", "array cycle", "compute", "logic", "array_bubble"),
-    ("vector", "flop", "FLOP", "compute", "flop", "vector"),
-    ("vector", "special_function", "evaluation", "compute", "special", ""),
-    ("vector", "requantisation", "value", "compute", "logic", "requantise"),
-    ("weights", "read", "byte", "memory", "sram_read", "block"),
-    ("weights", "write", "byte", "memory", "sram_write", "block"),
-    ("line_buffer", "read", "byte", "memory", "sram_read", "block"),
-    ("line_buffer", "write", "byte", "memory", "sram_write", "block"),
-    ("interconnect", "hop", "byte hop", "memory", "logic", "stream_hop"),
-    ("interconnect", "port", "byte", "memory", "logic", "stream_port"),
-    *dram("link"),
-    ("link", "descriptor", "descriptor", "compute", "logic", "dma_descriptor"),
-    ("control", "row_start", "row", "compute", "logic", "row_start"),
-    ("control", "layer_sync", "row", "compute", "logic", "layer_sync"),
-    ("control", "layer_program", "layer", "compute", "logic", "layer_program"),
-    ("control", "context_switch", "context", "compute", "logic", "context_switch"),
-    ("control", "run_start", "run", "compute", "logic", "accelerator_launch"),
-    clocked={
-        "control": "compute",
-        "arrays": "compute",
-        "vector_units": "compute",
-        "weight_and_line_buffers": "memory",
-        "interconnect": "memory",
-    },
-)
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -380,7 +349,6 @@ NPU = Architecture(
     name="NPU",
     default_device="hailo8",
     data_file=Path(__file__).with_suffix(".toml"),
-    events=EVENTS,
     unit="unit",
     last_level="scratchpad_bytes",
     levels=_levels,
@@ -389,9 +357,4 @@ NPU = Architecture(
     map_operators=map_operators,
     sentence=_sentence,
     execution="fused",
-    story=Story(
-        title="NPU: a network laid out over the chip, all layers at work at once",
-        pays="no instruction is fetched; starting rows and passing them on takes {control}",
-        delivers="streams rows from layer to layer through line buffers",
-    ),
 )

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware.architectures.architecture import Architecture, Story
+from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Data, Field, Macro
 from hardware.demand import Demand
-from hardware.events import Row, dram, taxonomy
+from hardware.events import Event
 from hardware.hierarchy import Array, Hierarchy, Level
 from hardware.mapping.common import Mapping
 from hardware.mapping.spatial.operators import map_operators
@@ -26,35 +26,29 @@ if TYPE_CHECKING:
     from hardware.plan import Plan
 
 
-_ARITHMETIC: tuple[Row, ...] = (
-    ("array", "mac", "MAC", "compute", "mac", "matrix"),
-    ("vector", "flop", "FLOP", "compute", "flop", "vector"),
-    ("vector", "special_function", "evaluation", "compute", "special", ""),
-)
-_CONTROL: tuple[Row, ...] = (
-    *dram("memory"),
-    ("control", "dma_descriptor", "descriptor", "compute", "logic", "dma_descriptor"),
-    ("control", "tile_setup", "tile", "compute", "logic", "tile_setup"),
-    ("control", "program_launch", "kernel", "compute", "logic", "accelerator_launch"),
-)
-
-
-def _level_rows(level: Level) -> tuple[Row, Row]:
+def _level_events(level: Level) -> tuple[Event, Event]:
     """Bytes read from and written to a level."""
     if level.kind == "register":
         read, write = ("logic", "register_read"), ("logic", "register_write")
     else:
         read, write = ("sram_read", level.name), ("sram_write", level.name)
-    return (level.name, "read", "byte", "memory", *read), (level.name, "write", "byte", "memory", *write)
+    return Event(level.name, "read", "byte", "memory", *read), Event(level.name, "write", "byte", "memory", *write)
 
 
-def _array_row(array: Array) -> Row:
+def _network_event(array: Array) -> Event:
     """Bytes that the network of an array hands to its elements and takes from them."""
-    return ("network", array.name, "byte", "memory", "logic", "pe_forward" if array.is_systolic else "array_hop")
+    return Event("network", array.name, "byte", "memory", "logic", "pe_forward" if array.is_systolic else "array_hop")
+
+
+def _events(base: Data, hierarchy: Hierarchy) -> tuple[Event, ...]:
+    """What each level and network does, between the arithmetic and the memory outside."""
+    inside = next(i for i, event in enumerate(base.events) if event.component == "memory")
+    levels = (event for level in hierarchy.levels for event in _level_events(level))
+    return *base.events[:inside], *levels, *map(_network_event, hierarchy.arrays), *base.events[inside:]
 
 
 def _data(base: Data, hierarchy: Hierarchy) -> Data:
-    """What an architecture says of its devices, with the facts and memories of a hierarchy."""
+    """What an architecture says of its devices, with the events, facts and memories of a hierarchy."""
     facts = {axis: Field(unit="count", must=True) for axis in hierarchy.axes}
     for level in hierarchy.levels:
         facts[f"{level.name}_bytes"] = Field(unit="byte", must=True)
@@ -63,7 +57,11 @@ def _data(base: Data, hierarchy: Hierarchy) -> Data:
         raise ValueError(f"{min(twice)!r} is a fact of every device: name the level or axis otherwise")
     macros = {level.name: _macro(f"{level.name}_bytes") for level in hierarchy.levels}
     return msgspec.structs.replace(
-        base, facts={**facts, **base.facts}, macros={**base.macros, **macros}, matrix_follows=hierarchy.axes
+        base,
+        events=_events(base, hierarchy),
+        facts={**facts, **base.facts},
+        macros={**base.macros, **macros},
+        matrix_follows=hierarchy.axes,
     )
 
 
@@ -76,12 +74,9 @@ def described(hierarchy: Hierarchy) -> Architecture:
     """The architecture of devices with a hierarchy. Raises ValueError, saying what is wrong with it."""
     if wrong := hierarchy.wrong():
         raise ValueError(wrong)
-    levels = tuple(row for level in hierarchy.levels for row in _level_rows(level))
-    networks = tuple(_array_row(array) for array in hierarchy.arrays)
     outermost = hierarchy.levels[0]
     found = msgspec.structs.replace(
         SPATIAL,
-        events=taxonomy(*_ARITHMETIC, *levels, *networks, *_CONTROL),
         last_level=f"{outermost.name}_bytes",
         is_managed=outermost.is_managed,
     )
@@ -123,7 +118,6 @@ SPATIAL = Architecture(
     name="Spatial",
     default_device="eyeriss",
     data_file=Path(__file__).with_suffix(".toml"),
-    events=taxonomy(*_ARITHMETIC, *_CONTROL),
     unit="element",
     last_level="",
     levels=_levels,
@@ -132,9 +126,4 @@ SPATIAL = Architecture(
     sentence=_sentence,
     execution="fused",
     describe=described,
-    story=Story(
-        title="Spatial: loops laid out over elements, each with memory of its own",
-        pays="no instruction is fetched; handing operands through the levels takes most, setting up tiles {control}",
-        delivers="multicasts operands to elements that keep what comes again",
-    ),
 )

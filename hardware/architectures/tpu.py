@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardware.architectures.architecture import Architecture, Story
+from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.events import dram, taxonomy
 from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, total_units, traffic
 from hardware.mapping.tiling import Bools, Tiling, choose, fma, vector_tiling
 from hardware.sentence import elements, product, whole
@@ -18,41 +17,6 @@ from hardware.sentence import elements, product, whole
 if TYPE_CHECKING:
     from hardware.device import Device
     from hardware.plan import Plan
-
-
-EVENTS = taxonomy(
-    ("systolic", "mac", "MAC", "compute", "mac", "matrix"),
-    ("systolic", "operand_forward", "byte", "compute", "logic", "pe_forward"),
-    ("systolic", "partial_sum_forward", "byte", "compute", "logic", "pe_forward"),
-    ("systolic", "fill_drain", "array cycle", "compute", "logic", "array_bubble"),
-    ("weights", "fifo_write", "byte", "memory", "sram_write", "fifo"),
-    ("weights", "fifo_read", "byte", "memory", "sram_read", "fifo"),
-    ("weights", "shift_load", "byte", "compute", "logic", "pe_forward"),
-    ("on_chip", "scratchpad_read", "byte", "memory", "far_sram_read", "last_level"),
-    ("on_chip", "scratchpad_write", "byte", "memory", "far_sram_write", "last_level"),
-    ("on_chip", "vector_memory_read", "byte", "memory", "sram_read", "vector_memory"),
-    ("on_chip", "vector_memory_write", "byte", "memory", "sram_write", "vector_memory"),
-    ("on_chip", "accumulator_read", "byte", "memory", "sram_read", "accumulator"),
-    ("on_chip", "accumulator_write", "byte", "memory", "sram_write", "accumulator"),
-    ("vector", "mac", "MAC", "compute", "mac", "vector"),
-    ("vector", "flop", "FLOP", "compute", "flop", "vector"),
-    ("vector", "special_function", "evaluation", "compute", "special", ""),
-    ("vector", "register_access", "byte", "compute", "logic", "register_read"),
-    ("vector", "scalar_operation", "operation", "compute", "flop", "integer"),
-    *dram("hbm"),
-    ("control", "bundle_issue", "bundle", "compute", "logic", "vliw_bundle"),
-    ("control", "dma_descriptor", "descriptor", "compute", "logic", "dma_descriptor"),
-    ("control", "program_launch", "kernel", "compute", "logic", "accelerator_launch"),
-    ("control", "barrier", "barrier", "compute", "logic", "accelerator_barrier"),
-    clocked={
-        "control": "compute",
-        "arrays": "compute",
-        "accumulators": "compute",
-        "vector_unit": "compute",
-        "on_chip_memory": "memory",
-        "memory_controllers": "memory",
-    },
-)
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
@@ -182,7 +146,6 @@ TPU = Architecture(
     name="TPU",
     default_device="tpu_v4",
     data_file=Path(__file__).with_suffix(".toml"),
-    events=EVENTS,
     unit="core",
     array="array",
     last_level="scratchpad_bytes",
@@ -192,10 +155,4 @@ TPU = Architecture(
     sentence=_sentence,
     execution="fused",
     instruction_event="control.bundle_issue",
-    story=Story(
-        title="TPU: a fixed schedule through a systolic array",
-        pays="{count} bundles and descriptors drive the array, one for {each} MACs: {control}",
-        delivers="passes operands from cell to cell of the array",
-        instructions="bundles",
-    ),
 )

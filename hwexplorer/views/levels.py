@@ -77,7 +77,7 @@ def by_architecture(state: State, progression: Progression) -> Page:
         for step in progression.steps
     )
     sections = tuple(
-        (f"{registry.get(step.architecture).story.title} ({step.name})", step.says) for step in progression.steps
+        (f"{registry.get(step.architecture).data.story.title} ({step.name})", step.says) for step in progression.steps
     )
     table = Table("families", "", tuple(columns), rows(columns, FAMILIES), footer=footer)
     return Page(

@@ -6,25 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hardware.architectures.architecture import Architecture, Story
+from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.events import dram, taxonomy
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, traffic
 from hardware.mapping.tiling import Bools, Tiling, vector_tiling
 from hardware.plan import Plan
 from hardware.sentence import elements, product
-
-EVENTS = taxonomy(
-    ("beads", "mac", "MAC", "compute", "mac", "vector"),
-    ("beads", "flop", "FLOP", "compute", "flop", "vector"),
-    ("beads", "special_function", "evaluation", "compute", "special", ""),
-    ("rods", "push", "push", "compute", "logic", "push"),
-    ("shelf", "read", "byte", "memory", "far_sram_read", "last_level"),
-    ("shelf", "write", "byte", "memory", "far_sram_write", "last_level"),
-    *dram("store"),
-)
 
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
@@ -61,7 +50,6 @@ ABACUS = Architecture(
     name="Abacus",
     default_device="abacus_one",
     data_file=Path(__file__).with_suffix(".toml"),
-    events=EVENTS,
     unit="row",
     last_level="shelf_bytes",
     levels=_levels,
@@ -70,10 +58,4 @@ ABACUS = Architecture(
     sentence=_sentence,
     execution="fused",
     instruction_event="rods.push",
-    story=Story(
-        title="Abacus: a push per operation",
-        pays="{count} beads are pushed, one for {each} MACs: {control}",
-        delivers="moves beads by hand",
-        instructions="pushes",
-    ),
 )
