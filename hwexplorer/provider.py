@@ -8,6 +8,7 @@ from analysis.workload.errors import ModelError
 from analysis.workload.job import Job
 from hwexplorer import engine, registry
 from hwexplorer.plots import plot
+from hwexplorer.plots._over_batches import point
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import heat
@@ -95,10 +96,16 @@ class EngineProvider:
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
         from analysis.run.estimate import estimate
 
+        if engine.device(device).arch.is_searched and device not in state.devices:
+            return ()
         ran = estimate(engine.workload(state), engine.device(device), engine.scenario(state))
         if not ran.fits:
             return (None,) * 4
         return ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
+
+    def rate(self, state: State) -> float | None:
+        at_batch = point(state, state.on)
+        return 1.0 / at_batch.energy_j_per_inference if at_batch is not None else None
 
     def device_key(self, name: str) -> str:
         return engine.device(name).key

@@ -18,6 +18,7 @@ from hwexplorer.state import State, replace
 
 if TYPE_CHECKING:
     from hwexplorer.declare import Report, Verb
+    from hwexplorer.limits import Held
     from hwexplorer.views.plain import Page, View
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands")
@@ -111,6 +112,15 @@ class Answer:
         gaps = {(model := engine.captured(state)).name: coverage(model, state.batch).gap for state in states}
         return "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
 
+    @cached_property
+    def held(self) -> Held | None:
+        """The devices of a state that sets limits, held against them."""
+        if not self.state.limits or not self.report.subject.options:
+            return None
+        from hwexplorer import engine, limits
+
+        return limits.held(self.state) if engine.is_ready(self.state) else None
+
     def records(self) -> tuple[Any, ...] | None:
         """The structs that the main table shows, where it is a table of structs of the document."""
         from hwexplorer.declare import Rows
@@ -122,12 +132,13 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON has it."""
-        return stamped(self.document, self.gap)
+        return stamped(self.document, self.gap, self.held)
 
     def view(self) -> View | Page:
         """For people. What is incomplete says so in its first line."""
         built = self._view()
-        return replace(built, title="; ".join((self.gap, built.title))) if self.gap else built
+        said = (self.gap, built.title, str(self.held or ""))
+        return replace(built, title="; ".join(filter(None, said))) if self.gap or self.held else built
 
     def _view(self) -> View | Page:
         from hwexplorer.views.plain import Page
@@ -146,4 +157,4 @@ class Answer:
         """As text of a format. `width` is the columns to fit, 0 for all."""
         from hwexplorer.export.render import encode, plain
 
-        return encode(self.document, self.gap) if form == "json" else plain(self.view(), form, width)
+        return encode(self.document, self.gap, self.held) if form == "json" else plain(self.view(), form, width)

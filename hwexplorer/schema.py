@@ -9,10 +9,12 @@ import msgspec
 SCHEMA = "hwexplorer/1"
 
 
-def stamped(document: Any, gap: str = "") -> dict[str, Any]:
-    """A document as plain data, the name of the contract first, then what its figures lack."""
+def stamped(document: Any, gap: str = "", limits: Any = None) -> dict[str, Any]:
+    """A document as plain data, the name of the contract first, then what its figures lack, and the limits that its
+    devices are held against."""
     lacks = {"incomplete": gap} if gap else {}
-    return {"schema": SCHEMA, **lacks, **msgspec.to_builtins(document, enc_hook=_written)}
+    held = {"limits": msgspec.to_builtins(limits)} if limits is not None else {}
+    return {"schema": SCHEMA, **lacks, **held, **msgspec.to_builtins(document, enc_hook=_written)}
 
 
 def _written(value: Any) -> str:

@@ -65,6 +65,7 @@ class State(msgspec.Struct, frozen=True):
     or the first. `at` is the node under the cursor ("" is the model), `open` the expanded nodes besides the model
     itself. `pin` is what deltas are taken against (see `pinned`), shown while `diff`. `find` searches the tree,
     `filter` the model list. `rank` orders the compared devices, `heat` puts the metric of each of them in the tree,
+    `limits` are those that devices are held against, `L<5ms E<1J` (hwexplorer/limits.py),
     `fold` (per cent) folds smaller rows into one, `dynamic` shows events without clocks and static power, `trace` is
     the file of a measured trace that is laid over the tree. A wrong value raises RequestError: a State that exists is
     valid in itself.
@@ -100,6 +101,7 @@ class State(msgspec.Struct, frozen=True):
     fold: float = 0.0
     dynamic: bool = False
     trace: str = ""
+    limits: str = ""
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -123,6 +125,10 @@ class State(msgspec.Struct, frozen=True):
                 raise unknown(what, value, executions() if what == "execution" else allowed)
         if not isinstance(self.fold, int | float) or not 0 <= self.fold <= 50:
             raise RequestError(f"fold {str(self.fold)[:40]!r}: a percentage from 0 to 50 is expected")
+        if self.limits:
+            from analysis.decide.limits import read  # what computes them is not needed to start the screen
+
+            msgspec.structs.force_setattr(self, "limits", " ".join(map(str, read(self.limits))))
         if not self.devices:
             raise RequestError("no device named (hwexplorer devices lists them)")
         if len(set(self.devices)) != len(self.devices):
@@ -263,6 +269,7 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
     "heat": ("heat", lambda v: str(int(v)), _flag),
     "dynamic": ("dynamic", lambda v: str(int(v)), _flag),
     "trace": ("trace", _text, _decode),
+    "limits": ("limits", lambda v: _encode(v.replace(" ", ","), ",<>="), _decode),
     "fold": ("fold", lambda v: f"{v:g}", _percent),
 }
 

@@ -48,7 +48,7 @@ CHANGING: dict[str, tuple[str, Unit]] = {
     "flops": ("FLOPs", "FLOP"),
     "operators": ("operators", "count"),
 }
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
+COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,
@@ -218,7 +218,7 @@ def findings(rules: Sequence[Rule], run: Callable[[str], Estimate], change: Chan
 
 def _finding(rule: Rule, run: Callable[[str], Estimate], change: Change) -> Finding:
     value, unit, what = _value(rule, run, change)
-    holds = _COMPARE[rule.comparison](value, rule.limit)
+    holds = COMPARE[rule.comparison](value, rule.limit)
     verdict = "holds" if holds else "is broken"
     says = f"{what} is {quantity(value, unit)}: {rule.comparison} {quantity(rule.limit, unit)} {verdict}"
     return Finding(rule.text, holds, value, rule.limit, unit, says)

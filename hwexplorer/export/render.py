@@ -31,6 +31,8 @@ def plain(built: View | Page, form: str, width: int = 0) -> str:
     raise unknown("format", form, FORMATS)
 
 
-def encode(document: object, gap: str = "") -> str:
+def encode(document: object, gap: str = "", limits: object = None) -> str:
     """Indented JSON with a final newline, under the name of the contract, nothing in it that steers a terminal."""
-    return visible_json(msgspec.json.format(msgspec.json.encode(stamped(document, gap)), indent=2).decode()) + "\n"
+    return (
+        visible_json(msgspec.json.format(msgspec.json.encode(stamped(document, gap, limits)), indent=2).decode()) + "\n"
+    )

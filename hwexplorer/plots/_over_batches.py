@@ -15,6 +15,11 @@ from hwexplorer.state import State, replace
 ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 
+def point(state: State, device: str) -> Figures | None:
+    """The model on a device at the batch of the state; None where it does not fit, or has no such batch."""
+    return _point(state.model, state.image_size, engine.scenario(state), device)
+
+
 @lru_cache(maxsize=4096)
 def _point(model: str, image_size: int | None, scenario: Scenario, device: str) -> Figures | None:
     state = State(model, image_size, scenario.sequence, scenario.kv, scenario.batch)
@@ -27,8 +32,7 @@ def _point(model: str, image_size: int | None, scenario: Scenario, device: str) 
 
 def line(state: State, device: str) -> list[Figures]:
     """The model on a device over all batches, without those that do not fit in its memory."""
-    scenarios = [engine.scenario(replace(state, batch=batch)) for batch in ALL_BATCHES]
-    points = [_point(state.model, state.image_size, each, device) for each in scenarios]
+    points = [point(replace(state, batch=batch), device) for batch in ALL_BATCHES]
     return [p for p in points if p is not None]
 
 

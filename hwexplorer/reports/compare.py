@@ -16,6 +16,7 @@ from analysis.run.metrics import ADDITIVE
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
+from hwexplorer.limits import held
 from hwexplorer.options import BASELINE, choice
 from hwexplorer.shell import command
 from hwexplorer.state import State, pinned
@@ -161,7 +162,14 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: boo
         for name, result, figures in zip(state.devices, results, compared(results, reference), strict=True)
     ]
     shown = (*columns, DELTA) if against else columns
-    table_rows = rows(shown, items, key="spelt", kind="figures.architecture", dim=lambda row: not row.run.fits)
+    limits = held(state)
+    table_rows = rows(
+        shown,
+        items,
+        key="spelt",
+        kind="figures.architecture",
+        dim=lambda row: row.spelt in limits.failing if limits else not row.run.fits,
+    )
     best = (*_best(results), *(_best(results, silicon=False) if asks_for_paper(state, on_paper) else ()))
     footer = (*best, *insights(results, reference))
     notes = (*_marks(results), *results[0].workload.notes)

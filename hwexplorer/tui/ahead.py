@@ -16,6 +16,7 @@ from textual.timer import Timer
 
 from hwexplorer.state import State, replace
 from hwexplorer.tui import actions
+from hwexplorer.tui.standing import batches
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
@@ -45,7 +46,13 @@ class Ahead:
 
     def _begin(self) -> None:
         app = self._app
-        if app.capture is not None or app.prompt is not None or app.views is None or app.state == self._done:
+        if app.capture is not None or app.prompt is not None or app.views is None:
+            return
+        if app.state.limits and app.limits.more(app, [row.key for row in app.cache.view("devices", app.state).rows]):
+            app.show_lines(app.size.width)
+            self._timer = app.set_timer(PAUSE, self._begin)
+            return
+        if app.state == self._done:
             return
         self._await(self._rows())
         self._step(self._then_settings)
@@ -56,7 +63,9 @@ class Ahead:
     def _begin_settings(self) -> None:
         self._done = self._app.state
         self._await(self._settings())
-        self._step(None)
+        state = self._app.state
+        self._waiting.extend(("rate", each) for each in batches(state) if not self._app.cache.has("rate", each))
+        self._step(lambda: self._app.show_lines(self._app.size.width))
 
     def _await(self, states: Iterator[State]) -> None:
         app = self._app

@@ -31,6 +31,8 @@ def answer(before: State, after: State, was: Cards, now: Cards) -> str:
         told.append(f"{_settings(before, after)}: {_effect(after.on, was, now) or 'no change'}")
     if "pin" in changed:
         told.append(f"pinned {after.pin}: deltas are against it" if after.pin else "nothing is pinned")
+    if "limits" in changed and not after.limits:
+        told.append("no limits")
     told += [form.format(getattr(after, name)) for name, form in _SAID.items() if name in changed and not told]
     return "; ".join(told)
 

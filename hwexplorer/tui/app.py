@@ -241,6 +241,8 @@ class HwExplorer(App[None]):
         self.history = history or states.push(self.history, state)
         self.views = views
         self.show()
+        if self.ahead is not None:
+            self.ahead.wake()
         if told:
             self.say(back + told, "dim")
         return True

@@ -282,6 +282,10 @@ def _trace(app: HwExplorer, words: list[str]) -> None:
     app.apply(replace(state, trace="".join(words), pane="tree"))
 
 
+def _limits(app: HwExplorer, words: list[str]) -> None:
+    _set(app, replace(app.state, limits=" ".join(words)))
+
+
 def _device(app: HwExplorer, words: list[str]) -> None:
     overlays.sheet(app, words[0] if words else None)
 
@@ -329,6 +333,9 @@ COMMANDS: dict[str, Command] = {
     "fold": Command("fold PERCENT", "fold rows below this share; 0 folds none", _fold, lambda app: ("0", "1", "5")),
     "heat": Command("heat", "the metric on every device in the tree, or not", _perform("heat")),
     "trace": Command("trace [FILE]", "a measured trace beside the tree; without a file none", _trace),
+    "limits": Command(
+        "limits [L<5ms ..]", "what devices are held against: L latency, E energy, P power, M memory", _limits
+    ),
     "plot": Command("plot [KIND]", ", ".join(states.PLOTS), _plot, lambda app: states.PLOTS),
     "pin": Command("pin [DEV@SETTINGS]", "what deltas are against", _pin, lambda app: app.state.devices),
     "swap": Command("swap", "what is pinned comes on screen", _perform("swap")),

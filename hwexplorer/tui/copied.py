@@ -69,7 +69,7 @@ def row_text(columns: tuple[Column, ...], row: Row) -> str:
 
 # What a view hangs on that no option names: the state string in the place of the model says it.
 _BEYOND_OPTIONS = {
-    "compare": ("rank", "rank_reverse", "pin", "diff"),
+    "compare": ("rank", "rank_reverse", "pin", "diff", "limits"),
     "tree": ("sort", "descending", "metric", "heat", "pin", "diff"),
     "events": ("pin", "diff"),
     "why": ("metric", "pin", "diff"),

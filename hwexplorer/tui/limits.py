@@ -24,7 +24,7 @@ COLUMNS = (
 )
 _LETTERS = {"l": "latency", "e": "energy_per_inference", "energy": "energy_per_inference", "p": "power", "m": "memory"}
 _RUN = frozenset({"model", "image_size", "sequence", "kv", "batch", "precision", "execution", "layout"})
-SLICE_S = 0.02  # of computing between two looks at the keyboard
+SLICE_S = 0.01  # of computing between two looks at the keyboard
 
 
 class Limits:
@@ -33,27 +33,31 @@ class Limits:
     def __init__(self) -> None:
         self._state: State | None = None
         self._figures: dict[str, tuple[Cell, ...]] = {}
-        self.passing = 0
+        self._told: tuple[object, str] = (None, "")
+
+    def _follow(self, state: State) -> None:
+        """Figures of another scenario are of no use."""
+        if self._state is None or changed_fields(self._state, state) & _RUN:
+            self._state, self._figures = state, {}
 
     def applied(self, app: HwExplorer, table: Table, text: str) -> Table:
         """The devices with their figures, those within the limits first, the others dim. Raises RequestError."""
-        if self._state is None or changed_fields(self._state, app.state) & _RUN:
-            self._state, self._figures = app.state, {}
+        self._follow(app.state)
         unknown: tuple[Cell, ...] = (None,) * len(COLUMNS)
         rows = [
-            msgspec.structs.replace(row, cells=(*row.cells[:2], *self._figures.get(row.key, unknown)))
+            msgspec.structs.replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or unknown)))
             for row in table.rows
         ]
         known = msgspec.structs.replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
         tests = query.conditions(known, text, _LETTERS)
         held = {row.key for row in rows if all(test(row) for test in tests)}
-        self.passing = len(held)
         ordered = sorted(rows, key=lambda row: row.key not in held)
         dimmed = (msgspec.structs.replace(row, dim=row.key not in held) for row in ordered)
         return msgspec.structs.replace(known, rows=tuple(dimmed))
 
     def more(self, app: HwExplorer, keys: list[str]) -> bool:
         """Compute for a moment; whether there is more to do."""
+        self._follow(app.state)
         missing = [key for key in keys if key not in self._figures]
         until = perf_counter() + SLICE_S
         for key in missing:
@@ -64,3 +68,22 @@ class Limits:
             if perf_counter() > until:
                 break
         return len(missing) > 0
+
+    def said(self, app: HwExplorer) -> str:
+        """`limits L<5ms E<1J: 3 of 74 pass`, `...` while not all devices are known."""
+        self._follow(app.state)
+        key = (app.state.limits, app.state.devices, len(self._figures), id(self._state))
+        if key != self._told[0]:
+            rows = self.applied(app, app.cache.view("devices", app.state), app.state.limits).rows
+            tried = sum(bool(self._figures.get(row.key)) for row in rows)
+            is_done = all(row.key in self._figures for row in rows)
+            told = f"{sum(not row.dim for row in rows)} of {tried} pass" if is_done else "..."
+            self._told = key, f"limits {app.state.limits}: {told}"
+        return self._told[1]
+
+
+def typed(text: str) -> str:
+    """The limits among what is typed to narrow the devices. Raises RequestError where an amount is wrong."""
+    from analysis.decide import limits
+
+    return " ".join(str(limit) for word in text.split() if (limit := limits.find(word)) is not None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.segment import Segment
 from rich.style import Style
 
@@ -124,11 +126,20 @@ def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], lis
 
 
 def foot(
-    state: State, width: int, palette: Palette, keymap: actions.Keymap = actions.DEFAULT
+    state: State,
+    width: int,
+    palette: Palette,
+    keymap: actions.Keymap = actions.DEFAULT,
+    standing: Sequence[tuple[list[Part], str]] = (),
 ) -> tuple[list[Segment], list[Place]]:
-    """Keys and what they do, as many as there is room for."""
+    """What stands there, then keys and what they do, as many as there is room for."""
     parts: list[Part] = []
     places: list[Place] = []
+    for told, action in standing:
+        start = _width(parts)
+        if start + _width(told) + LEAST_KEYS <= width:
+            parts += told
+            places += _clickable(start, start + _width(told), action)
     for action, key, word in keymap.hints(state.pane):
         start = _width(parts)
         more: list[Part] = [("key", f" {key}"), ("dim", f" {word} ")]

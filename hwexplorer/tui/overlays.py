@@ -98,14 +98,15 @@ def key(app: HwExplorer, key: str, character: str | None) -> bool:
 def devices(app: HwExplorer, _: Any) -> None:
     """The catalogue over everything; typing narrows it, space adds a device or takes it away."""
     app.overlay, app.picked = "picker", False
-    app.prompt = Prompt("devices", "devices")
+    text = f"{app.state.limits} " if app.state.limits else ""
+    app.prompt = Prompt("devices", "devices", text, len(text), before=text)
     fill_picker(app)
     app.picker.go(app.state.on)
     app.show()
 
 
 def fill_picker(app: HwExplorer) -> None:
-    table = app.provider.devices(app.state)
+    table = app.cache.view("devices", app.state)
     text = asked(app)
     words = [word.casefold() for word in query.words(text)]
     is_limited = len(words) < len(text.split())
@@ -143,7 +144,7 @@ def _again(app: HwExplorer) -> None:
 def enter_adds(app: HwExplorer) -> bool:
     """Whoever types a device and presses enter wants it; whoever has chosen with space is done."""
     row = app.picker.row
-    typed = app.prompt is not None and app.prompt.kind == "devices" and bool(app.prompt.text)
+    typed = app.prompt is not None and app.prompt.kind == "devices" and bool(query.words(asked(app)))
     return typed and not app.picked and row is not None and row.key not in app.state.devices
 
 

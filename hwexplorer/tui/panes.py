@@ -6,7 +6,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from hwexplorer.state import PANES, PLOTS
-from hwexplorer.tui import lines, prompts, query
+from hwexplorer.tui import lines, prompts, query, standing
 from hwexplorer.tui.navigate import shown
 from hwexplorer.tui.views import linked
 from hwexplorer.tui.widgets.pane import Pane
@@ -107,5 +107,6 @@ def lines_around(app: HwExplorer, width: int) -> None:
         elapsed = monotonic() - app.capture.started
         app.bars["foot"].show(lines.progress(phase, fraction, elapsed, width, colours))
     else:
-        segments, app.places["foot"] = lines.foot(state, width, colours, app.keymap)
+        stands = standing.standing(app, width)
+        segments, app.places["foot"] = lines.foot(state, width, colours, app.keymap, stands)
         app.bars["foot"].show(segments)

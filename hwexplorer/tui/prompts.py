@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hardware.errors import RequestError
 from hwexplorer.state import replace
-from hwexplorer.tui import exports, navigate, overlays, query
+from hwexplorer.tui import exports, limits, navigate, overlays, query
 from hwexplorer.tui.prompt import Prompt, edit
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def prompt_note(app: HwExplorer) -> str:
     if typing.kind == "devices":
         enter = "enter adds it" if overlays.enter_adds(app) else "enter done"
         if len(query.words(overlays.asked(app))) < len(overlays.asked(app).split()):
-            return f"{app.limits.passing} of {len(app.picker.visible)} pass · space adds or takes away, {enter}"
+            passing = sum(not row.dim for row in app.picker.table.rows)
+            return f"{passing} of {len(app.picker.visible)} pass · space adds or takes away, enter keeps the limits"
         return f"{len(app.picker.visible)} devices · space adds or takes away, {enter}"
     if typing.kind == "command":
         from hwexplorer.tui import command
@@ -61,6 +62,7 @@ def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
     elif key == "enter":
         if typing.kind == "devices":
             _enter_device(app)
+            _keep_limits(app, overlays.asked(app))
         app.prompt = None
         app.show_lines(app.size.width)  # a picture of the screen shows no line that is being typed
         _submit(app, typing)
@@ -69,6 +71,8 @@ def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
         from hwexplorer.tui import command
 
         prompt_changed(app, command.moved(app, typing, key))
+    elif typing.kind == "devices" and key == "space" and query.ends_in_condition(typing.text):
+        prompt_changed(app, edit(typing, key, " "))  # more limits may follow; the next one picks
     elif typing.kind == "devices" and key in ("up", "down", "pageup", "pagedown", "space"):
         _pick(app, key)
     elif key in ("up", "down") and typing.kind == "filter":
@@ -95,6 +99,14 @@ def _enter_device(app: HwExplorer) -> None:
 def _close_picker(app: HwExplorer, typing: Prompt) -> None:
     if typing.kind == "devices":
         app.overlay = ""
+
+
+def _keep_limits(app: HwExplorer, text: str) -> None:
+    """What was typed to narrow the devices is what they are held against from now on."""
+    try:
+        app.apply(replace(app.state, limits=limits.typed(text)))
+    except RequestError as error:
+        app.say(str(error), "bad")
 
 
 def prompt_changed(app: HwExplorer, typing: Prompt) -> None:

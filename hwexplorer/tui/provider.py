@@ -75,7 +75,12 @@ class Provider(Protocol):
 
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
         """Latency, energy per inference, power and memory of a run on a device of the catalogue, s, J, W, bytes; each
-        None where it does not fit."""
+        None where it does not fit. Nothing of a device whose mappings take seconds to search, unless it is compared."""
+        ...
+
+    def rate(self, state: State) -> float | None:
+        """Inferences per joule on the device under the cursor; None where the model does not fit, or has no such
+        batch."""
         ...
 
     def device_key(self, name: str) -> str:

@@ -34,6 +34,10 @@ def words(text: str) -> list[str]:
     return [word for word in text.split() if not _CONDITION.fullmatch(word)]
 
 
+def ends_in_condition(text: str) -> bool:
+    return _CONDITION.fullmatch(text.rpartition(" ")[2].rpartition(",")[2]) is not None
+
+
 def value(text: str, unit: str) -> float:
     """`5` of a percentage column is 0.05, `1ms` 0.001. Raises RequestError."""
     match = _NUMBER.fullmatch(text)

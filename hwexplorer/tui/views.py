@@ -20,13 +20,15 @@ _RUN = (*_MODEL, "batch", "precision", "execution", "layout")
 _AGAINST = ("pin", "baseline", "metric", "devices")
 READS: dict[str, tuple[str, ...]] = {
     "models": (*_RUN, "on"),
-    "compare": (*_RUN, *_AGAINST, "diff", "rank", "rank_reverse"),
-    "cards": (*_RUN, "metric", "devices", "baseline"),
+    "compare": (*_RUN, *_AGAINST, "diff", "rank", "rank_reverse", "limits"),
+    "cards": (*_RUN, "metric", "devices", "baseline", "limits"),
     "tree": (*_RUN, *_AGAINST, "on", "diff", "sort", "descending", "heat", "by", "apart", "trace"),
     "heat": (*_RUN, "metric", "devices", "on", "by"),
     "events": (*_RUN, *_AGAINST, "on", "at", "diff", "dynamic"),
     "why": (*_RUN, *_AGAINST, "on", "at", "diff"),
     "plot": (*_RUN, *_AGAINST, "on", "plot"),
+    "devices": ("devices",),
+    "rate": (*_RUN, "on"),
     "status": (*_RUN, *_AGAINST, "on", "at"),
     "verdict": (*_RUN, *_AGAINST, "on", "diff"),
 }

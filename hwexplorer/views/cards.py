@@ -36,10 +36,19 @@ def cards(state: State) -> tuple[Card, ...]:
             bar=Stack((shares(result, state.metric).sum(axis=1) * value / full).tolist()),
             most=_high(result, state.metric) / full,
             fits=result.fits,
+            over=_over(state, result),
             phrase=phrase,
         )
         for key, result, value, phrase in zip(state.devices, results, values, told, strict=True)
     )
+
+
+def _over(state: State, result: Estimate) -> tuple[str, ...]:
+    if not state.limits:
+        return ()
+    from analysis.decide import limits  # not needed to start the screen
+
+    return limits.broken(state.limits, result)
 
 
 def _name(result: Estimate) -> str:

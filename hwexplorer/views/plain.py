@@ -182,7 +182,8 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
     """`figures` are told from left to right, `phrase` says what the device is among the others. `bar` is the metric of
-    the state by cause and `most` the end of its band, both as fractions of the scale that all cards have."""
+    the state by cause and `most` the end of its band, both as fractions of the scale that all cards have. `over` are
+    the limits of the state that it is not within."""
 
     key: str
     name: str
@@ -194,6 +195,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     bar: Stack
     most: float
     fits: bool
+    over: tuple[str, ...] = ()
     phrase: str
 
 

@@ -265,6 +265,9 @@ class Fake:
         t, e = self._total(replace(state, on=device))
         return t, e, e / t, 1e6
 
+    def rate(self, state: State) -> float | None:
+        return 1 / self._total(replace(state, pin=""))[1]
+
     def device_key(self, name: str) -> str:
         if name not in DEVICES:
             raise unknown("device", name, DEVICES)

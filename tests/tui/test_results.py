@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+from html import unescape
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from hwexplorer import terms
+from hardware.errors import RequestError
+from hwexplorer import engine, terms
 from hwexplorer.export.sheet import decode, encode, sheet
 from hwexplorer.provider import EngineProvider
 from hwexplorer.registry import Answer
-from hwexplorer.state import State, lead, led, parse
+from hwexplorer.state import State, format, lead, led, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.results import Results
 from hwexplorer.tui.sessions import Sessions
@@ -228,4 +232,57 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
             within = isinstance(t, float) and isinstance(e, float) and t < 1e-3 and e < 0.1
             assert row.dim != within
         assert f"{len(passing)} of {len(table.rows)} pass" in screen_text(app).splitlines()[-1]
+    assert app.failures == []
+
+
+async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("a", *"l<1ms E<100mJ", "enter")
+        assert app.state.limits == "L<1ms E<100mJ"
+        assert app.state.devices == State().devices  # enter keeps the limits and adds nothing
+        assert parse(format(app.state)) == app.state
+        assert "limits=L<1ms,E<100mJ" in format(app.state)
+        within = [card.key for card in app.strip.cards if not card.over]
+        assert [card.over for card in app.strip.cards if card.key == "xeon_8490h"] == [("L<1ms", "E<100mJ")]
+        for _ in range(400):
+            await pilot.pause(0.02)
+            if "pass" in screen_text(app).splitlines()[-1]:
+                break
+        said = re.search(r"limits L<1ms E<100mJ: (\d+) of (\d+) pass", screen_text(app).splitlines()[-1])
+        assert said is not None
+        assert len(within) < int(said[1]) < int(said[2])
+        await pilot.press("u")
+        assert app.state.limits == ""
+        await pilot.press("U")
+        assert app.state.limits == "L<1ms E<100mJ"
+    document = json.loads(EngineProvider().exported(app.state, "compare", "json"))
+    assert document["limits"]["passing"] == within
+    assert document["limits"]["failing"]["xeon_8490h"] == ["L<1ms", "E<100mJ"]
+    for form in ("text", "md", "html"):
+        told = unescape(EngineProvider().exported(app.state, "tree", form))
+        assert f"limits L<1ms E<100mJ: {len(within)} of 4 devices pass: {', '.join(within)}" in told
+    assert app.failures == []
+
+
+@pytest.mark.parametrize("wrong", ["L<5parsec", "X<5ms", "L=5ms", "L<"])
+def test_wrong_limits_are_refused(wrong: str) -> None:
+    with pytest.raises(RequestError, match=r"accepted|is expected"):
+        State(limits=wrong)
+
+
+async def test_a_joule_over_the_batch_stands_in_the_foot() -> None:
+    app = HwExplorer(parse("resnet18@b4"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        for _ in range(400):
+            await pilot.pause(0.02)
+            if "inf/J" in screen_text(app).splitlines()[-1]:
+                break
+        foot = screen_text(app).splitlines()[-1]
+    best = re.search(r"batch 1 ([▁▂▃▄▅▆▇█]+) 1024  ([\d.]+) inf/J at (\d+)", foot)
+    assert best is not None
+    assert len(best[1]) == 11
+    at_best = engine.result(parse(f"resnet18@b{best[3]}"))
+    assert float(best[2]) == pytest.approx(1 / at_best.energy_j_per_inference, rel=0.005)
+    assert at_best.energy_j_per_inference < engine.result(parse("resnet18@b1")).energy_j_per_inference
     assert app.failures == []

@@ -130,11 +130,12 @@ class CardStrip(Widget, can_focus=False):
             told.pop(1 if len(told) > 2 else -1)
         gaps = len(told) - 1
         spare = width - sum(map(width_of, told))
-        role = "strong" if card.fits else "dim"
+        counts = card.fits and not card.over
+        role = "strong" if counts else "dim"
         segments = [Segment(told[0], self.palette.get(role))]
         for place, text in enumerate(told[1:], 1):
             space = spare * place // gaps - spare * (place - 1) // gaps
-            segments.append(Segment(" " * space + text, self.palette.get("text" if card.fits else "dim")))
+            segments.append(Segment(" " * space + text, self.palette.get("text" if counts else "dim")))
         return segments
 
     def _bar(self, card: Card, width: int) -> list[Segment]:
@@ -153,12 +154,12 @@ class CardStrip(Widget, can_focus=False):
         return [*drawn, Segment(hatch, self.palette.get("guide")), Segment(rest, self.palette.get("text"))]
 
     def _phrase(self, card: Card, width: int) -> list[Segment]:
-        phrase = card.phrase
+        phrase = " · ".join([f"not {' '.join(card.over)}", card.phrase]) if card.over else card.phrase
         while width_of(phrase) > width and " · " in phrase:
             phrase = phrase.rpartition(" · ")[0]
         if width_of(phrase) > width:
             phrase = phrase.removeprefix("waits on ")
-        role = "warn" if not card.fits else "good" if phrase.startswith(("fastest", "least")) else "text"
+        role = "warn" if card.over or not card.fits else "good" if phrase.startswith(("fastest", "least")) else "text"
         return [Segment(pad(shorten(safe(phrase), width), width), self.palette.get(role))]
 
     # --- a line -------------------------------------------------------------------------------------------
@@ -175,7 +176,8 @@ class CardStrip(Widget, can_focus=False):
         for figure in card.figures:
             told = pad(figure.replace("/inf", "/i"), FIGURE, True)
             if room >= FIGURE + 14:
-                segments.append(Segment(told, self.palette.get(role if card.fits else "dim")))
+                told_role = role if card.fits and not card.over else "dim"
+                segments.append(Segment(told, self.palette.get(told_role)))
                 room -= FIGURE
         bar = min(24, max(7, (room - 24) // 2))
         segments += [Segment(" ", space), *self._bar(card, bar), Segment(" ", space)]

@@ -1,0 +1,57 @@
+"""What stands in the foot before the keys: the limits and how many devices are within them, and what a joule buys over
+the batch. Both are computed a little at a time while nothing is typed, and shown as far as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hwexplorer.format import quantity
+from hwexplorer.state import State, replace
+from hwexplorer.tui.cell_text import shorten
+from hwexplorer.tui.palette import Palette
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.app import HwExplorer
+
+Part = tuple[str, str]  # role, text
+Standing = tuple[list[Part], str]  # what is told, the action of a click on it
+BATCHES = tuple(2**power for power in range(11))
+LEVELS, ASCII_LEVELS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
+LIMITS_MOST = 44  # cells
+RATE_FROM = 100  # cells of a screen that has room for it
+
+
+def standing(app: HwExplorer, width: int) -> list[Standing]:
+    told: list[Standing] = []
+    if app.views is None:
+        return told
+    if app.state.limits:
+        told.append(([("text", f" {shorten(app.limits.said(app), LIMITS_MOST)} ")], "devices"))
+    if width >= RATE_FROM and (parts := _rates(app, app.colours)):
+        told.append((parts, "batch_up"))
+    return told
+
+
+def batches(state: State) -> Iterator[State]:
+    """The states whose rates make the line."""
+    return (replace(state, batch=batch) for batch in BATCHES)
+
+
+def _rates(app: HwExplorer, palette: Palette) -> list[Part]:
+    """`batch 1 ▁▂▃▅▇ 1024  128 inf/J`, the batch on screen standing out; nothing before all of them are known."""
+    if not all(app.cache.has("rate", each) for each in batches(app.state)):
+        return []
+    rates = {each.batch: app.cache.view("rate", each) for each in batches(app.state)}
+    known = {batch: rate for batch, rate in rates.items() if rate}
+    if len(known) < 2:  # a model of one batch, or one that fits with no other
+        return []
+    levels = ASCII_LEVELS if palette.ascii else LEVELS
+    full = max(known.values())
+    drawn = [
+        ("strong" if batch == app.state.batch else "bar", levels[round(rate / full * (len(levels) - 1))])
+        for batch, rate in known.items()
+    ]
+    best = max(known, key=lambda batch: known[batch])
+    told = f" {max(known)}  {quantity(full, 'SI').strip()} inf/J at {best} "
+    return [("dim", f" batch {min(known)} "), *drawn, ("dim", told)]
