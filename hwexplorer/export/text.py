@@ -148,7 +148,7 @@ def prose(view: Text, width: int = 0) -> str:
     """Title and headed paragraphs."""
     lines = [*_wrap(safe(view.title), width), ""]
     for heading, paragraph in sections(view):
-        lines.extend([safe(heading)] if heading else [])
+        lines.extend(_wrap(safe(heading), width) if heading else [])
         for line in paragraph:
             lines.extend(_wrap(safe(line), width, "  "))
         lines.append("")

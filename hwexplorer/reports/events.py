@@ -46,7 +46,7 @@ def _key(row: EventRow | _Category) -> str:
 
 COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=lambda row: _words(row.event)),
-    Column("bar", "Share", "%", role="bar", keep=0, of="fraction"),
+    Column("bar", "Share", "%", role="bar", keep=1, of="fraction"),
     Column("fraction", "%", "%", keep=0),
     Column("energy", "Energy", "J", keep=0),
     Column("waits", "Waits", "%", keep=3, help="of its cycles, those in which what it works for has nothing to do"),
