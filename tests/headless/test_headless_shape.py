@@ -13,26 +13,33 @@ import pytest
 
 from tests.headless.conftest import Call
 
+
+def parts(column: str) -> str:
+    """The columns that a bar stacked by cause has in CSV."""
+    return " ".join(f"{column}_{cause}" for cause in ("compute", "on_chip", "dram", "launch", "throttled", "static"))
+
+
 CSV_HEADERS = {
     ("compare", "resnet18"): "key depth device latency_s energy_per_inference_j edp_js ratio throughput_per_s"
-    " power_w utilization memory_bytes bound known verdict runtime precision trust latency_low_s latency_high_s"
-    " energy_low_j energy_high_j",
+    " power_w utilization memory_bytes bound known verdict causes runtime precision trust"
+    " latency_low_s latency_high_s energy_low_j energy_high_j " + parts("causes"),
     ("compare", "resnet18", "--level", "detailed"): "key depth device latency_s energy_per_inference_j edp_js ratio"
-    " throughput_per_s power_w utilization memory_bytes bound known verdict runtime precision trust latency_low_s"
-    " latency_high_s energy_low_j energy_high_j compute_per_inference_j memory_per_inference_j"
-    " static_per_inference_j energy_j weights_bytes"
-    " activations_bytes limit_w tdp_w kernels bounds latency_ratio energy_ratio",
+    " throughput_per_s power_w utilization memory_bytes bound known verdict causes runtime precision trust"
+    " latency_low_s latency_high_s energy_low_j energy_high_j compute_per_inference_j memory_per_inference_j"
+    " static_per_inference_j energy_j weights_bytes activations_bytes limit_w tdp_w kernels bounds latency_ratio"
+    " energy_ratio " + parts("causes"),
     ("tree", "resnet18"): "key depth name bar share latency_s energy_per_inference_j bound cumulative kind modifier"
-    " fused utilization macs bytes benefit_js",
-    ("events", "resnet18"): "key depth event bar fraction energy_j count unit each_j each_low_j each_high_j source",
+    " fused utilization macs dram_bytes benefit_js " + parts("bar"),
+    ("events", "resnet18"): "key depth event bar fraction energy_j waits count unit each_j each_low_j"
+    " each_high_j source",
     ("why", "resnet18"): "section text",
     ("models",): "key depth name family parameters macs input accuracy",
 }  # fmt: skip
 TEXT_HEADERS = {
-    ("compare", "resnet18"): "Device|Latency|Energy/inf|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|T|With|Runs"
-    "|Known|Latency band|Energy band",
+    ("compare", "resnet18"): "Device|Latency|Energy/inf|EDP|EDP ratio|Throughput|Power|Util|Memory|Bound|T|Verdict"
+    "|Goes into|With|Runs|Known|Latency band|Energy band",
     ("tree", "resnet18"): "Node|Share|%|Latency|Energy/inf|B|Cum|Kind|Modifier|F|Util|MMAC|DRAM|Fusion",
-    ("events", "resnet18"): "Event|Share|%|Energy|Count|of|Each|Band|Source",
+    ("events", "resnet18"): "Event|Share|%|Energy|Waits|Count|of|Each|Band|Source",
     ("models",): "Model|Family|Params|MACs|Input|Acc",
 }  # fmt: skip
 CATEGORIES = {
@@ -116,8 +123,8 @@ def test_sections_of_why(call: Call) -> None:
 def test_devices_by_architecture_models_by_name(document: Callable[..., Any], call: Call) -> None:
     rows = list(csv.DictReader(io.StringIO(call("devices", "--format", "csv").out)))
     kinds = [row["architecture"] for row in rows]
-    assert list(dict.fromkeys(kinds)) == ["CPU", "GPU", "TPU", "NPU", "KPU"]
-    assert kinds == sorted(kinds, key=["CPU", "GPU", "TPU", "NPU", "KPU"].index)
+    assert list(dict.fromkeys(kinds)) == ["CPU", "GPU", "TPU", "Spatial", "NPU", "KPU"]
+    assert kinds == sorted(kinds, key=list(dict.fromkeys(kinds)).index)
     assert {row["key"] for row in rows} == {d["id"] for d in document("devices")["devices"]}
     models = list(csv.DictReader(io.StringIO(call("models", "--format", "csv").out)))
     assert [row["key"] for row in models] == [m["name"] for m in document("models")["models"]]
