@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from hwexplorer.state import State, replace
@@ -16,11 +17,13 @@ class Index:
         self.table = table
         self.place: dict[str, int] = {}
         self.parent: dict[str, str | None] = {}
+        self._children: defaultdict[str | None, list[str]] = defaultdict(list)
         path: list[str] = []
         for place, row in enumerate(table.rows):
             del path[row.depth :]
             self.place[row.key] = place
-            self.parent[row.key] = path[-1] if path else None
+            above = self.parent[row.key] = path[-1] if path else None
+            self._children[above].append(row.key)
             path += [row.key] * (row.depth + 1 - len(path))
         self._share = next((i for i, c in enumerate(table.columns) if c.role == "bar"), None)
 
@@ -33,7 +36,7 @@ class Index:
         return keys
 
     def children(self, key: str) -> list[str]:
-        return [k for k in self.below(key) if self.parent[k] == key]
+        return self._children.get(key, [])
 
     def below(self, key: str) -> list[str]:
         """Everything in the subtree, without its root."""

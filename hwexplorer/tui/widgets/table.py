@@ -254,7 +254,7 @@ class TreeTable(Headed):
             if not self.height:
                 self.top = 0  # what was moved before there was a window did not scroll it
             self.width, self.height = width, height
-            self._widths, self._told = [], None
+            self._measures, self._widths, self._told = [], [], None
             self._cache.clear()
             if self.fold and self.unfolded is None:
                 self._lay_out()
@@ -262,7 +262,8 @@ class TreeTable(Headed):
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         if not self._widths:
-            self._measures = measure(self.table, self._names, self.width)
+            # What opens and closes changes no measure: those of thousands of rows are taken once.
+            self._measures = self._measures or measure(self.table, self._names, self.width)
             self._widths, self._gap = fit(self._measures, self.width) if self._measures else ([], GAP)
         if y == 0 and self.height > 1:
             return self.heads(palette)
