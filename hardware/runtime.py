@@ -132,6 +132,12 @@ def resolve(device: Device, name: str, work: str) -> Runtime:
     return wanted if wanted is not None and wanted.fits(device, work) else deployed(device, work)
 
 
+def lacks(device: Device, work: str) -> bool:
+    """Whether software is known to run other kinds of work on the device, and none this one."""
+    known = [runtime for runtime in runtimes().values() if any(runtime.fits(device, each) for each in WORK)]
+    return bool(known) and not any(runtime.fits(device, work) for runtime in known)
+
+
 def record(device: Device, name: str) -> Runtime | None:
     """A runtime as it was measured on the device, else as it is anywhere; None for the name of none."""
     general = runtimes().get(name)

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.decide.next_step import NextStep, again
+from analysis.decide.odds import odds, told
 from analysis.reports.recompute import recompute_one
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures, with_cost
@@ -147,6 +148,10 @@ def _why(before: Estimate, after: Estimate) -> str:
     parts.append(f"static {static[0]:.0%} to {static[1]:.0%} of the energy")
     if before.bound != after.bound:
         parts.append(f"{before.bound} bound to {after.bound} bound")
+    if before.device.key != after.device.key and after.trust.level == "engineering":
+        parts.append("engineering values: nothing like it was measured there")
+    if before.device.key != after.device.key:
+        parts.extend(filter(None, [told(odds([after], before))]))
     if before.precision_run != after.precision_run:
         parts.append(f"{before.precision_run} to {after.precision_run}, accuracy to be checked")
     elif before.plan.weights != after.plan.weights:

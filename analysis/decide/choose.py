@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.decide.cost import CostSettings, cost_per_million
+from analysis.decide.odds import DOUBT
+from analysis.decide.odds import within as odds_within
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, figures
 from analysis.run.scenario import Scenario
@@ -23,17 +25,19 @@ Tick = Callable[[int, int], None]
 
 class Candidate(msgspec.Struct, frozen=True):
     """A configuration with what it is judged by. `accuracy` is torchvision's published figure, None where there is
-    none; it holds for fp32, and lower precisions are not promised to keep it."""
+    none; it holds for fp32, and lower precisions are not promised to keep it. `odds`: that what would be measured keeps
+    to the limits of a search."""
 
     point: Figures
     cost_usd_per_million: float
     accuracy: float | None
     accuracy_metric: str
+    odds: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class Pareto(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer pareto`: the front, cheapest in energy first, how many were compared, and the front
-    of what exists on paper only."""
+    """The document of `hwexplorer pareto`: the front, cheapest in energy first, how many were compared, the front of
+    what exists on paper only, and that of what was measured or has siblings that were."""
 
     models: tuple[str, ...]
     objectives: tuple[str, ...]
@@ -42,6 +46,7 @@ class Pareto(msgspec.Struct, frozen=True, kw_only=True):
     front: tuple[Candidate, ...]
     dominated: tuple[Candidate, ...]
     design_targets: tuple[Candidate, ...]
+    best_known: tuple[Candidate, ...]
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -59,6 +64,16 @@ class Limit(msgspec.Struct, frozen=True):
             return self.value / figure if figure else np.inf
         return figure / self.value if self.value else (np.inf if figure else 1.0)
 
+    def odds(self, candidate: Candidate) -> float:
+        """That what would be measured keeps to it, by the band of what the figure follows; of memory and power no band
+        is known, and the estimate decides."""
+        point, figure = candidate.point, FIGURES[self.name][0](candidate)
+        bands = {"latency": (point.latency_s, point.latency_band_s), "energy": (point.energy_j, point.energy_band_j)}
+        value, band = bands.get(_FOLLOWS.get(self.name, ""), (0.0, (0.0, 0.0)))
+        if value <= 0 or figure <= 0:
+            return float(self.excess(candidate) <= 1.0)
+        return odds_within(value, band, value / self.excess(candidate))
+
     def __str__(self) -> str:
         return f"{self.name} {'>=' if self.at_least else '<='} {quantity(self.value, self.unit)}"
 
@@ -72,6 +87,7 @@ FIGURES: dict[str, tuple[Callable[[Candidate], float], str, bool]] = {
     "throughput": (lambda c: c.point.throughput_per_s, "1/s", True),
     "cost": (lambda c: c.cost_usd_per_million, "", False),
 }
+_FOLLOWS = {"energy": "energy", "cost": "energy", "latency": "latency", "throughput": "latency"}
 ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
 
@@ -141,6 +157,27 @@ def candidates(
     return evaluated
 
 
+def distinct(evaluated: Sequence[Candidate]) -> list[Candidate]:
+    """Each run once: formats that a device runs alike are asked for by the name of the one that it runs."""
+    runs: dict[tuple[object, ...], Candidate] = {}
+    for each in evaluated:
+        point = each.point
+        key = (point.model, point.device, point.batch, point.precision_run, point.latency_s, point.energy_j)
+        if key not in runs or point.precision == point.precision_run:
+            runs[key] = each
+    return list(runs.values())
+
+
+def beyond_doubt(c: Candidate) -> bool:
+    """Whether what would be measured surely keeps to the limits of the search."""
+    return c.odds is not msgspec.UNSET and c.odds >= DOUBT[1]
+
+
+def known(group: Sequence[Candidate]) -> list[Candidate]:
+    """Those of which anything like it was measured."""
+    return [c for c in group if c.point.trust.level in ("measured", "siblings")]
+
+
 # --- Pareto -----------------------------------------------------------------------------------------------
 
 
@@ -161,6 +198,7 @@ def pareto(evaluated: Sequence[Candidate], with_accuracy: bool) -> Pareto:
     Raises RequestError where accuracies are missing or of different kinds."""
     if with_accuracy:
         _check_accuracies(evaluated)
+    evaluated = distinct(evaluated)
     fitting = [c for c in evaluated if c.point.can_win]
     fitting.sort(key=lambda c: c.point.energy_j_per_inference)
     best, beaten = _front([c for c in fitting if c.point.silicon], with_accuracy)
@@ -173,6 +211,7 @@ def pareto(evaluated: Sequence[Candidate], with_accuracy: bool) -> Pareto:
         front=tuple(best),
         dominated=(*beaten, *beaten_on_paper),
         design_targets=tuple(on_paper),
+        best_known=tuple(_front(known([c for c in fitting if c.point.silicon]), with_accuracy)[0]),
     )
 
 
@@ -205,11 +244,16 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Limit], order: str =
     if not limits:
         flags = ", ".join(f"--{'min' if more else 'max'}-{name}" for name, (_, _, more) in FIGURES.items())
         raise RequestError(f"search needs a limit (one or more of {flags})")
+    evaluated = distinct(evaluated)
     has_silicon = any(c.point.silicon for c in evaluated)
     ordered = sorted(
         (c for c in evaluated if c.point.fits), key=lambda c: (_figure(c, order), c.point.energy_j_per_inference)
     )
-    held = [c for c in ordered if c.point.can_win and all(limit.excess(c) <= 1.0 for limit in limits)]
+    held = [
+        msgspec.structs.replace(c, odds=min(limit.odds(c) for limit in limits))
+        for c in ordered
+        if c.point.can_win and all(limit.excess(c) <= 1.0 for limit in limits)
+    ]
     fitting, within = ([c for c in those if c.point.silicon is has_silicon] for those in (ordered, held))
     nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
     rulings = tuple(_ruling(limit, fitting) for limit in limits)
@@ -251,7 +295,9 @@ def _verdict(
     within: Sequence[Candidate], fitting: Sequence[Candidate], limits: Sequence[Limit], rulings: Sequence[Ruling]
 ) -> str:
     if within:
-        return f"{len(within)} of {len(fitting)} configurations are within all limits"
+        sure = sum(map(beyond_doubt, within))
+        count = f"{len(within)} of {len(fitting)} configurations are within all limits"
+        return f"{count}, {sure} of them beyond doubt"
     if not fitting:
         return "the model fits in the memory of none of these devices"
     if all(c.point.incomplete for c in fitting):

@@ -19,6 +19,7 @@ from analysis.workload import limits
 from analysis.workload.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError
+from hardware.precision import FORMATS, KEYS, parse
 from hardware.quantity import quantity
 from hardware.remember import remembered
 
@@ -160,7 +161,7 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
     lines += [
         _against(result, reference, [each for each in chances if each.device == result.device.key])
         for result in results
-        if result is not reference and result.energy_j > 0
+        if result is not reference and result.energy_j > 0 and result.fits and reference.fits
     ]
     lines += [line for line in (settling(chances),) if line]
     lines += [_hoped(result, hoped) for result in results if (hoped := as_designed(result)) is not None]
@@ -185,7 +186,7 @@ def _hoped(result: Estimate, hoped: Estimate) -> str:
 
 def _served(result: Estimate) -> str:
     """A request as its users speak of it; '' for anything else."""
-    served = serving(result)
+    served = serving(result) if result.fits else None
     if served is None:
         return ""
     return (
@@ -232,8 +233,21 @@ def _about(result: Estimate) -> list[str]:
             f"{quantity(static * result.energy_j, 'J')}"
         )
     if not result.fits:
-        lines.append(f"{result.workload.name} does not fit on {name}")
+        lines.append(f"{result.workload.name} does not fit on {name}{_would_fit(result)}")
     return lines
+
+
+def _would_fit(result: Estimate) -> str:
+    """The widest format that makes a model fit, found by running it; '' where none does."""
+    asked, stored = result.scenario.precision, FORMATS[result.plan.weights].bytes
+    for name in KEYS:
+        precision = parse(name)
+        if precision.suits(result.workload.work) and FORMATS[precision.weights].bytes < stored:
+            narrower = msgspec.structs.replace(result.scenario, precision=name)
+            tried = estimate(result.workload, result.device, narrower)
+            if tried.fits:
+                return f" in {asked}; in {name} it does, in {quantity(tried.peak_memory_bytes, 'byte')}"
+    return ""
 
 
 @remembered()

@@ -1,8 +1,9 @@
 """Money and carbon of inferences: electricity, hire, purchase, and the volume at which two devices break even.
 
-Per million inferences: energy x price + time x hire + time x purchase / (lifetime x duty). Time is that of the
-batches one after another on one device, or on the group of devices that a model is divided among: energy, hire and
-purchase are then the group's.
+Per million inferences: time x hire, or energy x price where nothing is hired (its power is in the price), and time x
+purchase / (lifetime x duty). Time is that of the batches one after another on one device, or on the group of devices
+that a model is divided among: energy, hire and purchase are then the group's. Prices are what the user says, else what
+is published (prices.toml); of a device without either only the electricity is known.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
+from math import exp, hypot, log
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from hardware import files
 from hardware.errors import RequestError
 
 PATH = Path(__file__).with_name("cost.toml")
+PRICES = Path(__file__).with_name("prices.toml")
+KINDS = ("hire", "buy")
 MILLION = 1e6
 J_PER_KWH = 3.6e6
 S_PER_HOUR = 3600.0
@@ -53,9 +57,24 @@ class CostSettings(msgspec.Struct, frozen=True):
     given: tuple[str, ...] = ()
 
 
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What one device costs in USD, to `hire` for an hour or to `buy`: the median of so many published offers, the
+    cheapest and the dearest, and when they were read; no date where the user said it."""
+
+    device: str
+    kind: str
+    value: float
+    low: float
+    high: float
+    offers: int = 1
+    date: str = ""
+    source: str
+    note: str = ""
+
+
 class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
     """One device, or the group of `devices` that a model is divided among: per million inferences, in USD, kWh, kg and
-    s. Hire and purchase are None where not given."""
+    s. Hire and purchase are None where no price is known; `pays_for` is what the total is of."""
 
     device: str
     devices: int
@@ -66,6 +85,7 @@ class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
     time_s: float
     hire_usd: float | None
     purchase_usd: float | None
+    pays_for: str
     total_usd: float
     total_low_usd: float
     total_high_usd: float
@@ -85,9 +105,11 @@ class BreakEven(msgspec.Struct, frozen=True):
 
 
 class CostReport(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer cost`."""
+    """The document of `hwexplorer cost`; `cheapest` says which device costs least, and of which no price is known."""
 
+    cheapest: str
     assumptions: tuple[Assumption, ...]
+    prices: tuple[Price, ...]
     rows: tuple[DeviceCost, ...]
     break_even: tuple[BreakEven, ...]
 
@@ -96,6 +118,34 @@ class CostReport(Head, frozen=True, kw_only=True):
 def defaults() -> dict[str, Any]:
     """The table of cost.toml: value, low, high, unit, source and quality of each setting."""
     return files.table(PATH)
+
+
+@lru_cache(maxsize=1)
+def _published() -> dict[tuple[str, str], dict[str, Any]]:
+    """The rows of prices.toml by device and kind, their sources written out."""
+    table = files.table(PRICES)
+    return {
+        (device, kind): {**row, "source": table["sources"][row["source"]]}
+        for kind in KINDS
+        for device, row in table[kind].items()
+    }
+
+
+def prices(result: Estimate, by: CostSettings) -> tuple[Price, ...]:
+    """What is known of a device: what the user says, else published hire, else a published list price. A device that is
+    altered has no published price; one in another power mode has that of the device."""
+    key, said = result.device.key, {"hire": by.hourly, "buy": by.purchase}
+    given = tuple(
+        Price(device=key, kind=kind, value=usd[key], low=usd[key], high=usd[key], source="given")
+        for kind, usd in said.items()
+        if key in usd
+    )
+    listed = (
+        Price(device=key, kind=kind, **row)
+        for kind in KINDS
+        if (row := _published().get((key.partition(":")[0], kind)))
+    )
+    return given or tuple(listed)[:1]
 
 
 def settings(
@@ -123,28 +173,26 @@ def settings(
     return CostSettings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(stated))
 
 
-def cost_per_million(result: Estimate, by: CostSettings, energy_j: float | None = None) -> float:
-    """USD per million inferences, everything given included."""
-    return sum(part for part in _money(result, by, energy_j) if part is not None)
+def cost_per_million(result: Estimate, by: CostSettings) -> float:
+    """USD per million inferences at the prices of `by`: electricity alone where it has none for the device."""
+    electricity, hire, purchase = _money(result, by)
+    return (electricity if hire is None else hire) + (purchase or 0.0)
 
 
-def _kwh(result: Estimate, by: CostSettings, energy_j: float | None = None) -> float:
-    energy = result.energy_j if energy_j is None else energy_j
-    return energy / result.scenario.batch * MILLION / J_PER_KWH * by.overhead
+def _kwh(result: Estimate, by: CostSettings) -> float:
+    return result.energy_j / result.scenario.batch * MILLION / J_PER_KWH * by.overhead
 
 
 def _seconds(result: Estimate) -> float:
     return result.latency_s / result.scenario.batch * MILLION
 
 
-def _money(
-    result: Estimate, by: CostSettings, energy_j: float | None = None
-) -> tuple[float, float | None, float | None]:
+def _money(result: Estimate, by: CostSettings) -> tuple[float, float | None, float | None]:
     """Electricity, hire and purchase per million inferences, USD."""
     time, key, devices = _seconds(result), result.device.key, result.workload.devices
     hire, price = (None if usd is None else usd * devices for usd in (by.hourly.get(key), by.purchase.get(key)))
     return (
-        _kwh(result, by, energy_j) * by.electricity,
+        _kwh(result, by) * by.electricity,
         None if hire is None else time / S_PER_HOUR * hire,
         None if price is None else price * time / (by.lifetime * S_PER_YEAR * by.duty),
     )
@@ -158,13 +206,41 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
             raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
-    against = [result for result in results if on_paper or result.device.silicon]
+    known = tuple(price for result in results for price in prices(result, by))
+    by = msgspec.structs.replace(
+        by,
+        hourly={price.device: price.value for price in known if price.kind == "hire"},
+        purchase={price.device: price.value for price in known if price.kind == "buy"},
+    )
+    rows = tuple(_of_device(result, by, [p for p in known if p.device == result.device.key]) for result in results)
+    priced, bought = ({p.device for p in known if p.kind in kinds} for kinds in (KINDS, KINDS[1:]))
+    against = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
+    can_win = {result.device.key for result in against}
+    pairs = [(a, b) for a, b in combinations(against, 2) if bought & {a.device.key, b.device.key}]
     return CostReport(
         **about(results[0]),
+        cheapest=_cheapest(
+            [row for row in rows if row.device in priced & can_win], [k for k in keys if k not in priced]
+        ),
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
-        rows=tuple(_of_device(result, by) for result in results),
-        break_even=tuple(break_even(a, b, by) for a, b in combinations(against, 2)),
+        prices=known,
+        rows=rows,
+        break_even=tuple(break_even(a, b, by) for a, b in pairs if {a.device.key, b.device.key} <= priced),
     )
+
+
+def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str]) -> str:
+    """`cheapest: h100_sxm, 0.413 USD (0.2 - 1.3; hire); no price is known of xeon_8490h: electricity only`."""
+    said = []
+    if priced:
+        least = min(priced, key=lambda row: row.total_usd)
+        rivals = [row.device for row in priced if row is not least and row.total_low_usd < least.total_high_usd]
+        doubt = f", not surely below {', '.join(rivals)}" if rivals else ""
+        ends = f"{least.total_low_usd:.3g} - {least.total_high_usd:.3g}"
+        said.append(f"cheapest: {least.device}, {least.total_usd:.3g} USD ({ends}; {least.pays_for}){doubt}")
+    if unpriced:
+        said.append(f"no price is known of {', '.join(unpriced)}: electricity only, which is not what they cost")
+    return "; ".join(said)
 
 
 def _assumption(name: str, value: float, given: bool) -> Assumption:
@@ -174,10 +250,13 @@ def _assumption(name: str, value: float, given: bool) -> Assumption:
     return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])
 
 
-def _of_device(result: Estimate, by: CostSettings) -> DeviceCost:
+def _of_device(result: Estimate, by: CostSettings, known: Sequence[Price]) -> DeviceCost:
     electricity, hire, purchase = _money(result, by)
+    total = cost_per_million(result, by)
+    low, high = (_end(result, by, known, total, side) for side in (0, 1))
     kwh = _kwh(result, by)
-    low, high = (cost_per_million(result, by, end) for end in result.energy_band_j)
+    parts = [("hire", hire), ("purchase", purchase), ("electricity", electricity if hire is None else None)]
+    paid = [name for name, usd in parts if usd is not None]
     return DeviceCost(
         device=result.device.key,
         devices=result.workload.devices,
@@ -188,11 +267,26 @@ def _of_device(result: Estimate, by: CostSettings) -> DeviceCost:
         time_s=_seconds(result),
         hire_usd=hire,
         purchase_usd=purchase,
-        total_usd=electricity + (hire or 0.0) + (purchase or 0.0),
+        pays_for=", ".join(paid) if known else "electricity only",
+        total_usd=total,
         total_low_usd=low,
         total_high_usd=high,
         lifetime_inferences=by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s,
     )
+
+
+def _end(result: Estimate, by: CostSettings, known: Sequence[Price], total: float, side: int) -> float:
+    """The total at one end of its band: what is paid by the hour moves with time and with the price, electricity with
+    energy, each apart from the other."""
+    electricity, hire, purchase = _money(result, by)
+    time, energy = result.latency_band_s[side] / (result.latency_s or 1.0), result.energy_band_j[side] / result.energy_j
+    away = (electricity * (energy - 1.0)) if hire is None else 0.0
+    for kind, usd in (("hire", hire), ("buy", purchase)):
+        for price in known:
+            if price.kind == kind and usd:
+                ends = hypot(log(time), log((price.low, price.high)[side] / price.value))
+                away += usd * (exp(ends if side else -ends) - 1.0)
+    return total + away
 
 
 def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
@@ -200,7 +294,7 @@ def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
 
     def running(result: Estimate) -> float:
         electricity, hire, _ = _money(result, by)
-        return (electricity + (hire or 0.0)) / MILLION
+        return (electricity if hire is None else hire) / MILLION
 
     price = [by.purchase.get(side.device.key, 0.0) * side.workload.devices for side in (a, b)]
     each = [running(a), running(b)]

@@ -52,7 +52,12 @@ def probability(a: Estimate, b: Estimate, metric: str) -> float:
 
 def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
     """Middle and standard deviation of the logarithm of what would be measured."""
-    value, band = (one.latency_s, one.latency_band_s) if metric == "latency" else (one.energy_j, one.energy_band_j)
+    return _middle_and_spread(
+        *((one.latency_s, one.latency_band_s) if metric == "latency" else (one.energy_j, one.energy_band_j))
+    )
+
+
+def _middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
     low, high = (log(max(end, value * _LEAST)) for end in band)
     deviations = NormalDist().inv_cdf(0.5 + _constants()["coverage"] / 2.0)
     return (low + high) / 2.0, (high - low) / 2.0 / deviations
@@ -68,8 +73,20 @@ def correlation(a: Estimate, b: Estimate) -> float:
 
 
 def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
-    """Each device against the reference, in each metric."""
-    return tuple(_odds(each, reference, metric) for each in results if each is not reference for metric in METRICS)
+    """Each device against the reference, in each metric, where both could run it."""
+    rivals = [each for each in results if each is not reference and each.fits and reference.fits]
+    return tuple(_odds(each, reference, metric) for each in rivals for metric in METRICS)
+
+
+def of_being_best(one: Estimate, rivals: Sequence[Estimate], metric: str) -> float:
+    """That `one` beats all its rivals, at most: that it beats the one that comes closest."""
+    return min((probability(one, each, metric) for each in rivals if each is not one), default=1.0)
+
+
+def within(value: float, band: tuple[float, float], limit: float) -> float:
+    """That what would be measured of a figure with such a band is at most a limit."""
+    middle, spread = _middle_and_spread(value, band)
+    return NormalDist(middle, spread).cdf(log(limit)) if spread else float(log(limit) >= middle)
 
 
 def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:

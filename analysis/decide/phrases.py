@@ -33,7 +33,7 @@ def _parts(result: Estimate, results: Sequence[Estimate], reference: Estimate) -
     if not result.fits:
         needs, has = result.peak_memory_bytes, result.device.memory_bytes
         return [f"does not fit: {quantity(needs, 'byte')} of {quantity(has, 'byte')}"]
-    rivals = [other for other in results if other.fits and other.device.silicon]
+    rivals = [other for other in results if other.can_win and other.device.silicon]
     wins = _wins(result, rivals) if len(rivals) > 1 and result.device.silicon else []
     if result is reference:
         return [*wins[:1], *_waits(result)] if wins else _waits(result) or wins

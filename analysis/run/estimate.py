@@ -21,9 +21,10 @@ from hardware.device import Device
 from hardware.events import Event
 from hardware.execute import Execution, execute, grouped, repeated
 from hardware.plan import Plan, plan
-from hardware.runtime import Runtime
+from hardware.runtime import Runtime, lacks
 
 COMPONENTS = ("compute", "memory", "static")
+_WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
 
 
 class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
@@ -99,8 +100,14 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def can_win(self) -> bool:
-        """Whether it may be recommended: it fits, and its figures are those of the whole model."""
-        return self.fits and not self.covered.gap
+        """Whether it may be recommended: it fits, some software runs it there, and its figures are those of the whole
+        model."""
+        return self.fits and self.supported and not self.covered.gap
+
+    @property
+    def supported(self) -> bool:
+        """False where software is known to run other kinds of work on the device, and none this one."""
+        return not lacks(self.device, self.workload.work)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -168,6 +175,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
             f"energy and power of {workload.devices} devices, memory of each; links of {speed:.3g} GB/s, "
             "their energy not counted",
         )
+    if lacks(device, workload.work):
+        marks = (*marks, f"no software is known to run {_WORK[workload.work]} on it: what its units would take")
     if not device.silicon:
         marks = (*marks, "a design target: it exists on paper only, and nothing of it was ever measured")
     is_parallel = workload.parallel is not None

@@ -19,9 +19,9 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
     otherwise; SI units. `devices` run it together: energy and power are those of all, memory of each. `runtime` is
     what it runs with, `serving` what a request of a language model is judged by, `bound_time` the share of the time
-    by what bounds it; `formats` those of a language model by role; `silicon` is False for a device that exists on
-    paper only, `trust` how well such work is known on it; `incomplete` says what has no cost rule where that is too
-    much."""
+    by what bounds it; `supported` is False where no software is known to run such work on the device; `formats` those
+    of a language model by role; `silicon` is False for a device that exists on paper only, `trust` how well such work
+    is known on it; `incomplete` says what has no cost rule where that is too much."""
 
     model: str
     device: str
@@ -56,6 +56,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     activation_bytes: float
     workspace_bytes: float
     fits: bool
+    supported: bool
     silicon: bool
     trust: Trust
     marks: tuple[str, ...]
@@ -66,7 +67,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def can_win(self) -> bool:
         """As of an Estimate."""
-        return self.fits and not self.incomplete
+        return self.fits and self.supported and not self.incomplete
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +121,7 @@ def figures(result: Estimate) -> Figures:
         activation_bytes=memory.activation_peak_bytes,
         workspace_bytes=memory.workspace_peak_bytes,
         fits=result.fits,
+        supported=result.supported,
         silicon=device.silicon,
         trust=result.trust,
         marks=result.marks,

@@ -83,7 +83,7 @@ def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper:
 def _title(advice: Advice, state: State) -> str:
     return (
         f"{advice.model} on {MARKED[advice.now.device]}: batch {advice.batch}, {advice.precision}, "
-        f"{advice.execution_run}; {advice.tried} changes run, sorted by {advice.aim}"
+        f"{advice.now.runtime}; {advice.tried} changes run, sorted by {advice.aim}"
     )
 
 
@@ -99,10 +99,15 @@ def _savings(advice: Advice, state: State) -> Text:
 
 
 def _saving(s: Suggestion) -> str:
-    return (
-        f"{s.change}: saves {quantity(s.saved_energy_j, 'J')} per inference, {quantity(s.saved_latency_s, 's')} of "
-        f"latency, {quantity(s.saved_memory_bytes, 'byte')}; {command(s.step)}"
+    figures = (
+        (s.saved_energy_j, "J", " per inference"),
+        (s.saved_latency_s, "s", " of latency"),
+        (s.saved_memory_bytes, "byte", ""),
     )
+    saved = ", ".join(f"{quantity(much, unit)}{of}" for much, unit, of in figures if much > 0)
+    costs = ", ".join(f"{quantity(-much, unit)}{of}" for much, unit, of in figures if much < 0)
+    told = "; ".join(f"{verb} {what}" for verb, what in (("saves", saved), ("costs", costs)) if what)
+    return f"{s.change}: {told}; {command(s.step)}"
 
 
 CATALOGUE = ("catalogue",)

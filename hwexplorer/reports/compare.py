@@ -9,6 +9,7 @@ import msgspec
 from analysis.decide.compare import Compared, Comparison, compared, insights, recommendations
 from analysis.decide.compare import compare as compare_devices
 from analysis.decide.compare_nodes import Levels, compare_levels
+from analysis.decide.odds import DOUBT, METRICS, of_being_best
 from analysis.decide.progression import Progression, progression
 from analysis.run.causes import shares
 from analysis.run.estimate import Estimate
@@ -22,9 +23,9 @@ from hwexplorer.shell import command
 from hwexplorer.state import State, pinned
 from hwexplorer.views import levels
 from hwexplorer.views.causes import HELP
-from hwexplorer.views.plain import Column, Page, Row, Stack, Table
+from hwexplorer.views.plain import Column, Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, band, bounds, known, title
+from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, NOT_MEASURED, band, bounds, known, title
 
 LEVELS = ("summary", "detailed", "subgraph", "operator", "progression")
 _MORE_IS_BETTER = ("throughput",)
@@ -115,6 +116,9 @@ DETAILED = (
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, of=_change, help="EDP against the pinned state")
 
 
+ANSWERS = ("best for ", "on paper, best for ")
+
+
 def comparison(state: State, on_paper: bool = False) -> Comparison:
     devices = [engine.device(name) for name in state.devices]
     return compare_devices(
@@ -148,8 +152,12 @@ def _view(state: State, level: str, on_paper: bool) -> Table | Page:
     table = ranked(by_device(state, DETAILED if level == "detailed" else SUMMARY, on_paper), state)
     if level == "detailed":
         steps = tuple(f"next: {command(step)}" for step in comparison(state).next)
-        return msgspec.structs.replace(table, footer=(*table.footer, *steps))
-    return table
+        table = msgspec.structs.replace(table, footer=(*table.footer, *steps))
+    answers = sum(line.startswith(ANSWERS) for line in table.footer)  # first where it is read from top to bottom
+    if not answers:
+        return table
+    rest = msgspec.structs.replace(table, title="Devices", footer=table.footer[answers:])
+    return Page("compare", table.title, (Text("answer", "Answer", (("", table.footer[:answers]),)), rest), main=1)
 
 
 def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: bool = False) -> Table:
@@ -178,18 +186,27 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: boo
 
 def _best(results: list[Estimate], silicon: bool = True) -> tuple[str, ...]:
     """`best for energy, latency, throughput, balance: Google TPU v4; memory: ...`; nothing to say of one device."""
-    names = {result.device.key: result.device.label for result in results if result.device.silicon is silicon}
+    rivals = {result.device.key: result for result in results if result.device.silicon is silicon and result.can_win}
     aims: dict[str, list[str]] = {}
     for aim, key in recommendations(results, silicon).items():
-        if key:
-            aims.setdefault(names[key], []).append(aim)
+        if key and (aim != "memory" or len({result.peak_memory_bytes for result in rivals.values()}) > 1):
+            aims.setdefault(key, []).append(aim)
     if len(results) < 2 or not aims:
         return ()
-    return (
-        ("" if silicon else "on paper, ")
-        + "best for "
-        + "; ".join(f"{', '.join(those)}: {name}" for name, those in aims.items()),
+    said = (
+        f"{', '.join(those)}: {rivals[key].device.label}{_how_sure(rivals[key], list(rivals.values()), those)}"
+        for key, those in aims.items()
     )
+    return (ANSWERS[not silicon] + "; ".join(said),)
+
+
+def _how_sure(best: Estimate, rivals: list[Estimate], aims: list[str]) -> str:
+    """` (engineering values; odds 74 % that it is quicker than all others)`; '' where nothing is in doubt."""
+    chances = {metric: of_being_best(best, rivals, metric) for metric in METRICS if metric in aims}
+    doubts = [f"{METRICS[metric]}: {chance:.0%}" for metric, chance in chances.items() if chance < DOUBT[1]]
+    odds = [f"odds that it {', '.join(doubts)}"] * bool(doubts)
+    unmeasured = [NOT_MEASURED] * (best.trust.level == "engineering")
+    return f" ({'; '.join([*unmeasured, *odds])})" if doubts or unmeasured else ""
 
 
 def _marks(results: list[Estimate]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from analysis.decide.cost import CostReport, cost, settings
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
-from hwexplorer.declare import DEVICES, Report, Rows, Section
+from hwexplorer.declare import DEVICES, Report, Rows, Section, facts
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Text
@@ -16,10 +16,11 @@ from hwexplorer.views.words import MARKED, title
 
 COLUMNS = (
     Column("device", "Device", role="text", keep=0, shown=MARKED),
-    Column("total_usd", "Total USD", keep=0, help="of everything given: electricity, hire, purchase"),
+    Column("total_usd", "USD", keep=0, help="of what the next column says: power is in the price of hire"),
+    Column("pays_for", "Pays for", role="text", keep=0, help="what is known; electricity alone is not the cost"),
     Column(
         "band", "Band USD", role="text", keep=4, of=lambda row: f"{row.total_low_usd:.3g} - {row.total_high_usd:.3g}",
-        help="over the band of the energy",
+        help="over the bands of time and energy and over the offers",
     ),
     Column("electricity_usd", "Electricity USD", keep=1),
     Column("hire_usd", "Hire USD", keep=2),
@@ -65,7 +66,17 @@ def _assumptions(bill: CostReport, state: State) -> Text:
         + f" [{a.quality}: {a.source}]"
         for a in bill.assumptions
     )
-    return Text("assumptions", "", (("Assumptions", lines),))
+    prices = (
+        *(
+            f"{p.device}: {p.value:g} USD to {'hire for an hour' if p.kind == 'hire' else 'buy'}"
+            + (f" ({p.low:g} - {p.high:g})" if p.low < p.high else "")
+            + "".join(f", {said}" for said in (f"{p.offers} offers" if p.offers > 1 else "", p.date, p.note) if said)
+            for p in bill.prices
+        ),
+        *(f"source: {source}" for source in dict.fromkeys(p.source for p in bill.prices)),
+    )
+    blocks = (("Prices", prices), ("Assumptions", lines))
+    return Text("assumptions", "", blocks[not prices :])
 
 
 VERB = Report(
@@ -81,15 +92,16 @@ VERB = Report(
         option(
             "--duty", type=amount("fraction"), metavar="X", help="share of its life that it works on this: 0.5 or 50%%"
         ),
-        option("--hourly", type=_price, action="append", metavar="DEV=USD", help="hire per hour"),
+        option("--hourly", type=_price, action="append", metavar="DEV=USD", help="hire per hour, power included"),
         option("--price", type=_price, action="append", metavar="DEV=USD", help="purchase price"),
         INCLUDE_PAPER,
     ),
     document=_document,
     title=lambda document, state: f"{title(state)}: per million inferences",
     parts=(
+        facts(lambda bill, state: (bill.cheapest,)),
         Rows(name="cost", columns=COLUMNS, of="rows", key="device"),
-        Rows(name="break_even", title="Break-even", columns=EVEN, key=("first", "then")),
+        Rows(name="break_even", title="Break-even", columns=EVEN, key=("first", "then"), optional=True),
         _assumptions,
     ),
     main="cost",

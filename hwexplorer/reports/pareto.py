@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from analysis.decide.choose import Pareto
+from analysis.decide.choose import Candidate, Pareto, known
 from analysis.decide.choose import pareto as front
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
-from hwexplorer.declare import EVERYWHERE, Report, Rows
+from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
 from hwexplorer.options import names, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, configuration
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, configuration, told
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tables import name_of
@@ -38,11 +38,23 @@ def _title(pareto: Pareto, state: State) -> str:
     return f"{some(pareto.models)}: energy against latency"
 
 
-def _beaten(pareto: Pareto, state: State) -> tuple[str, ...]:
+def _answer(pareto: Pareto, state: State) -> Iterator[str]:
+    """How many are on the front, how they are known, and the ends of the front of what is."""
     accuracy = ", accuracy" if "accuracy" in pareto.objectives else ""
     out = f"; {pareto.not_fitting} do not fit in memory" if pareto.not_fitting else ""
     count = f"{len(pareto.front)} of {pareto.evaluated} configurations"
-    return (f"{count} are beaten by none in energy, latency{accuracy}{out}",)
+    yield f"{count} are beaten by none in energy, latency{accuracy}{out}"
+    guessed = len(pareto.front) - len(known(pareto.front))
+    if guessed:
+        yield f"of {guessed} of these nothing like it was measured: engineering values"
+    for what, figure in ENDS if guessed and pareto.best_known else ():
+        yield f"{what} of what was measured, or siblings of it: {told(min(pareto.best_known, key=figure))}"
+
+
+ENDS: tuple[tuple[str, Callable[[Candidate], float]], ...] = (
+    ("least energy", lambda c: c.point.energy_j_per_inference),
+    ("quickest", lambda c: c.point.latency_s),
+)
 
 
 def _plot(pareto: Pareto, state: State) -> Plot:
@@ -76,7 +88,8 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        Rows(name="pareto", columns=COLUMNS, of="front", key=KEY, kind=KIND, leads=configuration, footer=_beaten),
+        facts(_answer),
+        Rows(name="pareto", columns=COLUMNS, of="front", key=KEY, kind=KIND, leads=configuration),
         ON_PAPER,
         _plot,
     ),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from analysis.decide.choose import FIGURES, ORDERS, Candidate, Limit, Search
+from analysis.decide.choose import FIGURES, ORDERS, Candidate, Limit, Search, beyond_doubt, known
 from analysis.decide.choose import search as within
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
-from hwexplorer.declare import EVERYWHERE, Report, Rows
+from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
 from hwexplorer.options import amount, choice, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, configuration
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ODDS, ON_PAPER, configuration, told
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
@@ -58,10 +58,25 @@ def _more(search: Search, state: State) -> tuple[str, ...]:
     return (f"{more} more are within the limits",) if more > 0 else ()
 
 
+def _answer(search: Search, state: State) -> Iterator[str]:
+    """What was found, what of it is known, and what is within the limits beyond doubt."""
+    yield search.verdict
+    best = next(iter(search.found), None)
+    if best is None:
+        return
+    words = {"throughput": "most throughput", "edp": "least EDP"}
+    least = words.get(search.order, f"least {search.order}")
+    yield f"{least}: {told(best)}"
+    sure = next((c for c in search.found if beyond_doubt(c)), None)
+    measured = next(iter(known(search.found)), None)
+    for what, other in (("beyond doubt", sure), ("of what was measured, or siblings of it", measured)):
+        if other is not best:
+            yield f"{least} {what}: {told(other) if other else 'none'}"
+
+
 def _words(search: Search, state: State) -> Text:
     """Which limit rules out what, and the nearest miss."""
-    lines = [search.verdict]
-    lines += [
+    lines = [
         f"{r.constraint}: leaves {r.leaves} of {search.evaluated - search.not_fitting}, best {quantity(r.best, r.unit)}"
         for r in search.rulings
     ]
@@ -99,9 +114,10 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
+        facts(_answer),
         Rows(
             name="search",
-            columns=COLUMNS,
+            columns=(*COLUMNS[:-2], ODDS, *COLUMNS[-2:]),
             of=lambda search: search.found[:SHOWN],
             key=KEY,
             kind=KIND,

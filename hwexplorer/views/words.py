@@ -18,6 +18,7 @@ FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
 FLAGS_HELP = "C compute, M memory, L launch, P power bound"
 KNOWN = {"measured": "M", "siblings": "S", "engineering": "E", "design_target": "P"}
 KNOWN_HELP = "M measured on this device, S on its siblings, E engineering values, P on paper only"
+NOT_MEASURED = "engineering values: nothing like it was measured"
 YES_NO = {True: "yes", False: "no"}
 
 

@@ -10,7 +10,7 @@ from decisions import DEFAULTS, device, hwexplorer, run, workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.decide.choose import FIGURES, Candidate, Limit, candidates, front, pareto, rank, search
+from analysis.decide.choose import FIGURES, Candidate, Limit, candidates, distinct, front, pareto, rank, search
 from analysis.decide.cost import settings
 from analysis.run.scenario import Scenario
 from hardware.amount import parse_amount
@@ -21,7 +21,7 @@ from hardware.errors import RequestError
 def _grid() -> tuple[Candidate, ...]:
     devices = [device(name) for name in DEFAULTS]
     found = candidates([workload("resnet18")], devices, (1, 8, 64), ("fp32", "int8"), Scenario(), settings())
-    return tuple(found)
+    return tuple(distinct(found))
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=40))
@@ -35,7 +35,7 @@ def test_the_front_is_that_of_brute_force(rows: list[tuple[int, int, int]]) -> N
 def test_pareto_keeps_what_nothing_beats() -> None:
     found = pareto(_grid(), False)
     shown = (*found.front, *found.design_targets, *found.dominated)
-    assert len(shown) + found.not_fitting == found.evaluated == 6 * len(DEFAULTS)
+    assert len(shown) + found.not_fitting == found.evaluated == len(distinct(_grid()))
     for group, silicon in ((found.front, True), (found.design_targets, False)):
         energies = [c.point.energy_j_per_inference for c in group]
         latencies = [c.point.latency_s for c in group]
@@ -165,3 +165,40 @@ def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
     assert found.code == 2
     assert says in found.err
     assert found.err.count("\n") == 1
+
+
+def test_odds_of_a_limit_follow_the_band() -> None:
+    """Half at the middle of the band, sure beyond its ends, and never more for a narrower limit."""
+    one = next(c for c in _grid() if c.point.silicon)
+    low, high = one.point.latency_band_s
+    odds = [Limit("latency", limit, "s").odds(one) for limit in (low / 4, (low * high) ** 0.5, high * 4)]
+    assert odds[0] < 0.05
+    assert odds[1] == pytest.approx(0.5)
+    assert odds[2] > 0.95
+    rate = Limit("throughput", one.point.batch / (low * high) ** 0.5, "1/s", True)
+    assert 0.0 <= rate.odds(one) <= 1.0
+    assert Limit("power", one.point.average_power_w * 1.01, "W").odds(one) == 1.0
+
+
+def test_a_run_stands_once_by_the_format_that_runs() -> None:
+    grid = candidates(
+        [workload("resnet18")], [device("hailo8")], (1,), ("fp32", "fp16", "int8"), Scenario(), settings()
+    )
+    found = search(grid, [Limit("latency", 10.0, "s")]).found
+    assert [c.point.precision for c in found] == ["int8"]
+
+
+def test_what_no_software_runs_wins_nothing() -> None:
+    on = device("jetson_orin_dla")
+    assert run("resnet18", on.key).can_win
+    result = run("llama3_8b:layers=1,decode", on.key)
+    assert result.fits
+    assert not result.can_win
+    assert any("no software is known" in mark for mark in result.marks)
+
+
+def test_what_does_not_fit_has_no_speed_and_says_what_fits() -> None:
+    found = hwexplorer("compare", "llama3_8b:request,in=64,out=8", "--on", "h100_sxm,rtx_4090").out
+    assert "RTX 4090 in fp32; in fp16 it does" in found
+    assert "RTX 4090: first token" not in found
+    assert "RTX 4090 against" not in found

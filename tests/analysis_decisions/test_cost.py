@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from decisions import DEFAULTS, hwexplorer, run
 
-from analysis.decide.cost import S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
+from analysis.decide.cost import PRICES, S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
+from hardware import files
+from hardware.device import catalogue
 from hardware.errors import RequestError
 
 
@@ -22,7 +25,7 @@ def test_a_million_inferences_by_hand() -> None:
     assert math.isclose(row.carbon_kg, kwh * 0.1)
     assert math.isclose(row.hire_usd or 0, hours * 3.0)
     assert math.isclose(row.purchase_usd or 0, 30_000 * hours / (4 * 365.25 * 24))
-    assert math.isclose(row.total_usd, row.electricity_usd + (row.hire_usd or 0) + (row.purchase_usd or 0))
+    assert math.isclose(row.total_usd, (row.hire_usd or 0) + (row.purchase_usd or 0))  # hire pays for the power
     assert math.isclose(row.total_usd, cost_per_million(result, by))
     assert row.total_low_usd <= row.total_usd <= row.total_high_usd
 
@@ -52,11 +55,38 @@ def test_totals_meet_at_the_break_even() -> None:
     assert (same.first, same.then, same.inferences) == (found.first, found.then, found.inferences)
 
 
-def test_the_cheaper_in_both_never_breaks_even() -> None:
+def test_only_what_can_be_bought_breaks_even() -> None:
     results = [run("resnet18", on) for on in DEFAULTS]
-    for even in cost(results, settings()).break_even:
-        assert even.inferences is None or even.inferences == 0
-        assert "no purchase price" in even.says or "any volume" in even.says
+    assert cost(results, settings()).break_even == ()
+    by = settings(None, None, {"xeon_8490h": 5000.0, "h100_sxm": 30_000.0})
+    pairs = [{even.first, even.then} for even in cost(results, by).break_even]
+    assert {"xeon_8490h", "h100_sxm"} in pairs
+    assert all(pair & set(by.purchase) for pair in pairs)
+
+
+def test_published_prices_are_dated_have_sources_and_are_of_devices_there_are() -> None:
+    table, known = files.table(PRICES), {device.id for device in catalogue((), True)}
+    for kind in ("hire", "buy"):
+        assert set(table[kind]) <= known
+        for row in table[kind].values():
+            assert 0 < row["low"] <= row["value"] <= row["high"]
+            assert row["offers"] >= 1
+            assert re.fullmatch(r"20\d\d-\d\d-\d\d", row["date"])
+            assert table["sources"][row["source"]]
+
+
+def test_a_device_without_a_price_says_electricity_only() -> None:
+    results = [run("resnet18", on) for on in DEFAULTS]
+    report = cost(results, settings())
+    row = {each.device: each for each in report.rows}
+    assert row["xeon_8490h"].pays_for == "electricity only"
+    assert row["xeon_8490h"].total_usd == row["xeon_8490h"].electricity_usd
+    assert row["h100_sxm"].pays_for == "hire"
+    assert row["h100_sxm"].total_usd == row["h100_sxm"].hire_usd
+    assert row["h100_sxm"].total_low_usd < row["h100_sxm"].total_usd < row["h100_sxm"].total_high_usd
+    assert "xeon_8490h" in report.cheapest.partition("no price is known")[2]
+    altered = cost([run("resnet18", "h100_sxm{units*2}")], settings())
+    assert altered.prices == ()
 
 
 def test_every_default_has_a_source() -> None:

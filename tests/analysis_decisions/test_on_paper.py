@@ -149,7 +149,8 @@ def test_advice_names_silicon() -> None:
 
 @pytest.mark.parametrize(("verb", "key"), [("sweep", "crossovers"), ("cost", "break_even")])
 def test_nothing_on_paper_overtakes_unasked(verb: str, key: str) -> None:
-    words = (verb, "conv2d", *(GRID if verb == "sweep" else ()))
+    prices = [word for on in ("gpu", "kpu") for word in ("--price", f"{on}=1000")]
+    words = (verb, "conv2d", *(GRID if verb == "sweep" else prices))
     for extra, may in (((), False), (("--include-design-targets",), True), (("--on", "gpu,kpu"), True)):
         assert ("kpu_t256" in json.dumps(_json(*words, *extra)[key])) is may
 
