@@ -1,21 +1,34 @@
-"""Damaged trace files of every format: each ends in a trace whose times add up, or in one line."""
+"""Damaged trace files of every format: each ends in a trace whose times add up, laid over a model too, or in a line."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
 from analysis.trust.traces.read import read
 from analysis.trust.traces.record import TraceError
+from analysis.trust.traces.report import trace_report
+from analysis.workload import store
+from hardware.device import load
 from tests.fuzz import mutate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "traces"))
 import trace_files
 
 CASE_SECONDS = 5.0
+
+
+@lru_cache(maxsize=1)
+def _model() -> Estimate:
+    workload = store.ready("resnet18")
+    assert workload is not None
+    return estimate(workload, load("xeon_8490h"), Scenario(1, "fp32", "eager"))
 
 
 def mutations(random: Random) -> Iterator[bytes]:
@@ -36,6 +49,9 @@ def survive(data: bytes) -> bool:
             if "\n" in str(error):
                 raise
             return False
+    report = trace_report(trace, _model())
+    parts = report.matched_s + report.unmatched_s + report.gap_s - report.overlap_s
+    assert abs(parts - report.wall_s) <= 1e-6 * report.wall_s
     assert (
         abs(sum(op.seconds for op in trace.ops) + trace.gap_s - trace.overlap_s - trace.wall_s) <= 1e-6 * trace.wall_s
     )

@@ -11,9 +11,10 @@ import trace_files as files
 
 from analysis.run.estimate import estimate
 from analysis.run.scenario import Scenario
-from analysis.trust.traces.match import Overlay, overlay
+from analysis.trust.traces.match import overlay
+from analysis.trust.traces.pairs import Overlay
 from analysis.trust.traces.read import read
-from analysis.trust.traces.record import Trace, TraceError, covered_s, kind_of
+from analysis.trust.traces.record import Run, Trace, TraceError, TraceOp, covered_s, kind_of, of_runs, repeating
 from analysis.workload import store
 from hardware.device import load
 from hwexplorer.cli import main
@@ -118,7 +119,7 @@ def test_a_trace_with_nothing_around_its_runs_is_divided_by_their_repeats(tmp_pa
     data["traceEvents"] = [e for e in data["traceEvents"] if e["cat"] == "cpu_op"]
     (tmp_path / "t.json").write_text(json.dumps(data))
     trace = read(tmp_path / "t.json")
-    assert (trace.runs, len(trace.ops)) == (3, 4)
+    assert (trace.runs, len(trace.ops)) == (2, 4)  # the first warms caches up
     assert adds_up(trace)
 
 
@@ -219,3 +220,101 @@ def test_the_verb_refuses_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.count("\n") == 1
     assert main(["trace", str(files.kineto_cpu(tmp_path / "k.json"))]) == 2
     assert "--model" in capsys.readouterr().err
+
+
+ROCPROF_TRACE = (
+    '"Kind","Agent_Id","Queue_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+    '"KERNEL_DISPATCH","Agent 4",1,10,"Cijk_Alik_Bljk_MT64",1,1751874061551244694,1751874061551274694\n'
+    '"KERNEL_DISPATCH","Agent 4",1,11,"void layer_norm<float>(float*, int)",2,1751874061551284694,1751874061551294694\n'
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROCPROF_TRACE,
+        "Index,KernelName,gpu-id,BeginNs,EndNs,DurationNs\n0,Cijk_x,0,5000,35000,30000\n1,layer_norm,0,45000,55000,10000\n",
+        "Start (ns);Duration (us);CorrId;Device;Name\n0;30,0;1;GPU 0;sgemm_32\n40000;10,0;2;GPU 0;layer_norm\n",
+        "Start (s),Duration (s),Strm,Name\n0.0,0.00003,7,sgemm_32\n0.00004,0.00001,7,layer_norm\n",
+        "noise of the tool\n\n"
+        " Start (ns)  Duration (ns)  Name      \n ----------  -------------  ----------\n"
+        "          0         30,000  sgemm_32      \n     40,000         10,000  layer_norm\n",
+        '[{"Start (ns)": 0, "Duration (ns)": 30000, "Name": "sgemm_32"},'
+        ' {"Start (ns)": 40000, "Duration (ns)": 10000, "Name": "layer_norm"}]',
+    ],
+)
+def test_kernels_in_order_of_several_tools_units_and_locales(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(text)
+    trace = read(tmp_path / "t")
+    assert [(op.kind, round(op.seconds * 1e6, 3)) for op in trace.ops] == [("matmul", 30.0), ("layer_norm", 10.0)]
+    assert trace.gap_s == pytest.approx(10e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"Cijk_x",2,60000,30000,60\n"softmax_k",4,40000,1,40\n',
+        "Time(%),Total Time (us),Instances,Average,Name\n60,60.0,2,30,sgemm_32\n40,40.0,4,10,softmax\n",
+        "Time (%)  Total Time (ns)  Instances  Name\n--------  ---------------  ---------  -------\n"
+        "      60           60,000          2  sgemm_32\n      40           40,000          4  softmax\n",
+    ],
+)
+def test_sums_by_kernel_of_several_tools(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(text)
+    trace = read(tmp_path / "t")
+    found = [(op.kind, round(op.seconds * 1e6, 3), op.count) for op in trace.ops]
+    assert found == [("matmul", 60.0, 2), ("softmax", 40.0, 4)]
+    assert trace.is_total
+
+
+def test_calls_of_the_host_are_no_kernels(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text('"Name","Calls","TotalDurationNs"\n"hipLaunchKernel",2,60000\n"hipMemcpy",4,40000\n')
+    with pytest.raises(TraceError, match="calls of the host"):
+        read(tmp_path / "t")
+
+
+def test_runs_are_told_apart_by_their_repeats() -> None:
+    """Five runs of six kernels that wait before each, begun in the middle of one: four whole ones; layers of a single
+    run are no runs."""
+    one = ["embed", "gemm", "softmax", "gemm", "norm", "head"]
+    names, spans, now = [], [], 0.0
+    for name in (one * 6)[3:-2]:
+        now += 5.0 if name == "embed" else 0.1
+        names.append(name)
+        spans.append((now, now + 1.0))
+        now += 1.0
+    windows = repeating(names, spans)
+    assert len(windows) == 4
+    for start, end in windows:
+        inside = [name for name, span in zip(names, spans, strict=True) if start <= span[0] < end]
+        assert inside == one
+    assert [end - start for start, end in windows[1:]] == pytest.approx([6.0 + 5.0 + 5 * 0.1] * 3)
+    layered = ["embed", *("gemm", "softmax", "gemm", "norm") * 12, "head"]
+    assert repeating(layered, [(float(i), i + 0.5) for i in range(len(layered))]) == []
+
+
+def test_runs_that_were_disturbed_or_are_others_are_left_out_and_said() -> None:
+    def run(seconds: float, *more: str) -> Run:
+        ops = tuple(TraceOp(name=name, seconds=seconds) for name in ("a", "b", *more))
+        return Run(ops=ops, wall_s=seconds * 3, busy_s=seconds * 2)
+
+    trace = of_runs("x", [run(1.0), run(1.2), run(9.0), run(1.1), run(1.0, "c")])
+    assert (trace.runs, trace.wall_s) == (3, pytest.approx(3.3))
+    assert adds_up(trace)
+    assert [note[:6] for note in trace.notes] == ["1 of 5", "1 of 5"]
+
+
+def test_sums_are_compared_by_kind_for_as_many_runs_as_they_hold(tmp_path: Path) -> None:
+    workload = store.ready("vit_b_16")
+    assert workload is not None
+    result = estimate(workload, load("t4"), Scenario(1, "fp16", "eager"))
+    rows = "Total Time (ns),Instances,Name\n120000,60,fmha_kernel\n500000,245,sgemm_32\n90000,125,layer_norm\n"
+    (tmp_path / "t").write_text(rows)
+    laid_over = overlay(read(tmp_path / "t"), result)
+    assert laid_over.trace.runs == 5  # 60 kernels of attention, 12 layers
+    attention = next(pair for pair in laid_over.pairs if pair.op.kind == "attention")
+    assert len(attention.operators) == 12
+    assert attention.op.seconds == pytest.approx(24e-6)
+    assert any("taken for 5" in note for note in laid_over.trace.notes)
+    total_s = laid_over.matched_s + laid_over.unmatched_s + laid_over.trace.gap_s - laid_over.trace.overlap_s
+    assert total_s == pytest.approx(laid_over.trace.wall_s)

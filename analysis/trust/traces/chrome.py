@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from .record import (
+    Run,
     Shape,
     Span,
     Trace,
     TraceError,
     TraceOp,
-    assembled,
     clean,
     covered_s,
     kind_of,
-    mean_of_runs,
     merged,
+    of_runs,
+    repeating,
     without,
 )
 
@@ -50,15 +51,11 @@ class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 def complete(raw: Iterable[Any]) -> list[ChromeEvent]:
     """The complete events (`ph` X), in order of their start; what has no finite time is left out."""
+    timed = [(item, _microseconds(item.get("ts"))) for item in raw if isinstance(item, dict) and item.get("ph") == "X"]
+    zero = min((start for _, start in timed if math.isfinite(start)), default=0.0)  # some count from 1970 on
     events = []
-    for item in raw:
-        if not isinstance(item, dict) or item.get("ph") != "X":
-            continue
-        start, duration = item.get("ts"), item.get("dur", 0)
-        try:
-            start_s, seconds = float(start) * US, float(duration) * US  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            continue
+    for item, start in timed:
+        start_s, seconds = (start - zero) * US, _microseconds(item.get("dur", 0)) * US
         if not math.isfinite(start_s) or not 0.0 <= seconds < 1e7:
             continue
         args = item.get("args")
@@ -76,6 +73,13 @@ def complete(raw: Iterable[Any]) -> list[ChromeEvent]:
         )
     # Among those that start at once the longest is outermost.
     return sorted(events, key=lambda event: (event.start_s, -event.end_s))
+
+
+def _microseconds(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def shapes(value: Any) -> tuple[Shape, ...]:
@@ -97,6 +101,10 @@ class _Node:
         self.module = _hierarchy(event.args.get("Module Hierarchy"))
         self.parts: list[_Node] = []
         self.device: list[ChromeEvent] = []
+
+    @property
+    def start_s(self) -> float:
+        return self.event.start_s
 
     def op(self, on_device: bool, module: str = "") -> TraceOp:
         module = self.module or module
@@ -180,7 +188,7 @@ def _windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]) ->
     known = [rows for name, rows in groups.items() if name == "step" or len(rows) > 1 or "measure" in name.lower()]
 
     def inside(rows: Sequence[ChromeEvent]) -> float:
-        return sum(o.seconds for o in operators if any(e.start_s <= o.start_s < e.end_s for e in rows))
+        return sum(o.seconds for e in rows for o in _within(operators, (e.start_s, e.end_s)))
 
     def worth(rows: Sequence[ChromeEvent]) -> tuple[bool, bool, float]:
         name = rows[0].name.lower()
@@ -206,37 +214,56 @@ def kineto(data: dict[str, Any]) -> Trace:
     on_device = [e for e in events if e.category in ON_DEVICE]
     if not operators and not on_device:
         raise TraceError("PyTorch trace: neither operators nor kernels in it")
-    windows = _windows(events, operators or on_device)
     launched, orphans = _launched(events, operators, on_device)
+    windows = _windows(events, operators or on_device)
+    if len(windows) == 1:
+        windows = _repeats(launched, orphans, bool(on_device), windows[0]) or windows
     _name_modules(launched, [e for e in events if e.name.startswith(MODULE)], windows)
     windows = windows[1:] if len(windows) > 2 else windows  # the first warms caches up
     causes = _causes(events, bool(on_device))
-    wheres = [_run(launched, orphans, bool(on_device), window, causes) for window in windows]
-    runs = [run for run in wheres if run[0]]
-    if not runs:
-        raise TraceError("PyTorch trace: no operator with a time in it")
-    if len(runs) == 1:
-        runs = _repeats(runs[0])
-    ops = mean_of_runs([run[0] for run in runs])
-    notes = [] if all(len(run[0]) == len(ops) for run in runs) else ["runs differ in what they ran: the last is shown"]
-    single = runs[-1:] if notes else runs
+    runs = [_run(launched, orphans, bool(on_device), window, causes) for window in windows]
     devices = data.get("deviceProperties")
-    device = (
-        devices[0].get("name", "") if isinstance(devices, list) and devices and isinstance(devices[0], dict) else ""
-    )
-    return assembled(
+    named = devices[0] if isinstance(devices, list) and devices and isinstance(devices[0], dict) else {}
+    return of_runs(
         "pytorch",
-        ops,
+        runs,
         producer=_producer(data),
-        device=device,
+        device=named.get("name", ""),
         on_device=bool(on_device),
-        runtime=_runtime(ops),
-        runs=len(single),
-        wall_s=sum(run[1] for run in single) / len(single),
-        busy_s=sum(run[2] for run in single) / len(single),
-        gaps={cause: sum(run[3][cause] for run in single) / len(single) for cause in single[0][3]},
-        notes=notes,
+        runtime=_runtime([op for run in runs for op in run.ops]),
+        notes=_left_out(launched, on_device, windows),
     )
+
+
+Timed = TypeVar("Timed", _Node, ChromeEvent)
+
+
+def _within(rows: Sequence[Timed], window: Span) -> Sequence[Timed]:
+    """Of nodes or events in order of their start those that start in a window."""
+    first, end = (bisect_left(rows, at, key=lambda row: row.start_s) for at in window)
+    return rows[first:end]
+
+
+def _main_thread(nodes: Sequence[_Node]) -> tuple[str, str] | None:
+    """The thread on which most of the operators' time was spent."""
+    lanes: dict[tuple[str, str], float] = defaultdict(float)
+    for node in nodes:
+        lanes[node.event.lane] += node.event.seconds
+    return max(lanes, key=lambda lane: lanes[lane], default=None)
+
+
+def _left_out(nodes: Sequence[_Node], on_device: Sequence[ChromeEvent], windows: Sequence[Span]) -> list[str]:
+    """What is in the file and in no run: other threads of a CPU; and that several devices worked."""
+    inside = [n for window in windows for n in _within(nodes, window)]
+    if on_device:
+        devices = {event.lane[0] for event in on_device}
+        return [f"{len(devices)} devices worked: their times are added"] if len(devices) > 1 else []
+    main = _main_thread(inside)
+    aside = [n for n in inside if n.event.lane != main]
+    if not aside:
+        return []
+    share = sum(n.event.seconds for n in aside) / sum(n.event.seconds for n in inside)
+    return [f"{len({n.event.lane for n in aside})} other threads left out, with {share:.0%} of the operators' time"]
 
 
 def _name_modules(nodes: Sequence[_Node], named: Sequence[ChromeEvent], windows: Sequence[tuple[float, float]]) -> None:
@@ -244,7 +271,7 @@ def _name_modules(nodes: Sequence[_Node], named: Sequence[ChromeEvent], windows:
     if not named:
         return
     ranges = _Index(_nested(named))
-    runs = [[n for n in nodes if start <= n.event.start_s < end] for start, end in windows]
+    runs = [_within(nodes, window) for window in windows]
     for node in nodes:
         within = ranges.at(node.event.lane, node.event.start_s)
         node.module = within.event.name.removeprefix(MODULE) if within else node.module
@@ -294,7 +321,6 @@ def _launched(
     return nodes, orphans
 
 
-Run = tuple[list[TraceOp], float, float, dict[str, float]]
 _WAITS = ("synchronize", "memcpy", "item", "local_scalar")  # in the names of calls in which the host waits or copies
 
 
@@ -328,40 +354,37 @@ def _run(
     causes: dict[str, list[Span]],
 ) -> Run:
     """Operators of one run in order, its wall time, the time in which something ran, and the rest by cause."""
-    inside = [n for n in nodes if window[0] <= n.event.start_s < window[1]]
+    inside = _within(nodes, window)
     if not on_device:
-        lanes: dict[tuple[str, str], float] = defaultdict(float)
-        for node in inside:
-            lanes[node.event.lane] += node.event.seconds
-        main = max(lanes, key=lambda lane: lanes[lane], default=None)
+        main = _main_thread(inside)
         mine = [n for n in inside if n.event.lane == main]
         spans = [(n.event.start_s, min(n.event.end_s, window[1])) for n in mine]
-        return [n.op(False) for n in mine], window[1] - window[0], covered_s(spans), _idle(window, spans, causes)
+        return Run(
+            ops=tuple(n.op(False) for n in mine), wall_s=window[1] - window[0], busy_s=covered_s(spans),
+            gaps=_idle(window, spans, causes),
+        )  # fmt: skip
     rows = [(n.event.start_s, n.op(True)) for n in inside]
-    alone = [e for e in orphans if window[0] <= e.start_s < window[1]]
+    alone = _within(orphans, window)
     rows += [(e.start_s, _kernel(e)) for e in alone]
-    ran = [e for n in inside for e in _device_events(n)] + alone
+    ran = [*(e for n in inside for e in _device_events(n)), *alone]
     rows.sort(key=lambda row: row[0])
     if not ran:
-        return [], 0.0, 0.0, {}
+        return Run(ops=())
     # Kernels run on after the host has launched the last; what follows the window belongs to it as well.
-    end = max(window[1], *(e.end_s for e in ran))
-    start, spans = window[0], [(e.start_s, e.end_s) for e in ran]
-    ops = [op for _, op in rows if op.seconds > 0]
-    return ops, end - start, covered_s(spans), _idle((start, end), spans, causes)
+    start, end = window[0], max(window[1], *(e.end_s for e in ran))
+    spans = [(e.start_s, e.end_s) for e in ran]
+    return Run(
+        ops=tuple(op for _, op in rows if op.seconds > 0), wall_s=end - start, busy_s=covered_s(spans),
+        gaps=_idle((start, end), spans, causes),
+    )  # fmt: skip
 
 
-def _repeats(run: Run) -> list[Run]:
-    """A trace without marks around its runs: where all operators come several times over, in the same order, each
-    time is a run."""
-    names = [op.name for op in run[0]]
-    for times in range(len(names) // 4, 1, -1):
-        length, rest = divmod(len(names), times)
-        if not rest and all(names[i] == names[i + length] for i in range(len(names) - length)):
-            ops = [run[0][i * length : (i + 1) * length] for i in range(times)]
-            gaps = {cause: seconds / times for cause, seconds in run[3].items()}
-            return [(part, run[1] / times, run[2] / times, gaps) for part in ops]
-    return [run]
+def _repeats(nodes: Sequence[_Node], orphans: Sequence[ChromeEvent], on_device: bool, window: Span) -> list[Span]:
+    """A trace without marks around its runs: when each was, where all its operators come several times over."""
+    main = None if on_device else _main_thread(nodes)
+    events = [n.event for n in nodes if on_device or n.event.lane == main] + list(orphans)
+    events = sorted((e for e in events if window[0] <= e.start_s < window[1]), key=lambda e: e.start_s)
+    return repeating([e.name for e in events], [(e.start_s, e.end_s) for e in events]) if events else []
 
 
 def _device_events(node: _Node) -> list[ChromeEvent]:

@@ -6,68 +6,22 @@ their subgraph. Nothing is dropped: matched + unmatched + gaps - overlaps = wall
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import msgspec
 import numpy as np
 
 from analysis.run.estimate import Estimate
-from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import WEIGHT
 from hardware.demand import OpClass
 
+from .pairs import Overlay, Pair, family, group, leaves
 from .record import Trace, TraceOp
+from .totals import counted, is_sums, of_sums
 
-# Kinds that tools do not tell apart.
-_SAME = (
-    ("conv", "depthwise_conv", "conv_transpose", "deform_conv"),
-    ("linear", "matmul"),
-    ("layer_norm", "group_norm", "norm", "batch_norm"),
-    ("mean", "reduce", "avg_pool"),
-    ("gather", "embedding", "scatter"),
-    ("copy", "cast", "fill", "roll"),
-)
-_FAMILY = {kind: names[0] for names in _SAME for kind in names}
 _CELLS = 6_000_000  # of the table that aligns the two sequences; longer ones are aligned within a band
 _KIND, _SIZE, _CLASS, _OTHER_SIZE, _MODULE = 4.0, 3.0, 1.0, 1.0, 6.0
-
-
-class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """What was measured beside what was predicted for it: indices of operators of the model, the measured operator."""
-
-    operators: tuple[int, ...]
-    op: TraceOp
-    predicted_s: float
-
-    @property
-    def ratio(self) -> float:
-        """Measured over predicted."""
-        return self.op.seconds / self.predicted_s if self.predicted_s > 0 else float("inf")
-
-
-class Overlay(msgspec.Struct, frozen=True, kw_only=True):
-    """All pairs; measured operators that are none of the model's; operators of the model that were not seen."""
-
-    trace: Trace
-    pairs: tuple[Pair, ...]
-    strangers: tuple[TraceOp, ...]
-    missing: tuple[int, ...]
-    missing_s: float
-
-    @property
-    def matched_s(self) -> float:
-        return sum(pair.op.seconds for pair in self.pairs)
-
-    @property
-    def unmatched_s(self) -> float:
-        return sum(op.seconds for op in self.strangers)
-
-    @property
-    def coverage(self) -> float:
-        """Share of the measured operators' time that is some operator's of the model."""
-        spent = self.matched_s + self.unmatched_s
-        return self.matched_s / spent if spent else 0.0
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +37,11 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
 
 def overlay(trace: Trace, result: Estimate) -> Overlay:
     """The trace beside the estimate of the same model at the same batch."""
-    ops = [op for top in trace.ops for op in _leaves(top)]
+    if trace.is_total:
+        trace = counted(trace, result)
+        if is_sums(trace):
+            return of_sums(trace, result)
+    ops = [op for top in trace.ops for op in leaves(top)]
     shown = [op for op in ops if op.kind != "view"]
     mine, theirs = _model_items(result), [_trace_item(op) for op in shown]
     matches = _aligned(mine, theirs)
@@ -135,18 +93,6 @@ def _opened(i: int, owner: dict[int, int], shown: Sequence[TraceOp], matched: se
     return inside if sum(shown[j].kind in ("matmul", "softmax") for j in inside) >= 2 else []
 
 
-def _leaves(op: TraceOp) -> Iterator[TraceOp]:
-    """Operators that a model may have: known by name, or without parts; what a caller spends itself is kept apart."""
-    if op.kind or not op.parts:
-        yield op
-        return
-    for part in op.parts:
-        yield from _leaves(part)
-    own_s = op.seconds - sum(part.seconds for part in op.parts)
-    if own_s > 1e-9:
-        yield msgspec.structs.replace(op, name=f"{op.name}, itself", seconds=own_s, parts=())
-
-
 def _kernel_of(i: int, owner: dict[int, int], result: Estimate) -> int | None:
     """The measured operator in whose kernel an unseen one of the model must have run: one of its subgraph's."""
     members = result.partition.members[int(result.partition.subgraph[i])]
@@ -170,9 +116,7 @@ def _model_items(result: Estimate) -> list[_Item]:
         outputs = [float(sizes[t]) for t in ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]]
         largest = max(data or outputs or [0.0])
         path = ops.path[i].partition("~")[0]
-        items.append(
-            _Item(family=_FAMILY.get(kind, kind), path=path, group=_group(kind), weights=weights, data=largest)
-        )
+        items.append(_Item(family=family(kind), path=path, group=group(kind), weights=weights, data=largest))
     return items
 
 
@@ -181,15 +125,7 @@ def _trace_item(op: TraceOp) -> _Item:
     data = sizes[0] if sizes else float(prod(op.result)) if op.result else 0.0
     kind = op.kind
     weights = frozenset(sizes[1:])
-    return _Item(family=_FAMILY.get(kind, kind), path=op.module, group=_group(kind), weights=weights, data=data)
-
-
-def _group(kind: str) -> int:
-    """Classes of operators that may stand for each other at a pinch."""
-    if kind not in KINDS:
-        return -1
-    op_class = KINDS[kind].op_class
-    return int(OpClass.ELEMENTWISE if op_class in (OpClass.ELEMENTWISE, OpClass.NORM) else op_class)
+    return _Item(family=family(kind), path=op.module, group=group(kind), weights=weights, data=data)
 
 
 def _score(mine: _Item, theirs: _Item) -> float:

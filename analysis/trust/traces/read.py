@@ -11,13 +11,14 @@ from typing import Any
 
 from hardware import files, policy
 
-from . import chrome, sessions, tables
+from . import chrome, kernels, sessions, tables
 from .record import Trace, TraceError
 
 MOST_BYTES = 1 << 30  # of a file once unpacked; Kineto traces of minutes reach hundreds of MB
 FORMATS = (
     "PyTorch profiler JSON, JAX trace JSON, ONNX Runtime profile, trtexec --exportProfile, Nsight Systems CSV or "
-    "SQLite, OpenVINO detailed counters, TFLite operator profile, llama-bench JSON, JSONL or CSV; each also .gz"
+    "SQLite, rocprof CSV, OpenVINO detailed counters, TFLite operator profile, llama-bench JSON, JSONL or CSV; each "
+    "also .gz"
 )
 
 
@@ -71,10 +72,9 @@ def _text(text: str) -> Trace:
         return tables.openvino(text)
     if "run order" in head:
         return tables.tflite(text)
-    if ("instances" in head and "total time" in head) or "num calls" in head:
-        return tables.nsys_kernels(text)
-    if "duration" in head and "corrid" in head:
-        return tables.nsys_trace(text)
+    trace = kernels.of_text(text)
+    if trace is not None:
+        return trace
     raise TraceError(f"not a trace that is known (known: {FORMATS})")
 
 
@@ -125,6 +125,9 @@ def _array(items: list[Any]) -> Trace | None:
         return tables.trtexec(items)
     if any(str(row.get("name", "")).endswith("_kernel_time") for row in rows):
         return sessions.onnxruntime(items)
+    trace = kernels.of_rows(rows)
+    if trace is not None:
+        return trace
     if any("ts" in row for row in rows):
         return chrome.kineto({"traceEvents": items})
     if any("computeMs" in row or "latencyMs" in row for row in rows):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from hardware import files
 from hardware.errors import RequestError
@@ -112,6 +116,15 @@ def clean(text: object, most: int = 400) -> str:
     return "".join(c if c.isprintable() else " " for c in shown).strip()[:most]
 
 
+def number(value: Any) -> float | None:
+    """A finite number >= 0, thousands separators removed; None for anything else."""
+    try:
+        amount = float(value.replace(",", "") if isinstance(value, str) else value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return amount if math.isfinite(amount) and amount >= 0 else None
+
+
 @lru_cache(maxsize=1)
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
     rows = files.table(Path(__file__).with_name("names.toml"))["kinds"]
@@ -164,11 +177,91 @@ def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     return left
 
 
-def mean_of_runs(runs: Sequence[Sequence[TraceOp]]) -> list[TraceOp]:
-    """The operators of one run: means over runs that agree in what they ran; the last run alone where they differ."""
-    last = runs[-1]
-    same = [run for run in runs if [op.name for op in run] == [op.name for op in last]]
-    return [_mean([run[i] for run in same]) for i in range(len(last))]
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of several in a file. Without `wall_s` nothing is known of gaps, without `busy_s` nothing ran at once;
+    `gaps` as in Trace."""
+
+    ops: tuple[TraceOp, ...]
+    wall_s: float | None = None
+    busy_s: float | None = None
+    gaps: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        return self.wall_s or sum(op.seconds for op in self.ops)
+
+
+SLOW = 1.5  # times the median run: what takes longer was disturbed, or warmed something up
+
+
+def of_runs(format_: str, runs: Sequence[Run], *, notes: Sequence[str] = (), times: int = 1, **about: Any) -> Trace:
+    """A trace of means over those of the runs that ran the same, as most did, and were not disturbed; `times` is how
+    many inferences each of them is itself a mean over."""
+    runs = [run for run in runs if run.ops]
+    if not runs:
+        raise TraceError(f"{format_}: no operator with a time in it")
+    alike: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        alike.setdefault(tuple(op.name for op in run.ops), []).append(run)
+    same = max(alike.values(), key=lambda group: (len(group), sum(run.seconds for run in group)))
+    middle = median(run.seconds for run in same)
+    kept = [run for run in same if run.seconds <= SLOW * middle]
+    notes = list(notes)
+    if len(same) < len(runs):
+        notes.append(f"{len(runs) - len(same)} of {len(runs)} runs ran other operators and are left out")
+    if len(kept) < len(same):
+        notes.append(f"{len(same) - len(kept)} of {len(runs)} runs took over {SLOW:g}x the median and are left out")
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) / len(known) if len(known) == len(values) else None
+
+    return assembled(
+        format_,
+        [_mean([run.ops[i] for run in kept]) for i in range(len(kept[0].ops))],
+        runs=len(kept) * times,
+        wall_s=mean([run.wall_s for run in kept]),
+        busy_s=mean([run.busy_s for run in kept]),
+        gaps={cause: sum(run.gaps.get(cause, 0.0) for run in kept) / len(kept) for cause in kept[0].gaps},
+        notes=notes,
+        **about,
+    )
+
+
+SHORTEST = 4  # operators of a run: fewer that come again are a layer
+MOST_NAMES = 16  # that are tried to tell how long a run is
+
+
+def repeating(names: Sequence[str], spans: Sequence[Span]) -> list[Span]:
+    """When each run was, of a sequence without marks that comes several times over; none where it does not. What
+    stands outside of whole runs must be part of one: else the repeats are layers of a single run."""
+    ids = np.unique(np.array(names), return_inverse=True)[1]
+    counts = np.bincount(ids)
+    best, place, length = 0, 0, 0
+    for name in [i for i in np.argsort(counts, kind="stable").tolist() if counts[i] > 1][:MOST_NAMES]:
+        steps, often = np.unique(np.diff(np.flatnonzero(ids == name)), return_counts=True)
+        period = int(steps[often.argmax()])
+        if period < SHORTEST or 2 * period > len(ids):
+            continue
+        breaks = np.flatnonzero(np.concatenate([[True], ids[:-period] != ids[period:], [True]]))
+        longest = int(np.diff(breaks).argmax())
+        reach = int(breaks[longest + 1] - breaks[longest]) - 1 + period
+        if reach > best and reach >= 2 * period:
+            best, place, length = reach, int(breaks[longest]), period
+    if not best:
+        return []
+    outside = np.concatenate([ids[:place], ids[place + best :]])
+    if not np.isin(outside, ids[place : place + length]).all():
+        return []
+    # Runs are apart where it waits longest; what is waited before a run is part of it.
+    starts = np.array([span[0] for span in spans])
+    reached = np.maximum.accumulate(np.array([span[1] for span in spans]))
+    waits = np.concatenate([[0.0], np.maximum(starts[1:] - reached[:-1], 0.0)])[place : place + best]
+    by_place = np.bincount(np.arange(best) % length, waits, length)
+    at = place + (int(by_place.argmax()) if by_place.max() > 0.5 * by_place.sum() else 0)
+    firsts = list(range(at, place + best - length + 1, length))
+    edges = [starts[firsts[0]], *(min(starts[i], reached[i - 1]) for i in firsts[1:])]
+    return [(float(a), float(b)) for a, b in zip(edges, [*edges[1:], reached[firsts[-1] + length - 1]], strict=True)]
 
 
 def _mean(ops: Sequence[TraceOp]) -> TraceOp:

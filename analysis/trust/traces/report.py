@@ -11,7 +11,8 @@ from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
 from hardware.execute import BOUNDS
 
-from .match import Overlay, Pair, overlay
+from .match import overlay
+from .pairs import Overlay, Pair
 from .record import Trace, TraceOp, kind_of
 from .tree import Beside, MeasuredNode, measured_tree
 
@@ -127,8 +128,9 @@ def _laid(pair: Pair, beside: Beside) -> Laid:
     result, ops = beside.result, beside.result.workload.operators
     main = max(pair.operators, key=lambda i: result.demand.macs[i])
     others = len(pair.operators) - 1
+    several = f"all {others + 1} of {ops.kind[main]}" if pair.op.count > 1 and others else ""
     return Laid(
-        id=ops.path[main] + (f" +{others}" if others else ""),
+        id=several or ops.path[main] + (f" +{others}" if others else ""),
         type=ops.kind[main],
         measured_s=pair.op.seconds,
         predicted_s=pair.predicted_s,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .chrome import ChromeEvent, complete
-from .record import Shape, Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, mean_of_runs
+from .record import Run, Shape, Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, of_runs
 
 
 def jax(data: dict[str, Any]) -> Trace:
@@ -40,17 +40,12 @@ def onnxruntime(events: list[Any]) -> Trace:
     spans = [(e.start_s, e.end_s) for e in rows if e.category == "session" and e.name == "model_run"]
     spans = [s for s in spans if any(s[0] <= n.start_s < s[1] for n in nodes)]
     spans = (spans[1:] if len(spans) > 1 else spans) or [(nodes[0].start_s, nodes[-1].end_s)]
-    runs = [[_node(n, kernels) for n in nodes if s[0] <= n.start_s < s[1]] for s in spans]
+    runs = [
+        Run(ops=tuple(_node(n, kernels) for n in nodes if start <= n.start_s < end), wall_s=end - start)
+        for start, end in spans
+    ]
     provider = clean(nodes[0].args.get("provider", "")).removesuffix("ExecutionProvider")
-    return assembled(
-        "onnxruntime",
-        mean_of_runs(runs),
-        producer="ONNX Runtime",
-        device=provider,
-        on_device=bool(kernels),
-        runs=len(runs),
-        wall_s=sum(end - start for start, end in spans) / len(spans),
-    )
+    return of_runs("onnxruntime", runs, producer="ONNX Runtime", device=provider, on_device=bool(kernels))
 
 
 def _node(event: ChromeEvent, kernels: Sequence[ChromeEvent]) -> TraceOp:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from .record import Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of
+from .kernels import NS, Kernel, in_order
+from .record import Trace, TraceError, clean
 
-NS = 1e-9
 MOST_KERNELS = 2_000_000
-_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+_KERNELS, _COPIES, _SETS = (f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET"))
+_CALLED = {_COPIES: "memcpy", _SETS: "memset"}
 
 
 def nsys_sqlite(path: Path) -> Trace:
@@ -37,43 +38,29 @@ def _read(connection: sqlite3.Connection) -> Trace:
     if not {"start", "end"} <= columns or not columns & {"demangledName", "shortName"}:
         raise TraceError("Nsight Systems: kernels of this export have no times or names")
     name = "demangledName" if "demangledName" in columns else "shortName"
-    device = "deviceId" if "deviceId" in columns else "0"
-    busiest = connection.execute(
-        f"SELECT {device}, SUM(end - start) AS s FROM {_KERNELS} GROUP BY 1 ORDER BY s DESC LIMIT 1"
-    ).fetchone()
-    rows = connection.execute(
-        f"SELECT k.start, k.end, s.value FROM {_KERNELS} k LEFT JOIN StringIds s ON s.id = k.{name} "
-        f"WHERE {device} = ? AND k.end > k.start ORDER BY k.start LIMIT {MOST_KERNELS}",
-        (busiest[0] if busiest else 0,),
-    ).fetchall()
-    ops = [_op(row[2], (row[1] - row[0]) * NS) for row in rows]
-    spans = [(row[0] * NS, row[1] * NS) for row in rows]
-    notes = [] if len(rows) < MOST_KERNELS else [f"the first {MOST_KERNELS} kernels only"]
-    if "CUPTI_ACTIVITY_KIND_MEMCPY" in tables:
-        copies = connection.execute(
-            "SELECT start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE end > start ORDER BY start LIMIT 1000000"
-        ).fetchall()
-        ops += [TraceOp(name="memcpy", kind="copy", seconds=(end - start) * NS) for start, end in copies]
-        spans += [(start * NS, end * NS) for start, end in copies]
-    if not spans:
-        raise TraceError("Nsight Systems: no kernel with a time in it")
-    wall = max(end for _, end in spans) - min(start for start, _ in spans)
-    return assembled(
-        "nsys",
-        ops,
-        producer="Nsight Systems",
-        device=_device(connection, tables),
-        on_device=True,
-        wall_s=wall,
-        busy_s=covered_s(spans),
-        is_total=True,
-        notes=notes,
-    )
+    zero = connection.execute(f"SELECT MIN(start) FROM {_KERNELS}").fetchone()[0] or 0
+    found, notes = [], []
+    for table, text in ((_KERNELS, f"k.{name}"), (_COPIES, None), (_SETS, None)):
+        has = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")} if table in tables else set()
+        if not {"start", "end"} <= has:
+            continue
+        device = "k.deviceId" if "deviceId" in has else "0"
+        named, join = ("s.value", f"LEFT JOIN StringIds s ON s.id = {text}") if text else (f"'{_CALLED[table]}'", "")
+        rows = connection.execute(
+            f"SELECT k.start, k.end, {device}, {named} FROM {table} k {join} "
+            f"WHERE k.end > k.start ORDER BY k.start LIMIT {MOST_KERNELS}"
+        )
+        found += [_kernel(start, end, where, what, zero) for start, end, where, what in rows]
+        if len(found) >= MOST_KERNELS:
+            notes.append(f"the first {MOST_KERNELS} kernels only")
+            break
+    return in_order(found, "Nsight Systems", _device(connection, tables), notes)
 
 
-def _op(name: str | None, seconds: float) -> TraceOp:
-    kernel = clean(name or "kernel without a name")
-    return TraceOp(name=kernel, kind=kind_of(kernel), seconds=seconds, kernels=(kernel,))
+def _kernel(start: int, end: int, where: object, name: str | None, zero: int) -> Kernel:
+    """A row of a table of the export."""
+    called = clean(name or "kernel without a name")
+    return Kernel(name=called, start_s=(start - zero) * NS, end_s=(end - zero) * NS, device=clean(where, 60))
 
 
 def _device(connection: sqlite3.Connection, tables: set[str]) -> str:

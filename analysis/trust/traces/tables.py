@@ -1,29 +1,17 @@
-"""Tables of measured times: TensorRT's profiles, Nsight Systems' kernel sums, OpenVINO's counters, TFLite's operator
-profile, llama-bench."""
+"""Tables of measured times: TensorRT's profiles, OpenVINO's counters, TFLite's operator profile, llama-bench."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .record import Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, mean_of_runs
+from .record import Run, Trace, TraceError, TraceOp, assembled, clean, kind_of, number, of_runs
 
 NS, MS = 1e-9, 1e-3
-_UNITS = {"ns": 1e-9, "us": 1e-6, "usec": 1e-6, "ms": 1e-3, "msec": 1e-3, "s": 1.0, "sec": 1.0, "nsec": 1e-9}
-
-
-def number(value: Any) -> float | None:
-    """A finite number >= 0, thousands separators removed; None for anything else."""
-    try:
-        amount = float(value.replace(",", "") if isinstance(value, str) else value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return amount if math.isfinite(amount) and amount >= 0 else None
 
 
 def trtexec(rows: list[Any]) -> Trace:
@@ -43,60 +31,6 @@ def trtexec(rows: list[Any]) -> Trace:
 
 def _header_at(lines: Sequence[str], *words: str) -> int:
     return next((i for i, line in enumerate(lines[:200]) if all(word in line.lower() for word in words)), -1)
-
-
-def nsys_kernels(text: str) -> Trace:
-    """`nsys stats --report cuda_gpu_kern_sum`: sums over the whole capture, by kernel."""
-    lines = text.splitlines()
-    start = _header_at(lines, "instances", "name")
-    if start < 0 or _header_at(lines, "num calls") >= 0:
-        raise TraceError("Nsight Systems: this is no sum of GPU kernels (report cuda_gpu_kern_sum)")
-    table = list(csv.reader(lines[start:]))
-    header = [column.strip() for column in table[0]]
-    place = {re.sub(r"[\s(].*", "", column.lower()): i for i, column in enumerate(header)}
-    total = next((i for i, column in enumerate(header) if column.lower().startswith("total time")), -1)
-    name, instances = place.get("name", -1), place.get("instances", -1)
-    if min(total, name, instances) < 0:
-        raise TraceError("Nsight Systems: columns Total Time, Instances and Name are needed")
-    unit = re.search(r"\((\w+)\)", header[total])
-    scale = _UNITS.get(unit[1].lower() if unit else "ns", NS)
-    ops = []
-    for row in table[1:]:
-        spent, times = (number(row[i]) if len(row) > i else None for i in (total, instances))
-        if spent and times and len(row) > name:
-            kernel = clean(row[name])
-            ops.append(
-                TraceOp(name=kernel, kind=kind_of(kernel), seconds=spent * scale, kernels=(kernel,), count=int(times))
-            )
-    return assembled("nsys", ops, producer="Nsight Systems", on_device=True, is_total=True)
-
-
-def nsys_trace(text: str) -> Trace:
-    """`nsys stats --report cuda_gpu_trace`: every kernel and copy in order."""
-    lines = text.splitlines()
-    start = _header_at(lines, "start", "duration", "name")
-    table = list(csv.DictReader(lines[start:]))
-    columns = {name.partition(" ")[0].lower(): name for name in (table[0] if table else {}) if name}
-    if start < 0 or not {"start", "duration", "name"} <= set(columns):
-        raise TraceError("Nsight Systems: columns Start, Duration and Name are needed")
-    scales = {}
-    for what in ("start", "duration"):
-        unit = re.search(r"\((\w+)\)", columns[what])
-        scales[what] = _UNITS.get(unit[1].lower() if unit else "ns", NS)
-    ops, spans = [], []
-    for row in table:
-        begin, spent = number(row.get(columns["start"])), number(row.get(columns["duration"]))
-        if begin is None or not spent:
-            continue
-        kernel = clean(row.get(columns["name"], ""))
-        ops.append(TraceOp(name=kernel, kind=kind_of(kernel), seconds=spent * scales["duration"], kernels=(kernel,)))
-        spans.append((begin * scales["start"], begin * scales["start"] + spent * scales["duration"]))
-    if not ops:
-        raise TraceError("Nsight Systems: no kernel with a time in it")
-    wall = max(end for _, end in spans) - min(begin for begin, _ in spans)
-    return assembled(
-        "nsys", ops, producer="Nsight Systems", on_device=True, wall_s=wall, busy_s=covered_s(spans), is_total=True
-    )
 
 
 def openvino(text: str) -> Trace:
@@ -119,9 +53,8 @@ def openvino(text: str) -> Trace:
     blocks = [block for block in blocks if block]
     if not blocks:
         raise TraceError("OpenVINO counters: no executed layer with a time in it (use -report_type detailed_counters)")
-    return assembled(
-        "openvino", mean_of_runs(blocks), producer="OpenVINO benchmark_app", device="CPU", runs=len(blocks)
-    )
+    runs = [Run(ops=tuple(block)) for block in blocks]
+    return of_runs("openvino", runs, producer="OpenVINO benchmark_app", device="CPU")
 
 
 def openvino_json(data: dict[str, Any]) -> Trace:

@@ -12,7 +12,7 @@ from analysis.run.causes import CAUSES, LAUNCH, causes
 from analysis.run.estimate import Estimate
 from analysis.workload.workload import Floats, Ints
 
-from .match import Overlay
+from .pairs import Overlay
 
 Seen = NDArray[np.bool_]
 

@@ -1,0 +1,86 @@
+"""What a trace laid over an estimate consists of: pairs of measured and predicted operators, and what is left on
+either side; and which kinds of operators may stand for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from analysis.workload.operators.kinds import KINDS
+from hardware.demand import OpClass
+
+from .record import Trace, TraceOp
+
+# Kinds that tools do not tell apart.
+_SAME = (
+    ("conv", "depthwise_conv", "conv_transpose", "deform_conv"),
+    ("linear", "matmul"),
+    ("layer_norm", "group_norm", "norm", "batch_norm"),
+    ("mean", "reduce", "avg_pool"),
+    ("gather", "embedding", "scatter"),
+    ("copy", "cast", "fill", "roll"),
+)
+_FAMILIES = {kind: names[0] for names in _SAME for kind in names}
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured beside what was predicted for it: indices of operators of the model, the measured operator."""
+
+    operators: tuple[int, ...]
+    op: TraceOp
+    predicted_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Measured over predicted."""
+        return self.op.seconds / self.predicted_s if self.predicted_s > 0 else float("inf")
+
+
+class Overlay(msgspec.Struct, frozen=True, kw_only=True):
+    """All pairs; measured operators that are none of the model's; operators of the model that were not seen."""
+
+    trace: Trace
+    pairs: tuple[Pair, ...]
+    strangers: tuple[TraceOp, ...]
+    missing: tuple[int, ...]
+    missing_s: float
+
+    @property
+    def matched_s(self) -> float:
+        return sum(pair.op.seconds for pair in self.pairs)
+
+    @property
+    def unmatched_s(self) -> float:
+        return sum(op.seconds for op in self.strangers)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the measured operators' time that is some operator's of the model."""
+        spent = self.matched_s + self.unmatched_s
+        return self.matched_s / spent if spent else 0.0
+
+
+def family(kind: str) -> str:
+    """The kind, or the first of those that tools do not tell apart from it."""
+    return _FAMILIES.get(kind, kind)
+
+
+def group(kind: str) -> int:
+    """Classes of operators that may stand for each other at a pinch."""
+    if kind not in KINDS:
+        return -1
+    op_class = KINDS[kind].op_class
+    return int(OpClass.ELEMENTWISE if op_class in (OpClass.ELEMENTWISE, OpClass.NORM) else op_class)
+
+
+def leaves(op: TraceOp) -> Iterator[TraceOp]:
+    """Operators that a model may have: known by name, or without parts; what a caller spends itself is kept apart."""
+    if op.kind or not op.parts:
+        yield op
+        return
+    for part in op.parts:
+        yield from leaves(part)
+    own_s = op.seconds - sum(part.seconds for part in op.parts)
+    if own_s > 1e-9:
+        yield msgspec.structs.replace(op, name=f"{op.name}, itself", seconds=own_s, parts=())

@@ -1,0 +1,112 @@
+"""Sums over a whole capture laid over an estimate: how many runs they hold, and each kind's time beside that of all
+operators of the kind. Which of them took it cannot be told from sums."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import msgspec
+
+from analysis.run.estimate import Estimate
+from hardware.demand import OpClass
+
+from .pairs import Overlay, Pair, family, group, leaves
+from .record import Trace, TraceOp
+
+# What a run has so many of that one counts runs by it, the most telling first: each is one kernel, seldom several.
+_TELLING = ("attention", "conv", "layer_norm", "norm", "softmax", "linear")
+NEAR = 0.05  # of a whole number of runs
+
+
+def counted(trace: Trace, result: Estimate) -> Trace:
+    """The trace per run, where the file does not say how many runs it holds: as many as its kernels of a kind are
+    times those of the model. A note says so."""
+    of_model = Counter(family(kind) for kind in result.workload.operators.kind)
+    in_file: Counter[str] = Counter()
+    for op in trace.ops:
+        in_file[family(op.kind)] += op.count
+    times = {kind: in_file[kind] / of_model[kind] for kind in _TELLING if of_model[kind] and in_file[kind]}
+    whole = [kind for kind, often in times.items() if often > 1.0 - NEAR and abs(often - round(often)) < NEAR * often]
+    if not whole:
+        return msgspec.structs.replace(
+            trace, notes=(*trace.notes, "the file does not say how many runs it holds: it is taken for one")
+        )
+    kind = whole[0]
+    runs = round(times[kind])
+    said = (
+        f"the file does not say how many runs it holds: taken for {runs}, by its {in_file[kind]} kernels of "
+        f"{kind.replace('_', ' ')} and the model's {of_model[kind]}"
+    )
+    return msgspec.structs.replace(
+        trace,
+        runs=runs,
+        wall_s=trace.wall_s / runs,
+        gap_s=trace.gap_s / runs,
+        overlap_s=trace.overlap_s / runs,
+        ops=tuple(msgspec.structs.replace(op, seconds=op.seconds / runs) for op in trace.ops),
+        gaps=tuple((cause, seconds / runs) for cause, seconds in trace.gaps),
+        notes=(*trace.notes, said),
+    )
+
+
+def is_sums(trace: Trace) -> bool:
+    """Whether operators of several calls or runs stand together: no order can tell them apart."""
+    return trace.runs > 1 or any(op.count > 1 for op in trace.ops)
+
+
+def of_sums(trace: Trace, result: Estimate) -> Overlay:
+    """The time of each kind beside that of the model's operators of the kind."""
+    latency, kinds = result.run.latency_s, result.workload.operators.kind
+    of_model: dict[str, list[int]] = defaultdict(list)
+    for i, kind in enumerate(kinds):
+        of_model[family(kind)].append(i)
+    measured: dict[str, list[TraceOp]] = defaultdict(list)
+    strangers = []
+    for op in (op for top in trace.ops for op in leaves(top)):
+        into = _stands_for(op.kind, of_model)
+        if into:
+            measured[into].append(op)
+        else:
+            strangers.append(op)
+    # Element-wise work has many names: what no kernel is named after ran in those of its class.
+    loose = [kind for kind in of_model if kind not in measured and group(kind) == OpClass.ELEMENTWISE]
+    host = next((kind for kind in measured if group(kind) == OpClass.ELEMENTWISE), "")
+    for kind in loose if host else ():
+        of_model[host] += of_model.pop(kind)
+    missing = tuple(sorted(i for kind, members in of_model.items() if kind not in measured for i in members))
+    pairs = [
+        Pair(operators=tuple(of_model[kind]), op=_together(kind, ops), predicted_s=float(latency[of_model[kind]].sum()))
+        for kind, ops in measured.items()
+    ]
+    return Overlay(
+        trace=trace,
+        pairs=tuple(pairs),
+        strangers=tuple(op for op in strangers if op.seconds > 0),
+        missing=missing,
+        missing_s=float(latency[list(missing)].sum()) if missing else 0.0,
+    )
+
+
+def _stands_for(kind: str, of_model: dict[str, list[int]]) -> str:
+    """The kind of the model's operators that kernels of a kind are, '' where none may be."""
+    mine = family(kind)
+    if mine in of_model:
+        return mine
+    if mine in ("conv", "linear"):
+        other = "linear" if mine == "conv" else "conv"
+        return other if other in of_model else ""
+    if group(kind) == OpClass.ELEMENTWISE:
+        return next((name for name in of_model if group(name) == OpClass.ELEMENTWISE), "")
+    return ""
+
+
+def _together(kind: str, ops: list[TraceOp]) -> TraceOp:
+    """All measured operators of a kind as one, the longest named first."""
+    ops = sorted(ops, key=lambda op: -op.seconds)
+    return TraceOp(
+        name=f"{sum(op.count for op in ops)} kernels of {kind.replace('_', ' ')}",
+        kind=kind,
+        seconds=sum(op.seconds for op in ops),
+        kernels=tuple(op.name for op in ops[:8]),
+        count=sum(op.count for op in ops),
+    )
