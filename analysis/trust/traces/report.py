@@ -93,6 +93,7 @@ class TraceReport(Head, frozen=True, kw_only=True):
 def trace_report(trace: Trace, result: Estimate) -> TraceReport:
     """The trace laid over the estimate of the same model at the same batch."""
     laid_over = overlay(trace, result)
+    trace = laid_over.trace  # of one run
     beside = Beside(laid_over, result)
     rows = tuple(_laid(pair, beside) for pair in laid_over.pairs)
     predicted_s = sum(pair.predicted_s for pair in laid_over.pairs)
