@@ -44,7 +44,7 @@ __version__: str
 def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured: ...
 
 class _Options(TypedDict, total=False):
-    devices_dir: Sequence[Path | str] | Path | str | None
+    devices_dir: Path | Sequence[Path | str] | str | None
 
 class _Inputs(TypedDict, total=False):
     batch: int | None
@@ -60,7 +60,7 @@ class _Inputs(TypedDict, total=False):
     again: bool | None
     strict: bool | None
     run_code: bool | None
-    devices_dir: Sequence[Path | str] | Path | str | None
+    devices_dir: Path | Sequence[Path | str] | str | None
 
 class _Scenario(TypedDict, total=False):
     batch: int | None
@@ -80,10 +80,10 @@ class _Scenario(TypedDict, total=False):
     again: bool | None
     strict: bool | None
     run_code: bool | None
-    devices_dir: Sequence[Path | str] | Path | str | None
+    devices_dir: Path | Sequence[Path | str] | str | None
 
 def advise(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     aim: Literal["energy", "latency", "memory", "throughput", "edp"] | None = ...,
@@ -94,7 +94,7 @@ def advise(
     """What to change, each suggestion run with the change."""
 
 def check(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     rule: Sequence[str] | str | None = ...,
@@ -111,7 +111,7 @@ def coefficients(
     """Every energy constant of a device with its spread and source."""
 
 def compare(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: Sequence[str] | str | None = ...,
     baseline: str | None = ...,
@@ -123,7 +123,7 @@ def compare(
     """One model on several devices, as a whole or node by node."""
 
 def concurrency(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     **options: Unpack[_Scenario],
@@ -131,7 +131,7 @@ def concurrency(
     """Stages, critical path, parallelism, hardware units each subgraph can use."""
 
 def cost(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: Sequence[str] | str | None = ...,
     electricity: float | str | None = ...,
@@ -147,7 +147,7 @@ def cost(
     """Money and carbon per million inferences, break-even of two devices."""
 
 def crossover(
-    model: str | Workload | Model, a: str, b: str,
+    model: Model | Workload | str, a: str, b: str,
     *,
     knob: Sequence[str] | str | None = ...,
     metric: Sequence[str] | str | None = ...,
@@ -201,7 +201,7 @@ def devices(
     """The device catalogue."""
 
 def diff(
-    model: str | Workload | Model, other: str | Workload | Model,
+    model: Model | Workload | str, other: Model | Workload | str,
     *,
     on: str | None = ...,
     rule: Sequence[str] | str | None = ...,
@@ -210,7 +210,7 @@ def diff(
     """What changed between two models, states or JSON files, and where: text for people, Markdown for a pull request."""
 
 def edp(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     top: int | None = ...,
@@ -219,7 +219,7 @@ def edp(
     """Energy-delay product: components, concentration, top nodes, eager against fused."""
 
 def elasticity(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     node: str | None = ...,
@@ -228,7 +228,7 @@ def elasticity(
     """What matters: per cent of latency, energy and EDP per per cent of each fact of the chip."""
 
 def energy(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     node: str | None = ...,
@@ -238,7 +238,7 @@ def energy(
     """Where the energy goes: components, power, idle losses, top consumers."""
 
 def events(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     node: str | None = ...,
@@ -248,7 +248,7 @@ def events(
     """Architectural energy events of a node."""
 
 def explain(
-    model: str | Workload | Model, a: str, b: str,
+    model: Model | Workload | str, a: str, b: str,
     *,
     metric: Literal["edp", "energy", "latency", "memory"] | None = ...,
     **options: Unpack[_Scenario],
@@ -262,7 +262,7 @@ def learn(
     """Six short lessons: predict first, then see what the model of the hardware says."""
 
 def mapping(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     node: str | None = ...,
@@ -271,7 +271,7 @@ def mapping(
     """How a device runs a model: utilisation, bounds, and each kernel's grid."""
 
 def memory(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     **options: Unpack[_Scenario],
@@ -284,7 +284,7 @@ def models(
     """The models that can be opened."""
 
 def pareto(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: Sequence[str] | str | None = ...,
     models: Sequence[str] | str | None = ...,
@@ -297,13 +297,13 @@ def pareto(
     """What no other configuration beats in energy and latency."""
 
 def partition(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     **options: Unpack[_Inputs],
 ) -> Result[PartitionReport]:
     """Operators and subgraphs by type, traffic, parallelism, dependencies."""
 
 def plot(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: Sequence[str] | str | None = ...,
     plot: Literal["roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory"] | None = ...,
@@ -322,7 +322,7 @@ def rank(
     """Models on one device, with their published accuracy."""
 
 def report(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     **options: Unpack[_Scenario],
@@ -330,7 +330,7 @@ def report(
     """Everything about one model on one device: text, Markdown, or a page to open offline."""
 
 def roofline(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     node: str | None = ...,
@@ -339,7 +339,7 @@ def roofline(
     """Every kernel under its roofs: what bounds it, what would flip it."""
 
 def search(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: Sequence[str] | str | None = ...,
     max_energy: float | str | None = ...,
@@ -358,7 +358,7 @@ def search(
     """Configurations within limits of energy, latency, memory, power, throughput, cost."""
 
 def sweep(
-    model: str | Workload | Model = ...,
+    model: Model | Workload | str = ...,
     *,
     on: Sequence[str] | str | None = ...,
     all: bool | None = ...,
@@ -386,7 +386,7 @@ def trace(
     """A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""
 
 def tree(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     node: str | None = ...,
@@ -397,16 +397,16 @@ def tree(
 
 def validate(
     *,
-    data: Sequence[Path | str] | Path | str | None = ...,
+    data: Path | Sequence[Path | str] | str | None = ...,
     kernels: bool | None = ...,
     cross_validate: bool | None = ...,
     groups: bool | None = ...,
     **options: Unpack[_Options],
-) -> Result[ModelGroups | KernelGroups]:
+) -> Result[KernelGroups | ModelGroups]:
     """Predictions against measurements."""
 
 def why(
-    model: str | Workload | Model,
+    model: Model | Workload | str,
     *,
     on: str | None = ...,
     node: str | None = ...,

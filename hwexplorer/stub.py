@@ -77,7 +77,8 @@ def written(kind: Any, imports: set[tuple[str, str]]) -> str:
     """A type as source; what it takes to write it joins the imports."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        return " | ".join(dict.fromkeys(written(each, imports) for each in inner))
+        # In an order of its own: typing remembers unions by what is in them, in the order that a process first saw.
+        return " | ".join(sorted({written(each, imports) for each in inner}, key=lambda name: (name == "None", name)))
     if kind in (None, types.NoneType):
         return "None"
     if origin is typing.Literal:
