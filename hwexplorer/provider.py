@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from analysis.run.tree import operators_of
 from analysis.workload.errors import ModelError
 from analysis.workload.job import Job
 from hwexplorer import engine, registry
@@ -102,6 +103,10 @@ class EngineProvider:
         if not ran.fits:
             return (None,) * 4
         return ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
+
+    def below(self, state: State) -> frozenset[str]:
+        result = engine.result(state)
+        return frozenset(result.partition.operator_id[i] for i in operators_of(result, state.at).tolist())
 
     def rate(self, state: State) -> float | None:
         at_batch = point(state, state.on)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of, members
+from analysis.run.causes import LAUNCH, causes
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
 from analysis.run.reason import flip
@@ -139,6 +141,12 @@ def points(result: Estimate) -> Points:
     kept = np.flatnonzero((rows.flops > 0) & (moved > 0)).astype(np.int32)
     rate = rows.flops[kept] / np.maximum(result.run.kernel_s[kept], 1e-30)
     return Points(rows.flops[kept] / moved[kept], rate, kept, rows.head[kept])
+
+
+def launch_limited(result: Estimate, shown: Points) -> NDArray[np.bool_]:
+    """Of each point, whether launching and dispatching take more of the kernel's time than all else."""
+    launch = result.demand.per_kernel(causes(result).time_s[LAUNCH])[shown.kernel]
+    return launch > result.run.kernel_s[shown.kernel] / 2
 
 
 def _seen(result: Estimate, measured_s: Floats | None, operators: Ints, flops: float) -> dict[str, float]:

@@ -32,7 +32,8 @@ th.text,td.text{text-align:left;white-space:normal}tr.dim td{color:var(--dim)}tb
 .bar{display:inline-block;height:.7em;background:var(--bar);min-width:1px}ul.plain{list-style:none;padding-left:0}
 ul.plain li{margin:.15rem 0}.note{color:var(--dim)}svg{max-width:100%;height:auto}
 svg text{fill:var(--ink);font-size:12px}
-svg .grid{stroke:var(--line)}svg .roof{fill:none;stroke:var(--dim);stroke-width:2}svg circle:hover{stroke:var(--ink);
+svg .grid{stroke:var(--line)}svg .roof{fill:none;stroke:var(--dim);stroke-width:2}svg .guide{stroke-width:1;
+stroke-dasharray:5 4}svg .shade{fill:var(--dim);fill-opacity:.15}svg circle:hover{stroke:var(--ink);
 stroke-width:2}
 """
 
@@ -201,6 +202,20 @@ def _colour(series: Series, index: int) -> str:
     return _COLOURS[(series.device if series.device >= 0 else index) % len(_COLOURS)]
 
 
+def _line(series: Series, path: str, end: tuple[float, float], x: _Axis, y: _Axis) -> str:
+    """A line with its name behind its end, or above it where there is no room; what is shaded has it at its foot."""
+    name, right, height = _text(series.name), x.at(end[0]), y.at(end[1])
+    if series.area:
+        corner = f'<text x="{right - 6:.1f}" y="{y.a - 8}" text-anchor="end">{name}</text>'
+        return f'<polygon class="shade" points="{path} {right:.1f},{y.a} {x.a},{y.a}"/>{corner}'
+    kind = "roof guide" if series.guide else "roof"
+    if right > x.b - 7 * len(series.name):
+        named = f'<text x="{right:.1f}" y="{height - 6:.1f}" text-anchor="end">{name}</text>'
+    else:
+        named = f'<text x="{right + 5:.1f}" y="{height + 4:.1f}">{name}</text>'
+    return f'<polyline class="{kind}" points="{path}"><title>{name}</title></polyline>{named}'
+
+
 def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
     colour = _colour(series, index)
     named = series.labels or series.keys or (series.name,) * len(series.x)
@@ -212,7 +227,7 @@ def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
     ]
     if series.line:
         path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b, *_ in points)
-        return f'<polyline class="roof" points="{path}"><title>{_text(series.name)}</title></polyline>'
+        return _line(series, path, points[-1][:2], x, y) if points else ""
     drawn = f'fill="none" stroke="{colour}"' if series.on_paper else f'fill="{colour}" fill-opacity=".75"'
     return "".join(
         f'<circle cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="{radius:.1f}" {drawn}><title>'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.run.figures import Figures
-from hardware.quantity import quantity
 from hwexplorer import engine
+from hwexplorer.format import quantity
 from hwexplorer.plots._over_batches import keys, line
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series

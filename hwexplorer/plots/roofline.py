@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.reports.roofline import Points, main_peak, points
+from analysis.reports.roofline import Points, launch_limited, main_peak, points
 from analysis.run.estimate import Estimate
 from analysis.run.tree import operators_of, tree
 from analysis.workload.workload import Floats, Ints
@@ -21,8 +21,10 @@ def plot(state: State) -> Plot:
     result = engine.result(state)
     shown = points(result)
     below = set(operators_of(result, state.at).tolist()) if state.at else set()
+    shaded, told = _launch_limited(result, shown)
     series = [
         *_roofs(result, shown.intensity),
+        *shaded,
         operators(state, result, shown.operator, shown.intensity, shown.flop_per_s),
     ]
     chosen = [j for j, i in enumerate(shown.operator.tolist()) if i in below]
@@ -36,7 +38,7 @@ def plot(state: State) -> Plot:
     left = int((shown.intensity < ridge).sum())
     note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(shown.operator)} kernels lie left of it"
     title = f"Roofline of {result.workload.name} on {result.device.label}"
-    return under_roofs("plot", title, series, note + line)
+    return under_roofs("plot", title, series, *told, note + line)
 
 
 def _measured(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
@@ -51,7 +53,7 @@ def _measured(state: State, result: Estimate, shown: Points) -> tuple[list[Serie
     return [msgspec.structs.replace(series, device=-1)], f"; {len(met)} as measured too, in another colour"
 
 
-def under_roofs(name: str, title: str, series: list[Series], note: str) -> Plot:
+def under_roofs(name: str, title: str, series: list[Series], *notes: str) -> Plot:
     """Series by arithmetic intensity and rate."""
     return Plot(
         name=name,
@@ -61,7 +63,7 @@ def under_roofs(name: str, title: str, series: list[Series], note: str) -> Plot:
         x_unit="FLOP/byte",
         y_unit="FLOP/s",
         series=tuple(series),
-        notes=(note,),
+        notes=notes,
     )
 
 
@@ -82,6 +84,21 @@ def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float, de
     """Bandwidth up to the ridge, then the peak."""
     low, high = ends
     return Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True, device=device)
+
+
+def _launch_limited(result: Estimate, shown: Points) -> tuple[list[Series], tuple[str, ...]]:
+    """The part of the roof below which kernels are launched for longer than they work; how many of those there do."""
+    limited = launch_limited(result, shown)
+    if not limited.any():
+        return [], ()
+    peak, bandwidth = main_peak(result)[1], result.device.memory_bandwidth
+    reached = shown.flop_per_s / np.minimum(peak, shown.intensity * bandwidth)
+    part = float(reached[limited].max())
+    below = int((reached <= part).sum())
+    ends = span(shown.intensity, 2 * peak / bandwidth)
+    edge = roof("launch-limited", ends, part * peak, part * bandwidth)
+    told = f"shaded: {int(limited.sum())} of {below} kernels are launched for longer than they work"
+    return [msgspec.structs.replace(edge, guide=True, area=True)], (told,)
 
 
 def _roofs(result: Estimate, intensity: Floats) -> list[Series]:

@@ -72,7 +72,7 @@ def _grid(body: Box, pane: str) -> dict[str, Box]:
     """The tree on the left; on the right why over events over the plot, the one gone to the largest; of the last two
     one where it is low."""
     x, y, width, height = body
-    left = max(40, width * 57 // 100)
+    left = max(40, width * 60 // 100)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
     panes = ("why", "events", "plot") if height >= 27 else ("why", "plot" if pane == "plot" else "events")

@@ -23,6 +23,7 @@ class Colours(msgspec.Struct, frozen=True):
     good: str
     bad: str
     warn: str
+    other: str
     cursor: str
     blurred: str
     dark: bool = True
@@ -39,6 +40,7 @@ COLOURS = {
         good="#7fd08a",
         bad="#f58f85",
         warn="#f0c24f",
+        other="#c4a1ff",
         cursor="#254467",
         blurred="#1e2833",
     ),
@@ -52,6 +54,7 @@ COLOURS = {
         good="#1a7f37",
         bad="#b8281d",
         warn="#8a5d00",
+        other="#7a4fc0",
         cursor="#c9e0fa",
         blurred="#e9eef3",
         dark=False,
@@ -66,6 +69,7 @@ COLOURS = {
         good="green",
         bad="red",
         warn="yellow",
+        other="magenta",
         cursor="default",
         blurred="default",
     ),
@@ -79,6 +83,7 @@ COLOURS = {
         good="#5fff5f",
         bad="#ff8787",
         warn="#ffff5f",
+        other="#ff87ff",
         cursor="#0000af",
         blurred="#303030",
     ),
@@ -92,6 +97,7 @@ COLOURS = {
         good="#a3be8c",
         bad="#e08e96",
         warn="#ebcb8b",
+        other="#b48ead",
         cursor="#4a5a78",
         blurred="#3b4252",
     ),
@@ -105,6 +111,7 @@ COLOURS = {
         good="#5a7000",
         bad="#b83030",
         warn="#8f6400",
+        other="#7d5fa8",
         cursor="#e3dcc0",
         blurred="#f2ebd6",
         dark=False,
@@ -127,7 +134,7 @@ _ROLES: dict[str, tuple[str, str]] = {
     "series0": ("accent", ""),
     "series1": ("warn", ""),
     "series2": ("good", ""),
-    "series3": ("bad", ""),
+    "series3": ("other", ""),
     "series4": ("text", ""),
     "series5": ("dim", ""),
 }

@@ -57,7 +57,7 @@ def fill(app: HwExplorer) -> None:
     if "why" in seen:
         app.why.update(views.why)
     if "plot" in seen:
-        app.plot.update(views.plot, linked(state))
+        app.plot.update(views.plot, linked(state), views.below)
     for name in PANES:
         pane = app.panes[name]
         pane.heading = lines.heading(name, state, views)

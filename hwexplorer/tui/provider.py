@@ -78,6 +78,10 @@ class Provider(Protocol):
         None where it does not fit. Nothing of a device whose mappings take seconds to search, unless it is compared."""
         ...
 
+    def below(self, state: State) -> frozenset[str]:
+        """The operators that the row `state.at` stands for: those of every one of merged blocks."""
+        ...
+
     def rate(self, state: State) -> float | None:
         """Inferences per joule on the device under the cursor; None where the model does not fit, or has no such
         batch."""

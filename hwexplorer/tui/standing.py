@@ -53,5 +53,6 @@ def _rates(app: HwExplorer, palette: Palette) -> list[Part]:
         for batch, rate in known.items()
     ]
     best = max(known, key=lambda batch: known[batch])
-    told = f" {max(known)}  {quantity(full, 'SI').strip()} inf/J at {best} "
+    rate = f"{quantity(full, 'SI').strip()} inf/J" if full >= 1 else f"{quantity(1 / full, 'J')}/inf"
+    told = f" {max(known)}  {rate} at {best} "
     return [("dim", f" batch {min(known)} "), *drawn, ("dim", told)]

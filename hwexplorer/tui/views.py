@@ -28,6 +28,7 @@ READS: dict[str, tuple[str, ...]] = {
     "why": (*_RUN, *_AGAINST, "on", "at", "diff"),
     "plot": (*_RUN, *_AGAINST, "on", "plot"),
     "devices": ("devices",),
+    "below": (*_RUN, "on", "at"),
     "rate": (*_RUN, "on"),
     "status": (*_RUN, *_AGAINST, "on", "at"),
     "verdict": (*_RUN, *_AGAINST, "on", "diff"),
@@ -97,6 +98,14 @@ class Views:
     @cached_property
     def plot(self) -> Plot:
         made: Plot = self._cache.view("plot", self._state)
+        return made
+
+    @cached_property
+    def below(self) -> frozenset[str]:
+        """The points that the row under the cursor stands for in a plot of operators."""
+        if not node(self._state.at) or self._state.plot in _PLOT_READS:
+            return frozenset()
+        made: frozenset[str] = self._cache.view("below", self._state)
         return made
 
     @cached_property

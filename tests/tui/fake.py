@@ -265,6 +265,9 @@ class Fake:
         t, e = self._total(replace(state, on=device))
         return t, e, e / t, 1e6
 
+    def below(self, state: State) -> frozenset[str]:
+        return frozenset(row.key for row in self.tree(state).rows if row.key.startswith(state.at + "/"))
+
     def rate(self, state: State) -> float | None:
         return 1 / self._total(replace(state, pin=""))[1]
 

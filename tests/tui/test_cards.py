@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
+from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cells import stacked
+from hwexplorer.tui.widgets.columns import PERCENT
 from hwexplorer.tui.widgets.strip import TALL, lines_of
 from hwexplorer.views.cards import cards
 from hwexplorer.views.causes import LOOKS, cells
@@ -79,3 +82,13 @@ def test_causes_differ_by_sign_everywhere() -> None:
 
 def test_every_device_of_the_default_has_a_card() -> None:
     assert len(cards(State())) == 4
+
+
+@pytest.mark.parametrize("model", ["resnet50@b8,fp16", "llama3_70b@fp8", "vit_b_16@b1"])
+async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> None:
+    app = HwExplorer(parse(model), EngineProvider(), heaviest=True)
+    async with app.run_test(size=(120, 40)):
+        widths = dict(zip((c.key for c in app.outline.table.columns), app.outline._widths, strict=True))
+        assert widths["bar"] - PERCENT - 1 >= 14
+        assert widths["latency"]
+        assert widths["energy_per_inference"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from analysis.reports.roofline import launch_limited, points
+from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PLOTS, parse, replace
-from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.palette import SERIES, THEMES, Palette
 from hwexplorer.tui.views import linked
 from hwexplorer.tui.widgets.axis import axis
-from hwexplorer.tui.widgets.plot import Drawing, _owners, draw, render
+from hwexplorer.tui.widgets.plot import SHADED, Drawing, _cursor, _owners, draw, render
 from hwexplorer.views.words import MARKED
 
 PALETTE = Palette("dark")
@@ -67,6 +70,61 @@ def test_dots_are_as_large_as_their_share() -> None:
     text = "".join(drawn("roofline", 120, 40)[0])
     assert "●" in text
     assert "•" in text
+
+
+def test_what_is_launched_for_longer_than_it_works_lies_in_the_shade() -> None:
+    state = replace(STATE, plot="roofline", at="")
+    plot = EngineProvider().plot(state)
+    shade = next(series for series in plot.series if series.area)
+    result = engine.result(state)
+    seen = points(result)
+    limited = launch_limited(result, seen)
+    assert 0 < limited.sum() < len(limited)
+    edge = np.interp(np.log(seen.intensity), np.log(shade.x), np.log(shade.y))
+    inside = np.log(seen.flop_per_s) <= edge + 1e-9
+    assert inside[limited].all()
+    assert plot.notes[0] == (
+        f"shaded: {limited.sum()} of {inside.sum()} kernels are launched for longer than they work"
+    )
+    assert not [s for s in EngineProvider().plot(parse("llama3_8b@b512,fp16/h100_sxm")).series if s.area]
+    drawing = draw(plot, 76, 20, PALETTE)
+    assert isinstance(drawing, Drawing)
+    roof = next(series for series in plot.series if series.line)
+    for row, cells in enumerate(drawing.cells):
+        for column, (_, role) in enumerate(cells):
+            if role.startswith(SHADED):  # below the edge, and the edge below the roof
+                x = drawing.x.low * (drawing.x.high / drawing.x.low) ** ((column + 0.5) / len(cells))
+                y = drawing.y.low * (drawing.y.high / drawing.y.low) ** (1 - (row + 0.5) / len(drawing.cells))
+                assert np.log(y) <= np.interp(np.log(x), np.log(shade.x), np.log(shade.y)) + 1e-9
+                assert np.log(y) < np.interp(np.log(x), np.log(roof.x), np.log(roof.y))
+
+
+@pytest.mark.parametrize("look", ["dark", "ansi"])
+def test_shade_is_a_ground_or_dots_where_there_are_none(look: str) -> None:
+    palette = Palette(look)
+    plot = EngineProvider().plot(replace(STATE, plot="roofline", at=""))
+    segments = [segment for line in render(plot, 76, 20, palette) for segment in line]
+    grounds = {segment.style.bgcolor for segment in segments if segment.style is not None}
+    assert len(grounds) == (2 if look == "dark" else 1)
+    assert ("·" in "".join(segment.text for segment in segments)) == (look == "ansi")
+
+
+def test_no_series_is_red() -> None:
+    for look in THEMES:
+        palette = Palette(look)
+        assert palette.get("bad").color not in {palette.get(role).color for role in SERIES}
+
+
+def test_a_merged_row_marks_all_its_points() -> None:
+    state = parse("resnet50@b8,fp16?at=layer2.0-3.conv1&by=module")
+    below = EngineProvider().below(state)
+    kernels = {key for key in below if key.endswith(".conv1/conv1")}
+    assert len(kernels) == 4
+    drawing = draw(EngineProvider().plot(state), 120, 40, PALETTE)
+    assert isinstance(drawing, Drawing)
+    alone = {place[:2] for key in kernels for place in _cursor(drawing, key, ())}
+    assert {place[:2] for place in _cursor(drawing, state.at, below)} == alone
+    assert len(alone) >= 2  # the first of the four reads a larger picture
 
 
 def test_design_targets_stand_apart() -> None:

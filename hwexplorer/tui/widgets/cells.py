@@ -67,7 +67,8 @@ def stacked(parts: Sequence[float], width: int, palette: Palette, ground: int = 
 
 
 def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int) -> list[Segment]:
-    """Full cells in the colour of their cause, and between two of them a partial block of one on the other."""
+    """Full cells in the colour of their cause, and between two of them a partial block of one on the other: the two
+    that make most of the cell."""
     eighths = cells(parts, width * 8)
     if not sum(eighths):
         return []
@@ -75,11 +76,13 @@ def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int)
     drawn = []
     for start in range(0, len(owner), 8):
         inside = owner[start : start + 8]
-        first = palette.get(f"{CAUSE}{inside[0]}", ground)
-        behind = next((place for place in inside if place != inside[0]), None)
-        if behind is not None:
-            first += Style(bgcolor=palette.get(f"{CAUSE}{behind}", ground).color)
-        drawn.append(Segment(EIGHTHS[inside.count(inside[0])], first))
+        most = sorted(sorted(set(inside), key=inside.count)[-2:])
+        style = palette.get(f"{CAUSE}{most[0]}", ground)
+        filled = inside.count(most[0])
+        if len(most) > 1:
+            style += Style(bgcolor=palette.get(f"{CAUSE}{most[1]}", ground).color)
+            filled = round(len(inside) * filled / (filled + inside.count(most[1])))
+        drawn.append(Segment(EIGHTHS[filled], style))
     return drawn
 
 

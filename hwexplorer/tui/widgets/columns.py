@@ -8,15 +8,16 @@ import msgspec
 
 from hwexplorer.format import Scale, delta, quantity, scale_for
 from hwexplorer.tui.cell_text import width_of
-from hwexplorer.views.plain import Column, Table, beside
+from hwexplorer.views.plain import Column, Stack, Table, beside
 
 GAP = 1
 NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
 BAR_MIN, BAR_MAX = 6, 24
+STACK_MIN = 14  # one by cause says nothing in fewer: less telling columns give way
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
 TEXT_MAX = 28
-NAME_GOOD = 24  # most names fit
+NAME_GOOD = 20  # most names fit
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 def measure(table: Table, names: int, total: int) -> list[Measure]:
     """What the columns need in `total` cells; `names`: what the first needs, tree guides included."""
-    good = min(names, max(NAME_GOOD, total * 36 // 100))
+    good = min(names, max(NAME_GOOD, total * 30 // 100))
     return [_measure(table, index, names, good) for index in range(len(table.columns))]
 
 
@@ -43,7 +44,8 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         )
     if column.role == "bar":
         header = _header(column.title, "%")
-        least = max(PERCENT + 1 + BAR_MIN, width_of(header))
+        is_stack = bool(table.rows) and isinstance(table.rows[0].cells[index], Stack)
+        least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(header))
         return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
     if column.role == "number":
         scale = scale_for(beside(table.columns, index, table.rows), column.unit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -10,7 +10,7 @@ from rich.segment import Segment
 
 from hwexplorer.format import safe, to_ascii
 from hwexplorer.tui.cell_text import ascii_cells, shorten, width_of
-from hwexplorer.tui.palette import SERIES, Palette
+from hwexplorer.tui.palette import BLURRED, PLAIN, SERIES, Palette
 from hwexplorer.tui.widgets.axis import Axis, axis
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.views.plain import Plot, Series
@@ -35,17 +35,23 @@ class Drawing(msgspec.Struct, frozen=True):
     rows: list[list[Segment]]  # the same as segments
     bottom: list[list[Segment]]
 
-    def lines(self, palette: Palette, cursor: str = "") -> list[list[Segment]]:
-        """All lines, the point of the cursor marked."""
+    def lines(self, palette: Palette, cursor: str = "", below: Collection[str] = ()) -> list[list[Segment]]:
+        """All lines, the points of the cursor marked."""
         marked: dict[int, list[tuple[str, str]]] = {}
-        for column, row, label in reversed(_cursor(self, cursor)):
-            marked.setdefault(row, list(self.cells[row]))[column] = ("@" if palette.ascii else "◉", "strong")
+        for column, row, label in reversed(_cursor(self, cursor, below)):
+            text = marked.setdefault(row, list(self.cells[row]))
+            text[column] = ("@" if palette.ascii else "◉", _over(text[column]))
             for place, start in _beside(self.cells, row, column, len(label)) if label else ():
                 text = marked.setdefault(place, list(self.cells[place]))
                 for offset, character in enumerate(to_ascii(label) if palette.ascii else label):
-                    text[start + offset] = (character, "strong")
+                    text[start + offset] = (character, _over(text[start + offset]))
         rows = [_runs(marked[i], palette) if i in marked else row for i, row in enumerate(self.rows)]
         return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
+
+
+def _over(cell: tuple[str, str]) -> str:
+    """The role of what is written over a cell, which stays shaded."""
+    return SHADED + "strong" if cell[1].startswith(SHADED) else "strong"
 
 
 def render(
@@ -73,14 +79,15 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
     canvas = Braille(columns, rows)
     owners = _owners(plot.series)
     for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
-        if not series.mark:  # guides first: whatever is read by them lies over them
+        if not (series.mark or series.area):  # guides first: whatever is read by them lies over them
             _draw(canvas, series, x, y, owner)
     signs = [
         sign for owner, each in zip(owners, plot.series, strict=True) if not (each.mark or each.line)
         for sign in _sized(each, x, y, columns, rows, SERIES[owner])
     ]  # fmt: skip
     tags = [*signs, *(_tags(plot.series, owners, canvas, x, y, signs) if len(lines) > 1 else [])]
-    cells = [_cells(canvas, row, tags, palette) for row in range(rows)]
+    shaded = {place for series in lines if series.area for place in _below(series, x, y, columns, rows)}
+    cells = [_cells(canvas, row, tags, palette, shaded) for row in range(rows)]
     labels = {_row(y, value, rows): label for value, label in reversed(y_ticks)}
     return Drawing(
         tuple(points),
@@ -115,16 +122,15 @@ def _draw(canvas: Braille, series: Series, x: Axis, y: Axis, owner: int) -> None
         before = here
 
 
-def _cursor(drawing: Drawing, key: str) -> list[tuple[int, int, str]]:
-    """(column, row, label) of the point under the cursor, or of all the points of a branch, its first one named."""
+def _cursor(drawing: Drawing, key: str, below: Collection[str]) -> list[tuple[int, int, str]]:
+    """(column, row, label) of the point under the cursor and of those that its row stands for, the first one named."""
     x, y, rows = drawing.x, drawing.y, len(drawing.cells)
     columns = len(drawing.cells[0])
     labels: list[tuple[int, int, str]] = []
     if not key:
         return labels
-    branch = key + "/"
     for series in drawing.points:
-        for index in [i for i, other in enumerate(series.keys) if other == key or other.startswith(branch)]:
+        for index in [i for i, other in enumerate(series.keys) if other == key or other in below]:
             other = series.keys[index]
             place_x, place_y = x.place(series.x[index]), y.place(series.y[index])
             if place_x is None or place_y is None:
@@ -137,6 +143,8 @@ def _cursor(drawing: Drawing, key: str) -> list[tuple[int, int, str]]:
 
 
 TAG = 14
+SHADED = "shaded "  # begins the role of what stands in a shaded area
+BLANKS = ("·", ".")  # what shades where there are no grounds; in ASCII
 REACH = 2  # cells from a click to the point that was meant
 Tag = tuple[int, int, str, str]  # column, row, text, role
 _SIZES = ((0.05, "●"), (0.01, "•"))  # from this share of the whole on; less is a dot
@@ -192,10 +200,13 @@ def _tags(
                     used.add((_row(y, b, rows), at))
         if not each.line or not each.x:
             continue
-        name = to_ascii(shorten(safe(each.name), TAG, middle=True))
+        name = shorten(safe(each.name), TAG, middle=True)
+        name = name if width_of(name) == len(name) else to_ascii(name)  # one cell a character
         end = _visible_end(each, x, y, columns, rows)
         if end is None or len(name) + 2 > columns:
             continue
+        if each.area:
+            end = (end[0], rows - 2)  # at its foot
         rightmost = min(columns - len(name), max(0, end[0] - len(name)))
         for start in (rightmost, rightmost - len(name) // 2, rightmost - len(name), rightmost - 2 * len(name)):
             row = next((r for r in _around(end[1]) if start >= 0 and free(r, start, start + len(name))), None)
@@ -218,7 +229,7 @@ def _visible_end(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> tup
         for step in range(40, -1, -1):
             a, b = x0 + (x1 - x0) * step / 40, y0 + (y1 - y0) * step / 40
             if 0 <= a <= 1 and 0 <= b <= 1:
-                return int(a * (columns - 1)), rows - 1 - int(b * (rows - 1))
+                return int(a * (columns - 1)), min(rows - 1, rows - 1 - int(b * (rows - 0.001)))
     return None
 
 
@@ -262,10 +273,26 @@ def _label(label: str, left: int, palette: Palette) -> list[Segment]:
     ]
 
 
+def _below(series: Series, x: Axis, y: Axis, columns: int, rows: int) -> Iterator[tuple[int, int]]:
+    """(column, row) of what lies below a line."""
+    known = [(x.place(a), y.place(b)) for a, b in zip(series.x, series.y, strict=True)]
+    for column in range(columns):
+        at = (column + 0.5) / columns
+        for (x0, y0), (x1, y1) in pairwise((a, b) for a, b in known if a is not None and b is not None):
+            if x0 <= at < x1:
+                height = y0 + (y1 - y0) * (at - x0) / (x1 - x0)
+                yield from ((column, row) for row in range(rows) if (rows - row - 0.5) / rows < height)
+
+
 def _cells(
-    canvas: Braille, row: int, tags: Sequence[tuple[int, int, str, str]], palette: Palette
+    canvas: Braille,
+    row: int,
+    tags: Sequence[tuple[int, int, str, str]],
+    palette: Palette,
+    shaded: Collection[tuple[int, int]] = (),
 ) -> list[tuple[str, str]]:
-    """Character and role of each place of a row."""
+    """Character and role of each place of a row; a shaded one has a ground of its own, or a dot where there are no
+    grounds."""
     text: list[tuple[str, str]] = []
     for column in range(canvas.width):
         character, owner = canvas.cell(column, row, palette.ascii)
@@ -274,6 +301,11 @@ def _cells(
         if at == row:
             for offset, character in enumerate(ascii_cells(name) if palette.ascii else name):
                 text[column + offset] = (character, role)
+    blank = (BLANKS[palette.ascii], "guide") if palette.textured else (" ", "text")
+    for column in range(canvas.width if shaded else 0):
+        if (column, row) in shaded:
+            character, role = text[column] if text[column][0] != " " else blank
+            text[column] = (character, SHADED + role)
     return text
 
 
@@ -285,7 +317,7 @@ def _beside(cells: Sequence[Sequence[tuple[str, str]]], row: int, column: int, l
                 continue
             if 0 <= place < len(cells) and start >= 0 and start + length <= len(cells[0]):
                 around = cells[place][max(0, start - 1) : start + length + 1]
-                if all(character == " " for character, _ in around):
+                if all(character in (" ", *BLANKS) for character, _ in around):
                     return [(place, start)]
     return []
 
@@ -295,7 +327,10 @@ def _runs(text: list[tuple[str, str]], palette: Palette) -> list[Segment]:
     start = 0
     for index in range(1, len(text) + 1):
         if index == len(text) or text[index][1] != text[start][1]:
-            segments.append(Segment("".join(c for c, _ in text[start:index]), palette.get(text[start][1])))
+            role = text[start][1]
+            ground = BLURRED if role.startswith(SHADED) and not palette.textured else PLAIN
+            style = palette.get(role.removeprefix(SHADED), ground)
+            segments.append(Segment("".join(c for c, _ in text[start:index]), style))
             start = index
     return segments
 
@@ -330,15 +365,17 @@ class PlotArea:
     def __init__(self) -> None:
         self.plot: Plot | None = None
         self.cursor = ""
+        self.below: Collection[str] = ()
         self.width = self.height = 0
         self._drawing: Drawing | list[list[Segment]] | None = None
         self._lines: list[list[Segment]] = []
 
-    def update(self, plot: Plot | None, cursor: str) -> None:
+    def update(self, plot: Plot | None, cursor: str, below: Collection[str] = ()) -> None:
+        """`below` are the keys of what the row of the cursor stands for."""
         if plot is not self.plot:
             self._drawing = None
-        if plot is not self.plot or cursor != self.cursor:
-            self.plot, self.cursor = plot, cursor
+        if plot is not self.plot or (cursor, below) != (self.cursor, self.below):
+            self.plot, self.cursor, self.below = plot, cursor, below
             self._lines = []
 
     def resize(self, width: int, height: int) -> None:
@@ -358,7 +395,7 @@ class PlotArea:
         if self._drawing is None:
             self._drawing = draw(plot, self.width, height, palette)
         drawing = self._drawing
-        lines = drawing.lines(palette, self.cursor) if isinstance(drawing, Drawing) else drawing
+        lines = drawing.lines(palette, self.cursor, self.below) if isinstance(drawing, Drawing) else drawing
         if height == self.height:
             return lines
         title = _titled(plot.x_title, plot.x_unit)
