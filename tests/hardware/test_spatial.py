@@ -22,6 +22,7 @@ from hardware.demand import Floats
 from hardware.device import Device, load, load_all
 from hardware.device_file import read
 from hardware.errors import RequestError
+from hardware.hierarchy import LOOPS
 from hardware.mapping.spatial.machine import machine
 from hardware.mapping.spatial.nest import Problem, run
 from hardware.mapping.spatial.search import Costs, Power, level_bytes, needed, search
@@ -170,16 +171,28 @@ def fastest(name: str, sizes: tuple[float, ...], stride: float) -> float:
 
 def growing(device: Device) -> list[str]:
     assert device.file.hierarchy is not None
-    return [*device.file.hierarchy.axes, "memory_bandwidth", "clock_hz"]
+    memories = (f"{level.name}_bytes" for level in device.file.hierarchy.levels)
+    return [*device.file.hierarchy.axes, *memories, "memory_bandwidth", "clock_hz"]
 
 
 @given(data=st.data(), name=st.sampled_from(SPATIAL), stride=st.integers(1, 2), times=st.sampled_from((2, 3, 8)))
 @settings(max_examples=25, deadline=None)
-def test_a_larger_array_and_more_bandwidth_are_never_slower(data: Any, name: str, stride: int, times: int) -> None:
+def test_more_of_anything_is_never_slower(data: Any, name: str, stride: int, times: int) -> None:
     fact = data.draw(st.sampled_from(growing(load(name))))
     bounds = (4, 2, 200, 200, 60, 60, 5, 5)
     sizes = tuple(float(data.draw(st.integers(1, bound))) for bound in bounds)
     assert fastest(f"{name}{{{fact}*{times}}}", sizes, stride) <= fastest(name, sizes, stride) * (1 + 1e-9)
+
+
+@given(data=st.data(), name=st.sampled_from(SPATIAL), is_image=st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_a_larger_batch_is_never_quicker(data: Any, name: str, is_image: bool) -> None:
+    """More images of a convolution; more rows of a product, or more of them."""
+    bounds = (9, 2, 200, 200, 60, 60, 5, 5) if is_image else (1, 9, 1000, 1000, 1000, 1, 1, 1)
+    sizes = tuple(float(data.draw(st.integers(1, bound))) for bound in bounds)
+    longer, more = data.draw(st.sampled_from(("N",) if is_image else ("G", "P"))), data.draw(st.integers(1, 20))
+    larger = tuple(size + more * (loop == longer) for loop, size in zip(LOOPS, sizes, strict=True))
+    assert fastest(name, larger, 1) >= fastest(name, sizes, 1) * (1 - 1e-9)
 
 
 @cache

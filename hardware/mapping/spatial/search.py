@@ -1,9 +1,9 @@
 """The fastest of a bounded list of tilings and loop orders for each operator; of equals, that of least traffic.
 
-Tiles come from menus that do not depend on the machine; one stays unless others that need no more of any memory let
-less through. Arrays are filled as far as a tile goes, so a larger one takes fewer steps over the same tiles: it is
-never slower, nor is more bandwidth. A larger memory lets better tiles in; those that let several times as much pass go
-(`_CLOSE`, which bounds the search), and in a few cases of a hundred one of these had suited the arrays better.
+Tiles come from menus that depend neither on the machine nor on the batch, and one stays unless another that needs no
+more of any memory lets no more through, were the batch endless. So what a smaller memory or a larger batch may choose
+is open to a larger memory and a smaller batch. Arrays are filled as far as a tile goes, so a larger one takes fewer
+steps over the same tiles: it is never slower, nor is more bandwidth.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from hardware.demand import Floats, Ints
 from hardware.hierarchy import LOOPS
-from hardware.mapping.spatial.machine import Machine, Memory, Place
+from hardware.mapping.spatial.machine import Machine, Memory
 from hardware.mapping.spatial.nest import CONCERNS, C, G, K, N, Nest, P, Problem, Q, R, Run, S, Station, run
 
 # Loops outermost first: weights stay while rows pass; results stay, of one channel or of all; inputs stay.
@@ -29,9 +29,9 @@ _ROWS = (1.0, 2.0, 4.0, 7.0, 14.0, 28.0, 56.0, 112.0, 256.0, 1024.0, 4096.0, 163
 _IMAGES = (1.0, 2.0, 4.0, 16.0, 64.0)
 _CHANNELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0, 512.0, 1024.0, 4096.0)
 _GROUPS = (1.0, 8.0, 64.0)
-_TOGETHER = 8  # operators whose mappings are counted together
+_TOGETHER = 8192  # mappings counted together
+_ENDLESS = 2.0**20  # more than any tile
 _KEEP = 4096  # operators remembered of a machine
-_CLOSE = 3.0  # a tile that lets so many times the least pass is not tried
 
 
 class Power(msgspec.Struct, frozen=True):
@@ -109,12 +109,10 @@ def search(machine: Machine, problem: Problem, value_bytes: Floats, prices: tupl
     rows = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes]).T
     keys = [row.tobytes() for row in np.ascontiguousarray(rows)]
     known = _remembered(machine, prices)
-    new = list({key: i for i, key in enumerate(keys) if key not in known}.values())
-    for part in (new[start : start + _TOGETHER] for start in range(0, len(new), _TOGETHER)):
-        tried = _worthwhile(machine, problem.of(np.array(part)), value_bytes[:, part], prices)
-        known.update(zip((keys[i] for i in part), tried, strict=True))
     found = [_nothing(len(machine.places))]
     for i, key in enumerate(keys):
+        if key not in known:
+            known[key] = _worthwhile(machine, problem.of(np.array([i])), value_bytes[:, [i]], prices)
         found.append(_at(known[key].nest, np.array([costs.fastest(known[key].needs, i)])))
     for key in list(known)[: max(len(known) - _KEEP, 0)]:
         del known[key]
@@ -133,21 +131,29 @@ def _remembered(_machine: Machine, _prices: tuple[float, ...]) -> dict[bytes, _T
     return {}
 
 
-def _worthwhile(machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...]) -> list[_Tried]:
-    """What is worth trying, of each operator."""
-    tried, owner = _candidates(machine, problem, value_bytes)
-    runs = run(problem.of(owner), tried, machine.stations)
-    needs = needed(machine, runs, value_bytes[:, owner], prices)
-    table = np.stack([getattr(needs, name) for name in Needs.__struct_fields__])
-    found = []
-    for i in range(problem.sizes.shape[1]):
-        mine = np.flatnonzero(owner == i)
-        left, kept = mine[np.lexsort(table[::-1, mine])], []
-        while len(left):
-            kept.append(left[0])
-            left = left[(table[:, left] < table[:, left[:1]]).any(axis=0)]
-        found.append(_Tried(_at(tried, np.array(kept)), Needs(*table[:, kept])))
-    return found
+def _worthwhile(machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...]) -> _Tried:
+    """What is worth trying of one operator."""
+    tried = _candidates(machine, problem, value_bytes)
+    tables, many = [], tried.tiles[0].shape[1]
+    for start in range(0, many, _TOGETHER):
+        part = np.arange(start, min(start + _TOGETHER, many))
+        runs = run(problem.of(part * 0), _at(tried, part), machine.stations)
+        needs = needed(machine, runs, value_bytes[:, part * 0], prices)
+        tables.append([getattr(needs, name) for name in Needs.__struct_fields__])
+    table = np.concatenate(tables, axis=1)
+    kept = _unbeaten(table)
+    return _Tried(_at(tried, kept), Needs(*table[:, kept]))
+
+
+def _unbeaten(table: Floats) -> Ints:
+    """The columns of which no other is as low in all rows, of equals the first."""
+    left, kept = np.lexsort(table[::-1]), []
+    table = table[:, left]
+    while len(left):
+        kept.append(left[0])
+        stays = np.flatnonzero(np.logical_or.reduce([row < row[0] for row in table]))
+        left, table = left[stays], table[:, stays]
+    return np.array(kept)
 
 
 def needed(machine: Machine, runs: Run, value_bytes: Floats, prices: tuple[float, ...]) -> Needs:
@@ -208,38 +214,50 @@ def _at(nest: Nest, index: Ints) -> Nest:
     return Nest(*(tuple(part[:, index] for part in getattr(nest, name)) for name in Nest.__struct_fields__))
 
 
-def _candidates(machine: Machine, problem: Problem, value_bytes: Floats) -> tuple[Nest, Ints]:
-    """The mappings tried, (m,), and the operator of each."""
-    operators, inward = range(problem.sizes.shape[1]), machine.places[1:]
+def _candidates(machine: Machine, problem: Problem, value_bytes: Floats) -> Nest:
+    """The mappings of one operator that are tried."""
+    inward, widths = machine.places[1:], tuple(value_bytes[:, 0].tolist())
+    loops = (*_endless(problem), float(problem.stride[0]), float(problem.part[0]))
+    tiles: list[Floats] = [problem.sizes]
+    orders: list[Ints] = []
+    for s, place in enumerate(inward):
+        of = _OF["free" if s + 1 < len(inward) else machine.stationary]
+        here, by = _shortlist(loops, widths, place.memories, s == 0, of)
+        pairs = np.indices((tiles[-1].shape[1], here.shape[1])).reshape(2, -1)
+        tiles = [*(tile[:, pairs[0]] for tile in tiles), np.minimum(here[:, pairs[1]], tiles[-1][:, pairs[0]])]
+        orders = [*(order[:, pairs[0]] for order in orders), by[:, pairs[1]]]
+        first = _distinct(*tiles, *orders)
+        tiles, orders = [tile[:, first] for tile in tiles], [order[:, first] for order in orders]
     ways = [tuple(product(*(ways for _, ways in place.axes))) for place in machine.places]
-    lists = []
-    for s, place in enumerate(inward, start=1):
-        menus = [_inner(sizes) if s > 1 else _outer(sizes) for sizes in problem.sizes.T]
-        orders = _OF["free" if s < len(inward) else machine.stationary]
-        lists.append(_shortlists(problem, place, value_bytes, menus, orders))
-    picks, owner = [], []
-    for i in operators:
-        counts = [*(each[i][0].shape[1] for each in lists), *map(len, ways)]
-        picks.append(np.stack(np.unravel_index(np.arange(int(np.prod(counts))), counts)))
-        owner.append(np.full(picks[-1].shape[1], i))
-    tiles: list[Floats] = []
-    orders_of: list[Ints] = []
-    for s, each in enumerate(lists):
-        here = np.concatenate([each[i][0][:, picks[i][s]] for i in operators], axis=1)
-        tiles.append(np.minimum(here, tiles[-1]) if tiles else here)
-        orders_of.append(np.concatenate([each[i][1][:, picks[i][s]] for i in operators], axis=1))
-    whose, ways_picked = np.concatenate(owner), np.concatenate(picks, axis=1)[len(lists) :]
-    spread = _spread(machine, problem.sizes[:, whose], tiles, ways, ways_picked)
-    return Nest(tuple(tiles), spread, (*orders_of, orders_of[-1])), whose
+    picks = np.indices((tiles[-1].shape[1], *map(len, ways))).reshape(1 + len(ways), -1)
+    tiles, orders = [tile[:, picks[0]] for tile in tiles], [order[:, picks[0]] for order in orders]
+    spread = _spread(machine, tiles, ways, picks[1:])
+    return _at(Nest(tuple(tiles[1:]), spread, (*orders, orders[-1])), _distinct(*tiles, *orders, *spread))
+
+
+def _distinct(*parts: Floats | Ints) -> Ints:
+    """The first of all columns that are equal, by their products with a vector of random numbers."""
+    draw = np.random.default_rng(0)
+    first: Ints = np.sort(np.unique(sum(draw.random(len(part)) @ part for part in parts), return_index=True)[1])
+    return first
+
+
+def _endless(problem: Problem) -> list[float]:
+    """The loops of one operator, endless where a batch lengthens them: images, groups, and rows of products."""
+    sizes = problem.sizes[:, 0].copy()
+    sizes[[N, G]] = _ENDLESS
+    if np.prod(sizes[[Q, R, S]]) == 1:
+        sizes[P] = _ENDLESS
+    found: list[float] = sizes.tolist()
+    return found
 
 
 def _spread(
-    machine: Machine, sizes: Floats, tiles: list[Floats], ways: list[tuple[tuple[tuple[int, ...], ...], ...]],
-    picked: Ints,
-) -> tuple[Floats, ...]:  # fmt: skip
+    machine: Machine, tiles: list[Floats], ways: list[tuple[tuple[tuple[int, ...], ...], ...]], picked: Ints
+) -> tuple[Floats, ...]:
     """Elements that each array gives each loop, (8, m): an axis is filled loop by loop as far as the tile goes, in
     equal rounds."""
-    extents = [sizes, *tiles, np.ones_like(tiles[0])]
+    extents = [*tiles, np.ones_like(tiles[0])]
     found = []
     for s, place in enumerate(machine.places):
         parts = np.ceil(extents[s] / extents[s + 1])
@@ -257,52 +275,53 @@ def _spread(
     return tuple(found)
 
 
-def _shortlists(
-    problem: Problem, place: Place, value_bytes: Floats, menus: list[Floats], orders: tuple[int, ...]
-) -> list[tuple[Floats, Ints]]:
-    """Of each operator the tiles of its menu (8, e) that a station has room for, (8, k), and the order of the loops
-    over each, (8, k).
+@lru_cache(maxsize=_KEEP)
+def _shortlist(
+    loops: tuple[float, ...],
+    widths: tuple[float, ...],
+    memories: tuple[Memory, ...],
+    is_outer: bool,
+    orders: tuple[int, ...],
+) -> tuple[Floats, Ints]:
+    """The tiles (8, k) of a menu that memories have room for, and the order of the loops over each, (8, k). `loops` of
+    an operator with its stride and part, `widths` of its values.
 
     Those stay that no others beat in the room of every memory, in what they let pass under the best of the orders, and
-    in how much is added up in them. Where none fits, single values pass."""
-    room = np.array([memory.size_bytes for memory in place.memories])
-    held = np.array([memory.holds for memory in place.memories])
-    tiles, rooms = [], []
-    for i, menu in enumerate(menus):
-        needed_bytes = held @ (_footprints(problem.stride[i], menu) * value_bytes[:, [i]])
-        fits = (needed_bytes <= room[:, None]).all(axis=0)
-        tiles.append(menu[:, fits] if fits.any() else np.ones((8, 1)))
-        rooms.append(needed_bytes[:, fits] if fits.any() else np.zeros((len(room), 1)))
-    owner = np.repeat(np.arange(len(menus)), [menu.shape[1] for menu in tiles])
-    passing = np.stack([_passing(problem, place, np.hstack(tiles), value_bytes, owner, _ORDERS[o]) for o in orders])
-    best, least = _ORDERS[np.array(orders)[passing.argmin(axis=0)]].T, passing.min(axis=0)
-    found = []
-    for i, (menu, needed_bytes) in enumerate(zip(tiles, rooms, strict=True)):
-        mine = np.flatnonzero(owner == i)
-        close = np.flatnonzero(least[mine] <= _CLOSE * least[mine].min())
-        costs = np.vstack([needed_bytes, least[mine], -np.prod(menu[[C, R, S]], axis=0)])[:, close]
-        less = (costs[:, :, None] <= costs[:, None, :]).all(axis=0)
-        kept = close[~((less & ~less.T).any(axis=0) | np.triu(less & less.T, 1).any(axis=0))]
-        found.append((menu[:, kept], best[:, mine[kept]]))
-    return found
+    in how much is added up in them: whatever the room, a larger one has all that a smaller one has. Single values
+    always pass."""
+    sizes, value_bytes = np.array(loops[:8]), np.array(widths)[:, None]
+    problem = Problem(sizes[:, None], np.array(loops[8:9]), np.array(loops[9:]))
+    menu, held = (_outer if is_outer else _inner)(sizes), np.array([memory.holds for memory in memories])
+    room = np.array([[memory.size_bytes] for memory in memories])
+    needed_bytes = held @ (_footprints(loops[8], menu) * value_bytes)
+    fits = (needed_bytes <= room).all(axis=0)
+    tiles = np.hstack([menu[:, fits], np.ones((8, 1))])
+    rooms = np.hstack([needed_bytes[:, fits], np.zeros_like(room)])
+    inputs, weights, outputs = (bool(held[:, t].any()) for t in range(3))
+    passing = np.stack(
+        [_passing(problem, (inputs, weights, outputs), tiles, value_bytes, _ORDERS[order]) for order in orders]
+    )
+    kept = _unbeaten(np.vstack([rooms, passing.min(axis=0), -np.prod(tiles[[C, R, S]], axis=0)]))
+    return tiles[:, kept], _ORDERS[np.array(orders)[passing.argmin(axis=0)[kept]]].T
 
 
 def _passing(
-    problem: Problem, place: Place, menu: Floats, value_bytes: Floats, owner: Ints, order: Ints
-) -> Floats:  # fmt: skip
-    """Bytes that pass into a station that holds such tiles of operators, (e,). A tensor that it does not hold passes
+    problem: Problem, holds: tuple[bool, bool, bool], menu: Floats, value_bytes: Floats, order: Ints
+) -> Floats:
+    """Bytes that pass into a station that holds such tiles of an operator, (e,). A tensor that it does not hold passes
     whenever another tile of the others comes."""
-    many, orders = problem.of(owner), np.repeat(order[:, None], len(owner), axis=1)
+    each = np.zeros(menu.shape[1], dtype=np.intp)
+    many, orders = problem.of(each), np.repeat(order[:, None], len(each), axis=1)
     alone = np.ones_like(menu)
-    stations = (Station((True, True, True)), Station(place.station.holds))
+    stations = (Station((True, True, True)), Station(holds))
     found = run(many, Nest((menu,), (alone, alone), (orders, orders)), stations)
-    passing, steps = np.zeros(menu.shape[1]), np.ceil(many.sizes / menu)
-    for t, held in enumerate(place.station.holds):
+    passing, steps = np.zeros(len(each)), np.ceil(many.sizes / menu)
+    for t, held in enumerate(holds):
         if held:
             values = found.moves[1, t].fills + found.moves[1, t].drains
         else:
             values = np.prod(many.sizes[CONCERNS[t]], axis=0) * np.prod(steps[~CONCERNS[t]], axis=0)
-        passing += values * value_bytes[t, owner]
+        passing += values * value_bytes[t]
     return passing
 
 
