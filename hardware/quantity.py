@@ -105,3 +105,15 @@ def quantity(value: float | None, unit: str = "", digits: int = 3) -> str:
     if unit == "x":
         return f"{number}x"
     return f"{number} {label}" if label else number
+
+
+def of_fact(value: float, unit: str) -> str:
+    """A fact of a device or a price in its unit, with a prefix where people write one: `of_fact(1.98e9, "Hz")`."""
+    if unit.startswith("J/"):
+        return f"{quantity(value, 'J')}/{unit.removeprefix('J/')}"
+    if unit in _UNITS:
+        return quantity(value, unit)
+    if unit in ("Hz", "transfer/s"):
+        return quantity(value, "SI") + unit
+    number = f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return number if unit in ("count", "fraction") else f"{number} {unit}"

@@ -76,6 +76,12 @@ def _ranges() -> dict[str, list[float]]:
     return ranges
 
 
+def limits(unit: str) -> tuple[float, float]:
+    """What a fact or price of a unit may be set to, least and most."""
+    least, most = _ranges().get("J" if unit.startswith("J/") else unit, _ranges()["other"])
+    return least, most
+
+
 def amount_of(text: str, unit: str) -> float:
     """An amount in the unit of a fact or price, as people type it. Raises RequestError."""
     return parse_amount(text, "J" if unit.startswith("J/") else unit)
@@ -113,7 +119,7 @@ def _new(change: Change, unit: str, old: float) -> float:
         if factor <= 0.0:
             raise RequestError(f"{change}: a factor greater than 0 is expected")
         value = old * factor if change.how == "*" else old / factor
-    least, most = _ranges().get(kind, _ranges()["other"])
+    least, most = limits(kind)
     if not least <= value <= most:
         raise RequestError(f"{change}: {value:g} {unit} is out of range (allowed: {least:g} to {most:g} {unit})")
     return value

@@ -14,6 +14,7 @@ from analysis.decide.elasticity import Elasticities
 from analysis.decide.explain import Explanation
 from analysis.decide.progression import Progression
 from analysis.decide.sweep import Sweep
+from analysis.decide.turning import Knobs
 from analysis.reports.concurrency import ConcurrencyReport
 from analysis.reports.edp_report import EdpReport
 from analysis.reports.energy_report import EnergyReport
@@ -254,6 +255,15 @@ def explain(
     **options: Unpack[_Scenario],
 ) -> Result[Explanation]:
     """Why one device costs more than another."""
+
+def knobs(
+    model: Model | Workload | str,
+    *,
+    on: str | None = ...,
+    knob: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Knobs]:
+    """The knobs of a chip: its facts and prices as they are and were, what each does, and one of them turned."""
 
 def learn(
     lesson: str = ...,

@@ -11,10 +11,11 @@ from hwexplorer import engine, registry
 from hwexplorer.plots import plot
 from hwexplorer.plots._over_batches import point
 from hwexplorer.registry import Answer
+from hwexplorer.reports import knobs
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import heat
 from hwexplorer.views.cards import cards
-from hwexplorer.views.plain import Card, Cell, Column, Plot, Table, Text
+from hwexplorer.views.plain import Card, Cell, Column, Page, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:
@@ -76,6 +77,17 @@ class EngineProvider:
         covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
         covered = result.covered.gap or covered
         return "; ".join((covered, *result.marks))
+
+    def knobs(self, state: State) -> Page:
+        view = Answer("knobs", state, at_once=True).view()
+        assert isinstance(view, Page)
+        return view
+
+    def deepen(self, state: State) -> bool | None:
+        return knobs.deepen(state)
+
+    def turned(self, state: State, by: int) -> State:
+        return knobs.turned(state, by)
 
     def verdict(self, state: State) -> str:
         return verdict(state) if state.pin and state.diff else ""
@@ -143,6 +155,8 @@ class EngineProvider:
     def exported(self, state: State, view: str, form: str) -> str:
         # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
         shown = replace(state, at="" if view == "tree" else node(state.at))
+        if view == "knobs":
+            shown = replace(shown, fact=knobs.here(state))
         return Answer(view, shown).told(form)
 
 

@@ -26,7 +26,7 @@ from hardware.names import listed
 from hardware.runtime import AUTO, LAYOUTS, MODES
 
 EXECUTIONS = (AUTO, *MODES)
-PANES = ("models", "compare", "tree", "events", "why", "plot")
+PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
 BYS = ("module", "subgraph", "kind", "kernel")  # as analysis/run/outline.py has them
 SORTS = ("graph", "share", "latency", "energy", "name")
@@ -67,8 +67,8 @@ class State(msgspec.Struct, frozen=True):
     `filter` the model list. `rank` orders the compared devices, `heat` puts the metric of each of them in the tree,
     `limits` are those that devices are held against, `L<5ms E<1J` (hwexplorer/limits.py),
     `fold` (per cent) folds smaller rows into one, `dynamic` shows events without clocks and static power, `trace` is
-    the file of a measured trace that is laid over the tree. A wrong value raises RequestError: a State that exists is
-    valid in itself.
+    the file of a measured trace that is laid over the tree, `fact` the knob of the device that is looked at.
+    A wrong value raises RequestError: a State that exists is valid in itself.
     """
 
     model: str = "resnet50"
@@ -102,6 +102,7 @@ class State(msgspec.Struct, frozen=True):
     dynamic: bool = False
     trace: str = ""
     limits: str = ""
+    fact: str = ""
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -270,6 +271,7 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
     "dynamic": ("dynamic", lambda v: str(int(v)), _flag),
     "trace": ("trace", _text, _decode),
     "limits": ("limits", lambda v: _encode(v.replace(" ", ","), ",<>="), _decode),
+    "knob": ("fact", _text, _decode),
     "fold": ("fold", lambda v: f"{v:g}", _percent),
 }
 
@@ -368,7 +370,7 @@ def node(at: str) -> str:
 
 # --- history ----------------------------------------------------------------------------------------------
 
-NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "filter"})
+NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "filter", "fact"})
 HISTORY_MAX = 500
 
 

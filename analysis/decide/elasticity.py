@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.decide.knobs import Bench, cost, facts, prices
+from analysis.decide.knobs import Bench, amount, cost, facts, prices
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
 from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.quantity import of_fact
 
 NOTHING = 0.01  # an elasticity below which a fact does nothing
 WAKES = 0.05  # one at which it does something
@@ -27,7 +27,6 @@ _SPEEDS = (
     "launch_s",
     "dispatch_s",
 )
-_UNITS = {"Hz": "SI", "byte": "byte", "byte/s": "byte/s", "s": "s", "W": "W"}
 
 
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,21 +70,9 @@ def elasticities(result: Estimate, path: str = "") -> Elasticities:
 
 
 def _row(bench: Bench, result: Estimate, name: str, slopes: dict[str, dict[str, float]]) -> Elasticity:
-    device, slope = result.device, slopes[name]
-    says = ""
-    if name in device.facts:
-        fact = device.facts[name]
-        value, unit, is_price = fact.value, fact.unit, False
-    elif name in device.file.fma_per_clock:
-        formats = device.file.fma_per_clock[name]
-        value, unit, is_price = max(fact.value for fact in formats.values()), "FMA/clock", False
-    else:
-        events = {event.label: i for i, event in enumerate(device.arch.events)}
-        price = result.run.prices.rows[events[name]]
-        value, unit, is_price = price.value_j, f"J/{price.unit}", True
-    if name in _SPEEDS and abs(slope["latency"]) < NOTHING:
-        says = _until(bench, name, slopes)
-    return Elasticity(name=name, value=value, unit=unit, is_price=is_price, says=says, **slope)
+    slope, now = slopes[name], amount(result, name)
+    says = _until(bench, name, slopes) if name in _SPEEDS and abs(slope["latency"]) < NOTHING else ""
+    return Elasticity(name=name, value=now.value, unit=now.unit, is_price=now.is_price, says=says, **slope)
 
 
 def _until(bench: Bench, name: str, slopes: dict[str, dict[str, float]]) -> str:
@@ -115,8 +102,4 @@ def _until(bench: Bench, name: str, slopes: dict[str, dict[str, float]]) -> str:
 
 def _amount(bench: Bench, name: str, factor: float) -> str:
     fact = bench.device.facts.get(name)
-    if fact is None:
-        return f"{factor:.2g} x what it is"
-    unit = _UNITS.get(fact.unit, "")
-    text = quantity(fact.value * factor, unit) if unit else f"{fact.value * factor:.3g}"
-    return text + fact.unit * (unit == "SI")
+    return f"{factor:.2g} x what it is" if fact is None else of_fact(fact.value * factor, fact.unit)

@@ -80,6 +80,27 @@ def _log_ratio(after: float, before: float) -> float:
     return math.log(after / before) if after > 0 and before > 0 else 0.0
 
 
+class Amount(msgspec.Struct, frozen=True):
+    """What a knob is set to, in SI units, and how that is known. A rate of several formats is that of the fastest."""
+
+    value: float
+    unit: str
+    quality: str
+    source: str
+    is_price: bool = False
+
+
+def amount(result: Estimate, name: str) -> Amount:
+    """Of one of the `facts` of a run's device, or the `prices` of the run."""
+    device = result.device
+    if name in device.facts or name in device.file.fma_per_clock:
+        formats = device.file.fma_per_clock.get(name, {})
+        fact = device.facts[name] if name in device.facts else max(formats.values(), key=lambda fact: fact.value)
+        return Amount(fact.value, fact.unit, fact.quality, fact.source)
+    price = result.run.prices.rows[device.arch.row[name]]
+    return Amount(price.value_j, f"J/{price.unit}", price.quality, price.source, True)
+
+
 def facts(device: Device) -> list[str]:
     """The facts of a device that can be turned, and the rates of its units."""
     turned = [name for name, fact in device.facts.items() if fact.value > 0 and name not in _NO_KNOBS]

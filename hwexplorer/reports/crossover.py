@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from analysis.decide.crossover import MOST, Crossover, Goal, Turn
 from analysis.decide.crossover import crossover as find
 from analysis.decide.knobs import METRICS, checked, facts
-from hardware.quantity import quantity
+from hardware.quantity import of_fact, quantity
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import MODEL, SCENARIO, names, option
@@ -24,11 +24,7 @@ _LIKELY = ("units", "clock_hz", "matrix", "vector", "memory_bandwidth", "scratch
 def _turn(turn: Turn) -> str:
     if turn.value is None:
         return f"{turn.knob} x {turn.factor:.3g}"
-    if turn.unit in ("s", "W", "byte", "byte/s"):
-        value = quantity(turn.value, turn.unit)
-    else:
-        value = quantity(turn.value, "SI") + (turn.unit if turn.unit == "Hz" else "")
-    return f"{turn.knob} x {turn.factor:.3g} = {value}"
+    return f"{turn.knob} x {turn.factor:.3g} = {of_fact(turn.value, turn.unit)}"
 
 
 def _goal(goal: Goal) -> str:

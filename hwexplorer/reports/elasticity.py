@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from analysis.decide.elasticity import Elasticities, Elasticity
 from analysis.decide.elasticity import elasticities as of_run
-from hardware.quantity import quantity
+from hardware.quantity import of_fact
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows
 from hwexplorer.state import State
@@ -16,24 +16,13 @@ from hwexplorer.views.words import of_node
 LEAST = 0.0005  # what would print as less than .001
 
 
-def _value(row: Elasticity) -> str:
-    """A fact in its unit, with a prefix where people write one."""
-    if row.is_price:
-        return f"{quantity(row.value, 'J')}/{row.unit.removeprefix('J/')}"
-    if row.unit in ("s", "W", "byte", "byte/s"):
-        return quantity(row.value, row.unit)
-    if row.unit == "Hz":
-        return quantity(row.value, "SI") + row.unit
-    return f"{row.value:.4g} {'' if row.unit in ('count', 'fraction') else row.unit}".rstrip()
-
-
 def _does_something(row: Elasticity) -> bool:
     return bool(row.says) or max(abs(row.latency), abs(row.energy)) >= LEAST
 
 
 COLUMNS = (
     Column("name", "Fact or price", role="text", keep=0, help="of the device; `tile.mac`: what one event costs"),
-    Column("value", "Now", role="text", keep=2, of=_value),
+    Column("value", "Now", role="text", keep=2, of=lambda row: of_fact(row.value, row.unit)),
     Column("latency", "Latency %/%", keep=0, help="per cent of the latency per per cent of the fact: -1 halves it"),
     Column("energy", "Energy %/%", keep=0, help="per cent of the energy per inference per per cent of the fact"),
     Column("edp", "EDP %/%", keep=0, help="per cent of energy times latency: the sum of both"),

@@ -121,6 +121,11 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _change("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS), changes.sort, hint="sort"),
         _change("reverse", "S", "Reverse", "Reverse the order of the tree", changes.reverse),
     ),
+    "Knobs": (
+        _effect("turn_down", "h left", "Turn down", "Turn the fact down a step", "turn", -1, "knobs"),
+        _effect("turn_up", "l right", "Turn up", "Turn the fact up a step", "turn", 1, "knobs", "turn"),
+        _effect("turn_back", "backspace", "As it was", "Put the fact back as it was", "turn", 0, "knobs", "as it was"),
+    ),
     "Find": (
         _effect(
             "find",
@@ -303,9 +308,11 @@ def keys_of(action: Action) -> str:
     return " ".join(key_sign(key) for key in action.keys)
 
 
-PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down"}  # what goes up, and what goes down
+# What goes up, and what goes down.
+PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": "turn_down"}
 _ORDER = (
-    *("help", "quit", "to_tree", "choose", "filter", "baseline", "rank", "toggle", "batch_up", "precision_up"),
+    *("help", "quit", "turn_up", "turn_back", "to_tree", "choose"),
+    *("filter", "baseline", "rank", "toggle", "batch_up", "precision_up"),
     *("find", "pin", "advise", "heaviest", "why", "sort", "execution", "metric", "zoom", "export", "fold", "devices"),
 )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from textual.timer import Timer
 
+from hardware.errors import RequestError
 from hwexplorer.state import State, replace
 from hwexplorer.tui import actions
 from hwexplorer.tui.standing import batches
@@ -61,7 +62,19 @@ class Ahead:
         self._timer = self._app.set_timer(IDLE - ROWS_IDLE, self._begin_settings)
 
     def _begin_settings(self) -> None:
-        self._done = self._app.state
+        """What the knobs do, one evaluation at a time, then the settings around this one."""
+        app, is_new = self._app, None
+        if app.is_running and "knobs" in app.wanted(app.state):
+            with suppress(RequestError):  # what cannot be is told when it is asked for
+                is_new = app.provider.deepen(app.state)
+        if is_new:
+            app.cache.forget("knobs")
+            app.views = app.cache.views(app.state)
+            app.show()
+        if is_new is not None:
+            self._timer = app.set_timer(PAUSE, self._begin_settings)
+            return
+        self._done = app.state
         self._await(self._settings())
         state = self._app.state
         self._waiting.extend(("rate", each) for each in batches(state) if not self._app.cache.has("rate", each))
@@ -78,11 +91,14 @@ class Ahead:
         )
 
     def _rows(self) -> Iterator[State]:
-        """The row below the cursor, then the one above."""
+        """The row below the cursor, then the one above, then the knob a step further."""
         outline, state = self._app.outline, self._app.state
         for place in (outline.cursor + 1, outline.cursor - 1):
             if 0 <= place < len(outline.visible):
                 yield replace(state, at=outline.table.rows[outline.visible[place]].key)
+        for by in (1, -1) if state.pane == "knobs" else ():
+            with suppress(RequestError):  # at the end of its way
+                yield self._app.provider.turned(state, by)
 
     def _settings(self) -> Iterator[State]:
         for id in NEIGHBOURS:

@@ -35,6 +35,7 @@ from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.screen import Explorer
 from hwexplorer.tui.views import ALWAYS, READS, Cache, Views
 from hwexplorer.tui.widgets import prose
+from hwexplorer.tui.widgets.knobs import KnobTable
 from hwexplorer.tui.widgets.pane import Content, Line, Pane
 from hwexplorer.tui.widgets.plot import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
@@ -113,8 +114,9 @@ class HwExplorer(App[None]):
         self.colours = Palette(theme, ascii)
         self.models, self.compare = TreeTable(tree=False), TreeTable(tree=False)
         self.outline, self.events = TreeTable(), TreeTable(fold=True)
-        self.why, self.plot, self.help = Prose(), PlotArea(), Prose()
-        shown_in: tuple[Content, ...] = (self.models, self.compare, self.outline, self.events, self.why, self.plot)
+        self.why, self.plot, self.help, self.knobs = Prose(), PlotArea(), Prose(), KnobTable()
+        main = (self.models, self.compare, self.outline)
+        shown_in: tuple[Content, ...] = (*main, self.events, self.why, self.plot, self.knobs)
         self.contents: dict[str, Content] = dict(zip(PANES, shown_in, strict=True))
         self.panes = {n: Pane(n, i, self.contents[n], self.colours) for i, n in enumerate(PANES, 1)}
         self.panes["help"] = Pane("help", 0, self.help, self.colours)
@@ -388,6 +390,10 @@ class HwExplorer(App[None]):
                 self.move_to(key)
         elif message.pane != "help" and self.prompt is None:
             mouse.click(self, message)
+
+    def on_pane_wheeled(self, message: Pane.Wheeled) -> None:
+        if self.overlay or self.prompt is not None or not mouse.turn(self, message):
+            self.panes[message.pane].scroll_content(message.by)
 
     def on_card_strip_clicked(self, message: CardStrip.Clicked) -> None:
         if self.prompt is None and not self.overlay:

@@ -135,6 +135,7 @@ def leave(app: HwExplorer, _: Any) -> None:
 EFFECTS: dict[str, Callable[[HwExplorer, Any], None]] = {
     "move": moves.move,
     "page": moves.page,
+    "turn": moves.turn,
     "open": moves.open_branch,
     "close": moves.close_branch,
     "toggle": moves.toggle,

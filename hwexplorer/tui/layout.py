@@ -10,7 +10,7 @@ from hwexplorer.tui.widgets.strip import lines_of
 
 Mode = Literal["grid", "small", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
-_SIDE = ("events", "why", "plot")
+_SIDE = ("events", "why", "plot", "knobs")
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -70,16 +70,26 @@ def _small(body: Box, pane: str) -> dict[str, Box]:
 
 def _grid(body: Box, pane: str) -> dict[str, Box]:
     """The tree on the left; on the right why over events over the plot, the one gone to the largest; of the last two
-    one where it is low."""
+    one where it is low; or the knobs over why."""
     x, y, width, height = body
     left = max(40, width * 60 // 100)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
     panes = ("why", "events", "plot") if height >= 27 else ("why", "plot" if pane == "plot" else "events")
+    if pane == "knobs":
+        panes = ("knobs", "why")
     at = y
     for place, name in enumerate(panes):
         left_over = y + height - at
-        share = 46 if pane == name else 27 if pane in panes and len(panes) == 3 else 100 // len(panes)
+        share = (
+            70
+            if name == "knobs"
+            else 46
+            if pane == name
+            else 27
+            if pane in panes and len(panes) == 3
+            else 100 // len(panes)
+        )
         tall = left_over if place == len(panes) - 1 else height * share // 100
         boxes[name] = (right[0], at, right[1], tall)
         at += tall

@@ -108,6 +108,7 @@ def heading(name: str, state: State, views: Views) -> str:
         "events": state.at or state.model,
         "why": state.at or state.model,
         "plot": f"{state.plot} · {device}",
+        "knobs": device,
     }.get(name, "")
     return f"{name.title()} · {about}" if about else name.title()
 

@@ -19,6 +19,14 @@ _OPENS = {"models": "choose", "compare": "to_tree", "tree": "toggle", "events": 
 _ORDERS = {"device": "name", "bar": "share", "energy_per_inference": "energy"}
 
 
+def turn(app: HwExplorer, at: Pane.Wheeled) -> bool:
+    """The wheel over the knob that is looked at turns it; False where it scrolls."""
+    if at.pane != "knobs" or not app.knobs.is_here(at.y):
+        return False
+    moves.turn(app, -1 if at.by > 0 else 1)
+    return True
+
+
 def click(app: HwExplorer, at: Pane.Clicked) -> None:
     """A click goes to the pane and its row, which stays under the pointer; a double click opens it."""
     pane, content = at.pane, app.contents[at.pane]
@@ -34,9 +42,11 @@ def click(app: HwExplorer, at: Pane.Clicked) -> None:
         key = content.at(at.y)
         if key is None:
             return
+        if pane == "knobs" and key == app.state.fact:
+            moves.turn(app, 1 if at.x >= content.width // 2 else -1)  # the halves of its row
         content.go(key, still=True)
-        if pane in ("tree", "compare"):
-            app.apply(replace(app.state, **{"at" if pane == "tree" else "on": key}))
+        if pane in moves.CURSORS:
+            app.apply(replace(app.state, **{moves.CURSORS[pane]: key}))
         if at.times == 1 and content.is_sign(at.x):
             app.perform("toggle")
     if at.times == 2 and pane in _OPENS:

@@ -9,6 +9,7 @@ from hwexplorer.state import EACH, FOLDS, MORE, node, replace
 from hwexplorer.tui import navigate
 from hwexplorer.tui.widgets.heads import Headed
 
+CURSORS = {"tree": "at", "compare": "on", "knobs": "fact"}  # panes whose cursor is a field of the state
 TIMES = "×"  # in the name of a row of repeats
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def move(app: HwExplorer, by: int) -> None:
-    """By rows in the focused pane. In Tree, Compare and Plot the one linked cursor moves."""
+    """By rows in the focused pane. In Tree, Compare, Knobs and Plot the one linked cursor moves."""
     pane = app.state.pane
     key = app.contents[pane].move(by)
-    if pane == "tree" or (pane == "compare" and key):
-        if not app.apply(replace(app.state, **{"at" if pane == "tree" else "on": key})):
+    if pane == "tree" or (pane in CURSORS and key):
+        if not app.apply(replace(app.state, **{CURSORS[pane]: key})):
             app.show()  # refused, or at the end: the cursor goes back to where the state has it
     elif pane != "plot" or not to_point(app, key):
         app.panes[pane].redraw()
@@ -36,6 +37,17 @@ def to_point(app: HwExplorer, key: str) -> bool:
     else:
         return False
     return True
+
+
+def turn(app: HwExplorer, by: int) -> None:
+    """Turn the knob that is looked at a step, or put it back (0)."""
+    try:
+        wanted = app.provider.turned(app.state, by)
+    except RequestError as error:
+        app.say(str(error), "warn")
+        return
+    if not app.apply(wanted) and wanted == app.state:
+        app.say(f"{wanted.fact} is as the device has it", "dim")
 
 
 def page(app: HwExplorer, direction: int) -> None:

@@ -58,6 +58,9 @@ def fill(app: HwExplorer) -> None:
         app.why.update(views.why)
     if "plot" in seen:
         app.plot.update(views.plot, linked(state), views.below)
+    if "knobs" in seen:
+        app.knobs.show(views.knobs, state.metric)
+        app.knobs.go(state.fact)
     for name in PANES:
         pane = app.panes[name]
         pane.heading = lines.heading(name, state, views)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from hwexplorer.state import State
-from hwexplorer.views.plain import Card, Cell, Plot, Table, Text
+from hwexplorer.views.plain import Card, Cell, Page, Plot, Table, Text
 
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
@@ -59,6 +59,20 @@ class Provider(Protocol):
 
     def plot(self, state: State) -> Plot:
         """Points are keyed by operator."""
+        ...
+
+    def knobs(self, state: State) -> Page:
+        """Three tables, of what is known so far: the metrics now and unchanged, the curve of `state.fact`, the knobs of
+        the device under the cursor, keyed by name."""
+        ...
+
+    def deepen(self, state: State) -> bool | None:
+        """Find out one thing more of the knobs, in some milliseconds: True where there is something new to show, None
+        where nothing was left."""
+        ...
+
+    def turned(self, state: State, by: int) -> State:
+        """The state with its knob a step up (1), down (-1), or as the device has it (0); RequestError at the end."""
         ...
 
     def verdict(self, state: State) -> str:

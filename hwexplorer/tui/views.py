@@ -13,7 +13,7 @@ from typing import Any
 from hwexplorer.state import MORE, State, node, replace
 from hwexplorer.tui.folding import folded
 from hwexplorer.tui.provider import Provider
-from hwexplorer.views.plain import Card, Plot, Table, Text
+from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 
 _MODEL = ("model", "image_size", "sequence", "kv")
 _RUN = (*_MODEL, "batch", "precision", "execution", "layout")
@@ -30,6 +30,7 @@ READS: dict[str, tuple[str, ...]] = {
     "devices": ("devices",),
     "below": (*_RUN, "on", "at"),
     "rate": (*_RUN, "on"),
+    "knobs": (*_RUN, "on", "metric", "fact"),
     "status": (*_RUN, *_AGAINST, "on", "at"),
     "verdict": (*_RUN, *_AGAINST, "on", "diff"),
 }
@@ -109,6 +110,11 @@ class Views:
         return made
 
     @cached_property
+    def knobs(self) -> Page:
+        made: Page = self._cache.view("knobs", self._state)
+        return made
+
+    @cached_property
     def status(self) -> str:
         made: str = self._cache.view("status", self._state)
         return made
@@ -156,6 +162,11 @@ class Cache:
         table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
         rows = tuple(replace(row, depth=0, has_children=False) for row in table.rows if row.depth == 1)
         return replace(table, rows=rows, columns=table.columns)
+
+    def forget(self, name: str) -> None:
+        """More is known than when these were made."""
+        for key in [key for key in self._kept if key[0] == name]:
+            self._rows -= _rows(self._kept.pop(key))
 
     def has(self, name: str, state: State) -> bool:
         return self._key(name, state) in self._kept

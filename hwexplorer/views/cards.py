@@ -8,6 +8,7 @@ from analysis.run.estimate import Estimate
 from analysis.run.metrics import METRICS
 from analysis.run.serving import serving
 from hardware.quantity import quantity
+from hardware.what_if import split
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Card, Stack
@@ -38,6 +39,7 @@ def cards(state: State) -> tuple[Card, ...]:
             fits=result.fits,
             over=_over(state, result),
             phrase=phrase,
+            ghost=_unchanged(state, key) / full,
         )
         for key, result, value, phrase in zip(state.devices, results, values, told, strict=True)
     )
@@ -49,6 +51,12 @@ def _over(state: State, result: Estimate) -> tuple[str, ...]:
     from analysis.decide import limits  # not needed to start the screen
 
     return limits.broken(state.limits, result)
+
+
+def _unchanged(state: State, device: str) -> float:
+    """The metric of a what-if device without its changes; 0 for any other."""
+    base = split(device)[0]
+    return 0.0 if base == device else METRICS[state.metric].of(engine.result(state, base))
 
 
 def _name(result: Estimate) -> str:

@@ -183,8 +183,8 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
     """`figures` are told from left to right, `phrase` says what the device is among the others. `bar` is the metric of
-    the state by cause and `most` the end of its band, both as fractions of the scale that all cards have. `over` are
-    the limits of the state that it is not within."""
+    the state by cause, `most` the end of its band and `ghost` the metric of a what-if device unchanged (0 for others),
+    as fractions of the scale that all cards have. `over` are the limits of the state that it is not within."""
 
     key: str
     name: str
@@ -198,6 +198,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool
     over: tuple[str, ...] = ()
     phrase: str
+    ghost: float = 0.0
 
 
 View = Table | Text | Plot

@@ -9,7 +9,7 @@ from hardware import precision
 from hardware.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.plain import Card, Cell, Column, Plot, Row, Series, Stack, Table, Text
+from hwexplorer.views.plain import Card, Cell, Column, Page, Plot, Row, Series, Stack, Table, Text
 
 DEVICES = {
     "xeon_8490h": ("Xeon 8490H", "CPU", 12.0, 9.0),
@@ -236,6 +236,25 @@ class Fake:
             y_unit="FLOP/s",
             series=(roof, points),
         )
+
+    def knobs(self, state: State) -> Page:
+        t, e = self._total(state)
+        told = Column("name", "knob", role="text", keep=0)
+        columns = (told, Column("now", "now", role="text"), Column("was", "was", role="text"), Column("change", ""))
+        figures = (("latency", t), ("energy", e), ("edp", e * t))
+        before = Table("before", "", columns, tuple(Row(n, (n, f"{v:.2g}", f"{v:.2g}", 0.0)) for n, v in figures))
+        value = Column(state.metric, state.metric)
+        curve = tuple(Row(f"{f}", (f"{f} GHz", t / f, "now" if f == 1 else "")) for f in (0.5, 1, 2))
+        columns = (told, value, Column("mark", "", role="text"))
+        rows = tuple(Row(f"fact{i}", (f"fact{i}", 1.0 / (i + 1))) for i in range(9))
+        tables = (before, Table("curve", "fact0 turned", columns, curve), Table("knobs", "", (told, value), rows))
+        return Page("knobs", "Knobs", tables)
+
+    def deepen(self, state: State) -> bool | None:
+        return None
+
+    def turned(self, state: State, by: int) -> State:
+        raise RequestError("a chip of the fake has no knobs")
 
     def status(self, state: State) -> str:
         return "coverage 100 %" + (" · fp8 run as fp16" if state.precision == "fp8" else "")

@@ -124,6 +124,20 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state == before
 
 
+@case("turn_down", "resnet50?pane=knobs")
+@case("turn_up", "resnet50?pane=knobs")
+@case("turn_back", "resnet50?pane=knobs")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    """tests/tui/test_knobs.py turns knobs of real devices."""
+    for key in ("right", "h", "backspace"):
+        before = app.state
+        await pilot.press(key)
+        assert "a chip of the fake has no knobs" in screen_text(app)
+        assert app.state == before
+    await pilot.press("down")
+    assert app.state.fact == "fact1"
+
+
 @case("zoom")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "5 Why" in screen_text(app)

@@ -45,6 +45,13 @@ class Pane(Widget, can_focus=False):
             super().__init__()
             self.pane, self.x, self.y, self.times = pane, x, y, times
 
+    class Wheeled(Message):
+        """The wheel, on line `y` of the content: `by` lines down, negative up."""
+
+        def __init__(self, pane: str, y: int, by: int) -> None:
+            super().__init__()
+            self.pane, self.y, self.by = pane, y, by
+
     def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
         super().__init__(id=name)
         self.pane, self.number, self.content = name, number, content
@@ -157,13 +164,17 @@ class Pane(Widget, can_focus=False):
         self.post_message(self.Clicked(self.pane, x, -1 if edge else y, event.chain))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        self.content.scroll(3)
-        self.redraw()
+        self._wheel(event, 3)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._wheel(event, -3)
+
+    def _wheel(self, event: events.MouseEvent, by: int) -> None:
         event.stop()
-        self.content.scroll(-3)
+        self.post_message(self.Wheeled(self.pane, event.y - self.framed, by))
+
+    def scroll_content(self, by: int) -> None:
+        self.content.scroll(by)
         self.redraw()
 
 

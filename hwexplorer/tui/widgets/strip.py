@@ -151,7 +151,16 @@ class CardStrip(Widget, can_focus=False):
         used = sum(len(segment.text) for segment in drawn)
         hatch = ("-" if self.palette.ascii else "╌") * max(0, end - max(used, full))
         rest = " " * (width - used - len(hatch))
-        return [*drawn, Segment(hatch, self.palette.get("guide")), Segment(rest, self.palette.get("text"))]
+        bar = [*drawn, Segment(hatch, self.palette.get("guide")), Segment(rest, self.palette.get("text"))]
+        return self._over_ghost(bar, used, min(round(card.ghost * room), width)) if card.ghost else bar
+
+    def _over_ghost(self, bar: list[Segment], used: int, end: int) -> list[Segment]:
+        """The bar of a what-if device, and that of the device unchanged: a ghost where it is longer, else its end."""
+        signs = ".:" if self.palette.ascii else "░┊"
+        start = used if end > used else max(0, end - 1)
+        ghost = signs[0] * (end - used) if end > used else signs[1]
+        strip, after = Strip(bar), start + len(ghost)
+        return [*strip.crop(0, start), Segment(ghost, self.palette.get("dim")), *strip.crop(after)]
 
     def _phrase(self, card: Card, width: int) -> list[Segment]:
         phrase = " · ".join([f"not {' '.join(card.over)}", card.phrase]) if card.over else card.phrase

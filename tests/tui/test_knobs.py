@@ -1,0 +1,183 @@
+"""The knobs of the chip under the cursor: turned by key and mouse, shown over the unchanged chip, taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from analysis.decide.turning import Changes, knee, knobs, places, turned
+from hardware.errors import RequestError
+from hwexplorer import engine
+from hwexplorer.provider import EngineProvider
+from hwexplorer.reports.knobs import unchanged
+from hwexplorer.state import State, format, parse, replace
+from hwexplorer.tui import exports
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.widgets.knobs import sparkline
+from tests.tui.test_app import screen_text
+
+START = "mobilenet_v2@b64,fp16?pane=knobs&knob=memory_bandwidth"
+SIZES = [((80, 24), False), ((120, 40), True), ((60, 16), False)]
+
+
+def on(changes: Changes) -> State:
+    name = f"h100_sxm{{{','.join(changes)}}}" if changes else "h100_sxm"
+    return replace(parse("resnet18@b8,fp16"), devices=(name,), on=name)
+
+
+async def known(app: HwExplorer, pilot: Pilot[None]) -> None:
+    """Until everything around the state is computed."""
+    for _ in range(400):
+        await pilot.pause(0.02)
+        if app.ahead is not None and app.ahead.finished():
+            return
+    raise AssertionError("still computing")
+
+
+def test_every_place_of_every_knob_is_a_device_that_reads_back() -> None:
+    for device in ("h100_sxm", "kpu_t256"):
+        state = State(model="resnet18", devices=(device,), on=device)
+        before = engine.result(state)
+        for knob in knobs(before, before, "", "edp", at_once=True).knobs:
+            way = places(before, knob.name)
+            assert [p.factor for p in way] == sorted({p.factor for p in way})
+            assert sum(p.change == "" for p in way) == 1
+            for place in (way[0], way[-1]):
+                spelt = replace(state, devices=(f"{device}{{{place.change}}}",)) if place.change else state
+                assert parse(format(spelt)).devices == spelt.devices
+
+
+def test_up_and_down_again_is_the_device_itself() -> None:
+    changes: Changes = ()
+    before = engine.result(on(()))
+    steps = ((1, ("units*1.25",)), (1, ("units=211",)), (-1, ("units*1.25",)), (-1, ()), (-1, ("units=106",)))
+    for by, told in steps:
+        changes = turned(engine.result(on(changes)), before, "units", by)
+        assert changes == told
+    assert turned(engine.result(on(("units*1.25", "clock_hz*0.8"))), before, "units", 0) == ("clock_hz*0.8",)
+
+
+def test_a_knob_ends_where_its_range_does() -> None:
+    now, before = engine.result(on(("memory_bandwidth*10",))), engine.result(on(()))
+    with pytest.raises(RequestError, match="upper end"):
+        turned(now, before, "memory_bandwidth", 1)
+    off_the_steps = engine.result(on(("memory_bandwidth*20",)))
+    assert turned(off_the_steps, before, "memory_bandwidth", -1) == ("memory_bandwidth*10",)
+
+
+def test_the_curve_is_what_each_device_costs_and_keeps_the_other_changes() -> None:
+    now = on(("clock_hz*0.8",))
+    found = knobs(engine.result(now), unchanged(now), "memory_bandwidth", "edp")
+    slow = engine.result(on(("clock_hz*0.8", "memory_bandwidth*0.5")))
+    point = next(point for point in found.curve if point.factor == 0.5)
+    assert (point.latency_s, point.energy_j) == (slow.latency_s, slow.energy_j_per_inference)
+    assert found.before[0].now > found.before[0].was  # a slower clock
+    orders = [abs(knob.edp or 0.0) for knob in found.knobs]
+    assert orders == sorted(orders, reverse=True)
+
+
+def test_the_knee_is_where_a_curve_bends() -> None:
+    roof = [(x, max(1.0, 4.0 / x)) for x in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)]
+    assert knee(roof) == 4.0
+    assert knee([(x, 1.0 / x) for x in (1.0, 2.0, 4.0)]) is None
+    assert knee([(1.0, 2.0), (2.0, 2.0), (4.0, 2.0)]) is None
+
+
+def test_a_sparkline_has_a_sign_for_each_value() -> None:
+    assert sparkline([1.0, 2.0, 4.0, 128.0], ascii=False) == "▁▂▃█"
+    assert sparkline([1.0, 128.0], ascii=True) == ".@"
+    assert sparkline([3.0, 3.0], ascii=True) == ".."
+
+
+@pytest.mark.parametrize(("size", "ascii"), SIZES)
+async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii: bool) -> None:
+    app = HwExplorer(parse(START), EngineProvider(), ascii=ascii)
+    async with app.run_test(size=size) as pilot:
+        await known(app, pilot)
+        assert app.knobs.key == "memory_bandwidth"
+        await pilot.press("right", "l")
+        assert app.state.on == "h100_sxm{memory_bandwidth*1.6}"
+        assert app.state.devices[1] == app.state.baseline == app.state.on
+        card = next(card for card in app.views.cards if card.key == app.state.on) if app.views else None
+        assert card is not None
+        assert card.ghost > card.bar > 0  # quicker than unchanged
+        await known(app, pilot)
+        shown = screen_text(app)
+        assert "5.36 TB/s" in shown
+        assert ("░" in shown) is not ascii
+        if ascii:
+            assert shown.isascii()
+        await pilot.press("u")
+        assert app.state.on == "h100_sxm{memory_bandwidth*1.25}"
+        await pilot.press("backspace")
+        assert app.state.on == "h100_sxm"
+        await pilot.press("left")
+        assert app.state.on == "h100_sxm{memory_bandwidth*0.8}"
+        await pilot.press("u", "u", "u", "u")
+        assert app.state.on == "h100_sxm"
+        await pilot.press("U")
+        assert app.state.on == "h100_sxm{memory_bandwidth*1.25}"
+    assert app.failures == []
+
+
+async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
+    app = HwExplorer(parse(START), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await known(app, pilot)
+        y = next(y for y in range(30) if app.knobs.at(y) not in (None, START.partition("knob=")[2]))
+        other = app.knobs.at(y)
+        await pilot.click("#knobs", offset=(4, y + 1))
+        assert (app.state.fact, app.state.on) == (other, "h100_sxm")
+        await pilot.pause(0.6)
+        await pilot.click("#knobs", offset=(40, y + 1))
+        assert app.state.on.startswith(f"h100_sxm{{{other}")
+        await pilot.pause(0.6)
+        await pilot.click("#knobs", offset=(4, y + 1))
+        assert app.state.on == "h100_sxm"
+        top, pane = app.knobs.top, app.panes["knobs"]
+        pane.post_message(pane.Wheeled("knobs", y, -3))
+        await pilot.pause()
+        assert app.state.on.startswith(f"h100_sxm{{{other}")
+        assert app.knobs.top == top
+        pane.post_message(pane.Wheeled("knobs", y + 3, 3))
+        await pilot.pause()
+        assert app.knobs.top == top + 3
+    assert app.failures == []
+
+
+async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
+    app = HwExplorer(parse(f"{START}&on=kpu_t256"), EngineProvider())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("right")
+        exports.export(app, str(tmp_path / "knobs.json"), overwrite=False)
+        exports.export(app, str(tmp_path / "knobs.txt"), overwrite=False)
+    document = json.loads((tmp_path / "knobs.json").read_text())
+    assert (document["device"], document["unchanged"]) == ("kpu_t256{memory_bandwidth*1.25}", "kpu_t256")
+    assert document["knob"] == "memory_bandwidth"
+    assert len(document["curve"]) == 21
+    assert "memory_bandwidth turned" in (tmp_path / "knobs.txt").read_text()
+
+
+async def test_what_was_found_out_stays_when_neighbours_are_computed() -> None:
+    app = HwExplorer(parse(START), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await known(app, pilot)
+        await pilot.press("down", "up")
+        assert app.knobs.curve.rows
+        order = [row.key for row in app.knobs.table.rows]
+        await pilot.press("right", "]", "[", "left")
+        assert [row.key for row in app.knobs.table.rows] == order
+    assert app.failures == []
+
+
+async def test_no_color_says_it_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    device = "h100_sxm{memory_bandwidth*2}"
+    app = HwExplorer(parse(START.replace("?", f"/{device}?")), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await known(app, pilot)
+        assert "░" in screen_text(app)
+        assert "▲ 6.70 TB/s" in screen_text(app)
