@@ -6,20 +6,24 @@ All text is escaped; the only script is the constant below.
 from __future__ import annotations
 
 import math
-from html import escape
 
-from hwexplorer.export.text import _column, sections
-from hwexplorer.format import quantity, safe
+from msgspec.structs import replace
+
+from hwexplorer.export import html_tree
+from hwexplorer.export.html_tree import bar, colours
+from hwexplorer.export.html_tree import text as _text
+from hwexplorer.export.text import _column
+from hwexplorer.format import quantity
 from hwexplorer.terms import help_of
-from hwexplorer.views.causes import LOOKS
-from hwexplorer.views.plain import Cell, Column, Page, Plot, Row, Series, Stack, Table, Text, View
+from hwexplorer.views.plain import Column, Page, Plot, Row, Series, Stack, Table, Text, View
 
-_PAGE_STYLE = """
-:root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d}
-@media(prefers-color-scheme:dark){:root{--ink:#e3e6ea;--paper:#15181c;--line:#343a41;--soft:#1f242a;--bar:#4f86c6;
---dim:#98a1ab}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:90rem;
-padding:0 1.2rem}
+_PAGE_STYLE = f"""
+:root{{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d;
+{colours(dark=False)}}}
+@media(prefers-color-scheme:dark){{:root{{--ink:#e3e6ea;--paper:#15181c;--line:#343a41;--soft:#1f242a;--bar:#4f86c6;
+--dim:#98a1ab;{colours(dark=True)}}}}}
+body{{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:90rem;
+padding:0 1.2rem}}
 """
 _STYLE = """
 h1{font-size:1.45rem}h2{font-size:1.15rem;margin-top:2.2rem}h3{font-size:1rem;margin:1rem 0 .2rem}
@@ -29,14 +33,16 @@ th{position:sticky;top:0;background:var(--soft)}th button{all:unset;cursor:point
 th button:focus-visible{outline:2px solid var(--bar)}th[aria-sort=ascending] button:after{content:" \\25B2"}
 th[aria-sort=descending] button:after{content:" \\25BC"}
 th.text,td.text{text-align:left;white-space:normal}tr.dim td{color:var(--dim)}tbody tr:hover{background:var(--soft)}
-.bar{display:inline-block;height:.7em;background:var(--bar);min-width:1px}ul.plain{list-style:none;padding-left:0}
+ul.plain{list-style:none;padding-left:0}
 ul.plain li{margin:.15rem 0}.note{color:var(--dim)}svg{max-width:100%;height:auto}
 svg text{fill:var(--ink);font-size:12px}
+.part>summary{font-size:1.15rem;font-weight:600;margin-top:1rem;cursor:pointer}
 svg .grid{stroke:var(--line)}svg .roof{fill:none;stroke:var(--dim);stroke-width:2}svg .guide{stroke-width:1;
 stroke-dasharray:5 4}svg .shade{fill:var(--dim);fill-opacity:.15}svg circle:hover{stroke:var(--ink);
 stroke-width:2}
 """
 
+_STYLE += html_tree.STYLE
 _SCRIPT = """
 document.querySelectorAll("table").forEach(function(t){t.querySelectorAll("th button").forEach(function(b,c){
 b.addEventListener("click",function(){var th=b.parentNode,down=th.getAttribute("aria-sort")!=="descending";
@@ -61,21 +67,30 @@ def as_html(view: View | Page) -> str:
 
 def as_fragment(view: View | Page) -> str:
     """The view for a page of others, as a notebook is: its style stays inside, nothing runs."""
-    colours = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;"
-    return f'<div class="hwexplorer"><style>.hwexplorer{{{colours}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
+    own = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + colours(dark=False)
+    return f'<div class="hwexplorer"><style>.hwexplorer{{{own}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
 
 
 def _part(view: View | Page, level: int) -> str:
     title = f"<h{level}>{_text(view.title)}</h{level}>\n" if view.title else ""
     if isinstance(view, Page):
-        return title + "\n".join(_part(inner, min(level + 1, 3)) for inner in view.parts)
+        return title + html_tree.cards(view.cards) + _parts(view, min(level + 1, 3))
     if isinstance(view, Table):
         return title + _table(view)
     return title + (_prose(view, level) if isinstance(view, Text) else _plot(view))
 
 
-def _text(value: object) -> str:
-    return escape(safe(value))
+def _parts(page: Page, level: int) -> str:
+    """One below the other; those that are not brief folded, where some are."""
+    brief = [part for name in page.brief for part in page.parts if part.name == name]
+    rest = [part for part in page.parts if not any(part is each for each in brief)]
+    made = [_part(part, level) for part in brief]
+    if not brief:
+        return "\n".join(_part(part, level) for part in rest)
+    for part in rest:
+        inner = _part(replace(part, title=""), level)
+        made.append(f'<details class="part"><summary>{_text(part.title or part.name)}</summary>{inner}</details>')
+    return "\n".join(made)
 
 
 def _lines(lines: tuple[str, ...], kind: str = "plain") -> str:
@@ -85,7 +100,8 @@ def _lines(lines: tuple[str, ...], kind: str = "plain") -> str:
 
 def _prose(view: Text, level: int) -> str:
     inner = min(level + 1, 4)
-    return "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines)}" for head, lines in sections(view))
+    said = "\n".join(f"<h{inner}>{_text(head)}</h{inner}>{_lines(lines)}" for head, lines in view.sections)
+    return html_tree.steps(view.steps) + said
 
 
 def _left(column: Column) -> bool:
@@ -94,15 +110,17 @@ def _left(column: Column) -> bool:
 
 def _table(view: Table) -> str:
     shown = [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
+    below = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
+    if any(isinstance(cell, Stack) for row in view.rows[:1] for cell in row.cells):
+        below += html_tree.legend()
+    if html_tree.is_tree(view):
+        return html_tree.tree(view, shown) + below
     heads = "".join(
         f'<th scope="col"{_class(column)} title="{_text(help_of(column))}"><button>{_text(cells[0])}</button></th>'
         for column, cells in zip(view.columns, shown, strict=True)
     )
     rows = "".join(_row(view, row, r, shown) for r, row in enumerate(view.rows))
-    return (
-        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>'
-        f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
-    )
+    return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>{below}'
 
 
 def _class(column: Column) -> str:
@@ -115,7 +133,7 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
         value = row.cells[c]
         text = shown[c][r + 1]
         if column.role == "bar":
-            inside = _bar(value)
+            inside = bar(value)
         else:
             inside = _text(text.strip())
             if c == 0 and row.depth:
@@ -124,19 +142,6 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
         cells.append(f'<td{_class(column)} data-v="{_text(key)}">{inside}</td>')
     dim = ' class="dim"' if row.dim else ""
     return f"<tr{dim}>{''.join(cells)}</tr>\n"
-
-
-def _bar(value: Cell) -> str:
-    """A bar, by cause where it is known what it is made of."""
-    if isinstance(value, Stack):
-        parts = zip(LOOKS, value.parts, strict=True)
-        return "".join(
-            f'<span class="bar" style="width:{part * 8:.2f}em;background:{look.light}" title="{look.name}"></span>'
-            for look, part in parts
-            if part > 0
-        )
-    wide = min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) else 0.0
-    return f'<span class="bar" style="width:{wide * 8:.2f}em"></span>'
 
 
 # --- plots ------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from hwexplorer.options import BASELINE, choice
 from hwexplorer.shell import command
 from hwexplorer.state import State, pinned
 from hwexplorer.views import levels
+from hwexplorer.views.cards import cards
 from hwexplorer.views.causes import HELP
 from hwexplorer.views.plain import Column, Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
@@ -157,7 +158,8 @@ def _view(state: State, level: str, on_paper: bool) -> Table | Page:
     if not answers:
         return table
     rest = msgspec.structs.replace(table, title="Devices", footer=table.footer[answers:])
-    return Page("compare", table.title, (Text("answer", "Answer", (("", table.footer[:answers]),)), rest), main=1)
+    said = Text("answer", "Answer", (("", table.footer[:answers]),))
+    return Page("compare", table.title, (said, rest), main=1, cards=cards(state))
 
 
 def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: bool = False) -> Table:

@@ -19,8 +19,10 @@ from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.registry import Answer
 from hwexplorer.shell import command
 from hwexplorer.state import State, replace
+from hwexplorer.views.cards import cards
 from hwexplorer.views.plain import Column, Page, Table, Text, View
 from hwexplorer.views.tables import rows
+from hwexplorer.views.tree import tree
 from hwexplorer.views.words import band, known, title
 
 CHECKS = (
@@ -51,6 +53,12 @@ def _summary(state: State) -> Text:
     return Text("summary", "Summary", tuple(sections))
 
 
+def _blocks(state: State) -> Table:
+    """The modules, repeats merged, heaviest first."""
+    shown = tree(replace(state, at="", pin="", by="module", sort="share", descending=True))
+    return msgspec.structs.replace(shown, name="blocks", title="Where it goes")
+
+
 def _checks(state: State) -> Table:
     results = checks(engine.result(state))
     footer = f"{sum(check.passed for check in results)} of {len(results)} checks pass"
@@ -70,6 +78,7 @@ def _claims(state: State) -> Text:
 # What stands between the reports, by its place among theirs.
 PARTS: dict[int, Callable[[State], View]] = {
     -40: _summary,
+    -35: _blocks,
     -30: _checks,
     -20: roofline.plot,
     65: _claims,
@@ -93,20 +102,17 @@ def _answers(state: State) -> dict[int, Answer]:
 def _view(state: State) -> Page:
     """All parts; CSV carries the tree. The plots, whose points would be pages of numbers, are for HTML alone."""
     answers = _answers(state)
-    parts: list[View] = []
-    for place in sorted({*PARTS, *answers}):
-        parts += [PARTS[place](state)] if place in PARTS else _headed(answers[place])
-    tree = next(part for part in parts if part.name == "tree")
+    parts = [PARTS[place](state) if place in PARTS else _headed(answers[place]) for place in sorted({*PARTS, *answers})]
+    full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")
     head = f"{title(state)} on {engine.device(state.on).name}"
-    return Page("report", head, tuple(parts), csv=tree, is_long=True)
+    here = cards(replace(state, devices=(state.on,), baseline=state.on))
+    return Page("report", head, tuple(parts), csv=full, is_long=True, brief=("summary", "blocks"), cards=here)
 
 
-def _headed(answer: Answer) -> list[View]:
-    """A report under its heading: the title of a single view, a line of its own above several."""
-    view, heading = answer.view(), answer.report.section.heading if answer.report.section else ""
-    if isinstance(view, Page):
-        return [Text(answer.name, heading, ()), *view.parts]
-    return [msgspec.structs.replace(view, title=heading)]
+def _headed(answer: Answer) -> View | Page:
+    """A report under its heading."""
+    heading = answer.report.section.heading if answer.report.section else ""
+    return msgspec.structs.replace(answer.view(), title=heading)
 
 
 def _document(state: State) -> dict[str, Any]:

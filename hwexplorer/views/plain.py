@@ -207,17 +207,20 @@ View = Table | Text | Plot
 class _Parts(msgspec.Struct, frozen=True):
     name: str
     title: str
-    parts: tuple[View, ...]
+    parts: tuple[View | Page, ...]
 
 
 class Page(_Parts, frozen=True, kw_only=True):
     """Several views under one title, read from top to bottom. `main` is the one that a format of a single table
     (CSV) carries, the detailed rows; `csv` stands in its place. `is_long`: plots are left out of text, where their
-    points would be pages of numbers."""
+    points would be pages of numbers. In HTML `cards` stand on top, and where some parts are `brief` by their names
+    these come first and the others are folded."""
 
     main: int = -1
     csv: View | None = None
     is_long: bool = False
+    brief: tuple[str, ...] = ()
+    cards: tuple[Card, ...] = ()
 
 
 MOST_POINTS = 100
@@ -226,10 +229,12 @@ MOST_POINTS = 100
 def for_reading(page: Page) -> Page:
     """The page as text and Markdown give it: a plot of thousands of points is named, not listed."""
     kept = [part for part in page.parts if not (page.is_long and isinstance(part, Plot))]
-    return msgspec.structs.replace(page, parts=tuple(map(_named_if_large, kept)))
+    return msgspec.structs.replace(page, parts=tuple(_named_if_large(part, page.is_long) for part in kept))
 
 
-def _named_if_large(part: View) -> View:
+def _named_if_large(part: View | Page, is_long: bool) -> View | Page:
+    if isinstance(part, Page):
+        return for_reading(msgspec.structs.replace(part, is_long=is_long))
     if not isinstance(part, Plot):
         return part
     points = sum(len(series.x) for series in part.series)

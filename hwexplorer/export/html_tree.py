@@ -1,0 +1,139 @@
+"""A table that is a tree as nested `<details>`: what is folded opens without a script. And bars by cause, cards, steps.
+
+Columns stand in line because every row is a grid of the same widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from hwexplorer.format import quantity, safe
+from hwexplorer.terms import help_of
+from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.plain import Card, Cell, Row, Stack, Step, Table
+
+WIDEST = 44  # characters of a name in line
+BAR = 14  # em
+STYLE = """
+.bar{display:inline-block;height:.7em;background:var(--bar);min-width:1px}
+.legend{color:var(--dim);font-size:.9em}.legend .bar{width:.8em;margin:0 .3em 0 .9em}
+.tree{overflow-x:auto;font-size:.92em;font-variant-numeric:tabular-nums}
+.tree .row{display:grid;grid-template-columns:var(--w);width:max-content;column-gap:1em;
+padding:.12rem .3rem;border-bottom:1px solid var(--line);white-space:nowrap}
+.tree .row>*{text-align:right;overflow:hidden;text-overflow:ellipsis}.tree .row>.text{text-align:left}
+.tree summary{list-style:none;cursor:pointer}.tree summary::-webkit-details-marker{display:none}
+.tree .row:hover{background:var(--soft)}.tree .head{background:var(--soft)}.tree .head>*{font-weight:600}
+.tree .dim{color:var(--dim)}
+.tree .name:before{content:"";display:inline-block;width:1.1em}.tree summary .name:before{content:"\\25B8"}
+.tree details[open]>summary .name:before{content:"\\25BE"}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr));gap:.8rem;margin:1rem 0}
+.card{border:1px solid var(--line);border-radius:.5rem;padding:.6rem .8rem}.card .figures b{font-size:1.35em}
+.card .figures{display:flex;justify-content:space-between;align-items:baseline;margin:.2rem 0}
+.card .track{background:var(--soft);overflow:hidden;white-space:nowrap;line-height:0}.card .bar{height:.9em}
+.card.out .name{text-decoration:line-through}.card.out{color:var(--dim)}
+"""
+
+
+def colours(dark: bool) -> str:
+    """The causes as variables of a style."""
+    return "".join(f"--c{place}:{look.dark if dark else look.light};" for place, look in enumerate(LOOKS))
+
+
+def text(value: object) -> str:
+    return escape(safe(value))
+
+
+def is_tree(view: Table) -> bool:
+    return any(row.has_children for row in view.rows)
+
+
+def legend() -> str:
+    """What the colours of bars mean."""
+    named = "".join(f'<span class="bar" style="background:var(--c{i})"></span>{x.name}' for i, x in enumerate(LOOKS))
+    return f'<p class="legend">time and energy by cause:{named}</p>'
+
+
+def bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
+    """A bar, by cause where it is known what it is made of; `full` is how long the whole is."""
+    if isinstance(value, Stack):
+        return "".join(
+            f'<span class="bar" style="width:{part * full:.2f}{unit};background:var(--c{place})" '
+            f'title="{LOOKS[place].name}"></span>'
+            for place, part in enumerate(value.parts)
+            if part > 0
+        )
+    wide = min(max(float(value), 0.0), 1.0) if isinstance(value, int | float) else 0.0
+    return f'<span class="bar" style="width:{wide * full:.2f}{unit}"></span>'
+
+
+def tree(view: Table, shown: list[list[str]]) -> str:
+    """The rows of a tree, of which the root is open; `shown` are the columns as text, their heads first."""
+    widths = [
+        f"{BAR}em" if column.role == "bar" else f"{max(*map(len, cells[1:]), len(cells[0]) + 2)}ch"
+        for column, cells in zip(view.columns, shown, strict=True)
+    ]
+    widths[0] = f"{min(max(map(len, shown[0])) + 6, WIDEST)}ch"
+    heads = "".join(
+        f'<span class="{_class(view, c)}" title="{text(help_of(column))}">{text(shown[c][0])}</span>'
+        for c, column in enumerate(view.columns)
+    )
+    head = f'<div class="tree" style="--w:{" ".join(widths)}"><div class="row head">{heads}</div>\n'
+    return "".join([head, *_nested(view, shown), "</div>"])
+
+
+def _class(view: Table, c: int) -> str:
+    return "text" if view.columns[c].role in ("text", "bar", "flag") else "number"
+
+
+def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
+    """Each branch in details of its own; the only one at the top is open."""
+    alone = sum(row.depth == 0 for row in view.rows) == 1
+    opened: list[int] = []
+    for r, row in enumerate(view.rows):
+        while opened and opened[-1] >= row.depth:
+            opened.pop()
+            yield "</details>\n"
+        cells = _cells(view, row, [column[r + 1] for column in shown])
+        dim = " dim" if row.dim else ""
+        if row.has_children:
+            opened.append(row.depth)
+            yield f'<details{" open" * (alone and row.depth == 0)}><summary class="row{dim}">{cells}</summary>\n'
+        else:
+            yield f'<div class="row{dim}">{cells}</div>\n'
+    yield "</details>" * len(opened)
+
+
+def _cells(view: Table, row: Row, told: list[str]) -> str:
+    cells = [f'<span class="text name" style="padding-left:{row.depth * 1.1:.1f}em">{text(told[0].strip())}</span>']
+    for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
+        if c:
+            inside = bar(value, BAR) if column.role == "bar" else text(told[c].strip())
+            cells.append(f'<span class="{_class(view, c)}">{inside}</span>')
+    return "".join(cells)
+
+
+def cards(told: tuple[Card, ...]) -> str:
+    """What each device costs, the answer first."""
+    return f'<div class="cards">{"".join(map(_card, told))}</div>' if told else ""
+
+
+def _card(card: Card) -> str:
+    first, *rest = map(text, card.figures)
+    figures = f"<b>{first}</b>" + "".join(f"<span>{each}</span>" for each in rest)
+    scale = 100 / max(card.bar, 1.0)
+    return (
+        f'<div class="card{"" if card.fits and not card.over else " out"}"><b class="name">{text(card.name)}</b> '
+        f'{text(card.mark)} {text(card.runtime)}<div class="figures">{figures}</div>'
+        f'<div class="track">{bar(card.bar, scale, "%")}</div>{text(" · ".join((*card.over, card.phrase)))}</div>'
+    )
+
+
+def steps(told: tuple[Step, ...]) -> str:
+    """A waterfall."""
+    rows = ""
+    for step in told:
+        before = f'<span style="padding-left:{step.start * 2 * BAR:.2f}em"></span>'
+        cells = (text(step.name), text(quantity(step.seconds, "s")), before + bar(step.bar, 2 * BAR))
+        rows += "<tr>" + "".join(f'<td class="text">{cell}</td>' for cell in cells) + "</tr>"
+    return f"<table><tbody>{rows}</tbody></table>" if told else ""

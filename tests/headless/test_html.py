@@ -1,0 +1,86 @@
+"""The HTML of reports: a brief with the rest folded, trees of plain `<details>`, bars by cause in both lights."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from hwexplorer.export.html import as_fragment, as_html
+from hwexplorer.registry import Answer
+from hwexplorer.state import parse
+from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.plain import Page, Table
+
+STATE = parse("resnet50@b8,fp16?by=module&sort=share")
+VOID = {"meta", "line", "polyline", "polygon", "circle"}
+
+
+class Reader(HTMLParser):
+    """What stands in which element: tags are balanced, and each row of a tree knows how deep in details it is."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: list[tuple[int, list[str]]] = []
+        self.headings: list[tuple[bool, str]] = []
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        classes = (named.get("class") or "").split()
+        if "row" in classes and "head" not in classes:
+            folds = sum(name == "details" and not (a.get("class")) for name, a in self.open)
+            self.rows.append((folds - (tag == "summary"), []))
+        if tag not in VOID or not self.get_starttag_text().endswith("/>"):  # type: ignore[union-attr]
+            self.open.append((tag, named))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        return
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open[-1][0] == "meta":
+            self.open.pop()
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        tags = [name for name, _ in self.open]
+        if self.rows and any("row" in (a.get("class") or "") for _, a in self.open) and data.strip():
+            self.rows[-1][1].append(data)
+        if {"h1", "h2", "h3"} & set(tags):
+            self.headings.append(("details" in tags, data))
+
+
+def test_a_tree_folds_as_it_is_deep_and_shows_every_row() -> None:
+    view = Answer("tree", STATE).view()
+    assert isinstance(view, Table)
+    page = as_html(view)
+    read = Reader(page)
+    assert [depth for depth, _ in read.rows] == [row.depth for row in view.rows]
+    assert [cells[0] for _, cells in read.rows] == [str(row.cells[0]) for row in view.rows]
+    assert page.count("<details open>") == 1  # the model
+    assert page.count("<details") == sum(row.has_children for row in view.rows)
+    assert "<details" in as_fragment(view)  # where nothing may run
+
+
+def test_the_report_is_a_brief_with_the_rest_folded() -> None:
+    view = Answer("report", STATE).view()
+    assert isinstance(view, Page)
+    read = Reader(as_html(view))
+    brief = [heading for folded, heading in read.headings if not folded]
+    assert brief[:1] == [view.title]
+    assert {"Summary", "Where it goes"} <= set(brief)
+    assert "Checks" not in brief
+    assert as_html(view).count('<details class="part">') == len(view.parts) - 2
+    assert "18.1 k/s" in as_html(view).partition("Summary")[0]
+
+
+@pytest.mark.parametrize("verb", ["tree", "compare", "report"])
+def test_bars_have_the_causes_of_the_screen_in_light_and_dark(verb: str) -> None:
+    page = as_html(Answer(verb, STATE).view())
+    light, dark = page.split("@media(prefers-color-scheme:dark)")
+    for place, look in enumerate(LOOKS):
+        assert f"--c{place}:{look.light}" in light
+        assert f"--c{place}:{look.dark}" in dark
+    assert "background:var(--c0)" in page
