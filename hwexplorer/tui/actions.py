@@ -70,6 +70,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "Go to the pane before",
             changes.cycle("pane", states.PANES, -1),
         ),
+        _effect("jump", ";", "Jump", "A letter on each card and pane: the letter goes there", "jump"),
         _change("zoom", "z", "Zoom", "Show one pane alone, or all of them again", changes.zoom, hint="zoom"),
         _effect("back", "escape", "Back", "Cancel a capture, clear the find, leave zoom, return to the tree", "back"),
     ),

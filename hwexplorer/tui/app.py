@@ -21,7 +21,7 @@ from textual.timer import Timer
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import PANES, History, State, node, replace
-from hwexplorer.tui import actions, effects, mouse, overlays, panes, prompts, work
+from hwexplorer.tui import actions, effects, jump, mouse, overlays, panes, prompts, work
 from hwexplorer.tui.actions import Keymap
 from hwexplorer.tui.answers import answer
 from hwexplorer.tui.capture import Capture
@@ -33,6 +33,7 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompt import Prompt, typed
 from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.screen import Explorer
+from hwexplorer.tui.split import Divide, Split, applied
 from hwexplorer.tui.views import ALWAYS, READS, Cache, Views
 from hwexplorer.tui.widgets import prose
 from hwexplorer.tui.widgets.knobs import KnobTable
@@ -93,6 +94,8 @@ class HwExplorer(App[None]):
         self.failures: list[str] = []
         self.prompt: Prompt | None = None
         self.limits = Limits()
+        self.split, self.grabbed = Split(), Divide(())  # borders as they were dragged, and the one under the pointer
+        self.jumps: dict[str, tuple[str, str]] = {}  # letter -> field of the state and its value, while they are shown
         self.picked = False  # a device with space, since the picker was opened
         self.told = prose.EMPTY  # all of the text over the panes, of which some may be searched for
         self.overlay = ""  # what lies over the panes: help, sheet, picker, report
@@ -210,7 +213,7 @@ class HwExplorer(App[None]):
 
     def boxes(self, width: int, height: int) -> dict[str, tuple[int, int, int, int]]:
         state = self.state
-        boxes = arrange(width, height, state.pane, state.zoom, len(state.devices)).boxes
+        boxes = applied(arrange(width, height, state.pane, state.zoom, len(state.devices)).boxes, self.split)
         if self.overlay:
             foot = {"foot": boxes["foot"]} if "foot" in boxes else {}
             return {_covering(self.overlay): (0, 0, width, height - len(foot)), **foot}
@@ -296,7 +299,7 @@ class HwExplorer(App[None]):
         panes.fill(self)
         state = self.state
         active = _covering(self.overlay) if self.overlay else state.pane
-        arrangement = (active, state.zoom, self.overlay, len(state.devices))
+        arrangement = (active, state.zoom, self.overlay, len(state.devices), self.split)
         for name, pane in self.panes.items():
             pane.active = name == active
         explorer = self.screen_stack[0]
@@ -357,6 +360,9 @@ class HwExplorer(App[None]):
         if self.prompt is not None:
             prompts.prompt_key(self, key, character)
             return True
+        if self.jumps:
+            jump.go(self, character)
+            return True
         if self.said is not None:
             self.hush()
         if self.overlay:
@@ -394,6 +400,9 @@ class HwExplorer(App[None]):
     def on_pane_wheeled(self, message: Pane.Wheeled) -> None:
         if self.overlay or self.prompt is not None or not mouse.turn(self, message):
             self.panes[message.pane].scroll_content(message.by)
+
+    def on_pane_dragged(self, message: Pane.Dragged) -> None:
+        mouse.drag(self, message)
 
     def on_card_strip_clicked(self, message: CardStrip.Clicked) -> None:
         if self.prompt is None and not self.overlay:

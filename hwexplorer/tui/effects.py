@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
-from hwexplorer.tui import changes, copied, moves, overlays, results
+from hwexplorer.tui import changes, copied, jump, moves, overlays, results
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.prompt import Prompt
 
@@ -143,6 +143,7 @@ EFFECTS: dict[str, Callable[[HwExplorer, Any], None]] = {
     "every": moves.every,
     "fold": moves.fold,
     "each": moves.each,
+    "jump": jump.start,
     "heaviest": moves.heaviest,
     "find": moves.find,
     "prompt": prompt,

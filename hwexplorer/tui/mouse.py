@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hwexplorer.state import RANKS, SORTS, State, replace
-from hwexplorer.tui import moves
+from hwexplorer.tui import moves, split
 from hwexplorer.tui.widgets.pane import Pane
 from hwexplorer.tui.widgets.plot import PlotArea
 from hwexplorer.tui.widgets.table import TreeTable
@@ -52,6 +52,16 @@ def click(app: HwExplorer, at: Pane.Clicked) -> None:
     if at.times == 2 and pane in _OPENS:
         app.perform(_OPENS[pane])
     app.show()
+
+
+def drag(app: HwExplorer, at: Pane.Dragged) -> None:
+    """A border is taken, then follows the pointer."""
+    boxes = app.boxes(*app.screen_stack[0].size)
+    if at.is_start:
+        app.grabbed = split.divide_at(boxes, at.x, at.y) or split.Divide(())
+    elif app.grabbed.names and not app.overlay:
+        app.split = split.dragged(app.split, boxes, app.grabbed, at.x, at.y)
+        app.show()
 
 
 def _sort(app: HwExplorer, pane: str, column: str) -> None:

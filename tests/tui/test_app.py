@@ -21,6 +21,7 @@ from tests.tui.fake import Fake
 Run = Callable[[HwExplorer, Pilot[None]], Awaitable[None]]
 CASES: dict[str, tuple[str, Run]] = {}
 GRID = (120, 40)
+TELLING = ("tree", "events", "why", "plot")  # panes that are in sight there
 
 
 def case(id: str, start: str = "resnet50") -> Callable[[Run], Run]:
@@ -136,6 +137,22 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
         assert app.state == before
     await pilot.press("down")
     assert app.state.fact == "fact1"
+
+
+@case("jump")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("semicolon")
+    labelled = {target: letter for letter, target in app.jumps.items()}
+    assert list(labelled) == [*(("on", name) for name in app.state.devices), *(("pane", n) for n in TELLING)]
+    first = screen_text(app).splitlines()[1]
+    assert all(labelled["on", name] in first for name in app.state.devices)
+    await pilot.press(labelled["on", "tpu_v4"])
+    assert app.state.on == "tpu_v4"
+    assert app.jumps == {}
+    await pilot.press("semicolon", labelled["pane", "plot"])
+    assert app.state.pane == "plot"
+    await pilot.press("semicolon", "escape")
+    assert (app.state.pane, app.jumps) == ("plot", {})
 
 
 @case("zoom")
