@@ -67,9 +67,10 @@ class Demand(msgspec.Struct, frozen=True):
     `element_bytes` are those of an activation, `right_bytes` (n,) those of a value of the operand that activations are
     multiplied by, where these differ. `unpack_ops` (n,) are operations that unpack each stored value once; None where
     all are multiplied as they are stored. `product_rate` (n,) is what software reaches of the rates of its tiles.
-    `link_bytes` (n,) is what collectives send to other devices over the links of the device, `link_s` (n,) the time
-    that they need on links of a stated speed; None without any. `windows` (6, n): of convolutions the rows and columns
-    of results, those of the window, its stride, and the part of what windows cover that is input, not padding; ones
+    `links` (3, n): bytes that collectives send to other devices, the messages that they are, one after another, and the
+    speed of the links in bytes/s, zero for those of the device; None without any. `windows` (6, n): of convolutions the
+    rows and columns of results, those of the window, its stride, and the part of what windows cover that is input, not
+    padding; ones
     for other contractions. `stream`: how operators follow each other; None where kernels of several models are told
     apart only by what they are.
     """
@@ -93,8 +94,7 @@ class Demand(msgspec.Struct, frozen=True):
     winograd_tiles: Floats
     calls: Floats
     sequences: Floats
-    link_bytes: Floats | None = None
-    link_s: Floats | None = None
+    links: Floats | None = None
     right_bytes: Floats | None = None
     unpack_ops: Floats | None = None
     product_rate: Floats | float = 1.0

@@ -72,12 +72,18 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     if streaming is not None:
         mapping = _streamed(mapping, demand, device, streaming.all, runtime.per_query_head)
     mapping = _attended(mapping, demand, device, runtime)
-    # Data from another device arrives no faster than its link delivers.
-    if demand.link_bytes is not None:
-        mapping = _later(mapping, demand, demand.link_bytes / device.link_bandwidth)
-    if demand.link_s is not None:
-        mapping = _later(mapping, demand, demand.link_s)
-    return mapping
+    return mapping if demand.links is None else _later(mapping, demand, link_seconds(demand.links, device))
+
+
+def link_seconds(links: Floats, device: Device) -> Floats:
+    """Seconds of collectives, (n,), of what they send, (3, n) as in a Demand. Libraries have two ways: words that carry
+    their own flags, at a part of the speed, or large blocks, each waited for; the quicker is taken."""
+    sent, messages, stated = links
+    speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
+    in_words = sent / (speed * assumed("link_words_reached"))
+    in_blocks = sent / (speed * assumed("link_blocks_reached")) + messages * assumed("link_block_s")
+    seconds: Floats = np.minimum(in_words, in_blocks) + messages * device.link_latency_s
+    return seconds
 
 
 def _as_written(demand: Demand, device: Device, runtime: Runtime) -> Demand:

@@ -250,8 +250,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         column("winograd_tiles"),
         column("calls"),
         column("sequences"),
-        _links(many, [one.link_bytes for one in alone]),
-        _links(many, [one.link_s for one in alone]),
+        _links(many, [one.links for one in alone]),
         right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
@@ -278,8 +277,8 @@ def _stream(many: Bundle, alone: list[Demand]) -> Stream:
 def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
     if all(one is None for one in alone):
         return None
-    each = [np.zeros(w.n_operators) if one is None else one for w, one in zip(many.workloads, alone, strict=True)]
-    return _by_operator(many, each)
+    each = [np.zeros((3, w.n_operators)) if one is None else one for w, one in zip(many.workloads, alone, strict=True)]
+    return np.concatenate([one[:, mine] for one, mine in zip(each, many.ops, strict=True)], axis=1)
 
 
 def evaluate(

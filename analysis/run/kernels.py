@@ -278,7 +278,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
         gemm[1] * s.winograd_tiles_per_row,
         s.calls,
         s.calls * batch,
-        *_links(workload, s.elements @ point * widths.activations),
+        _links(workload, s.elements @ point * widths.activations),
         right_bytes=None if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(s, s.numel @ point, widths, n),
         stream=Stream(
@@ -298,13 +298,12 @@ def _unpack_ops(s: Structure, values: Floats, widths: Widths, n: int) -> Floats 
     return np.bincount(s.op, operations, minlength=n).astype(np.float64, copy=False)
 
 
-def _links(workload: Workload, result_bytes: Floats) -> tuple[Floats | None, Floats | None]:
-    """What each collective sends over links of the device, bytes, and the seconds that it needs of links of a stated
-    speed; None for a model on one device."""
+def _links(workload: Workload, result_bytes: Floats) -> Floats | None:
+    """Of each collective the bytes that a device sends, the messages that they are, and the speed of the links, zero
+    for those of the device, (3, n); None for a model on one device."""
     parallel = workload.parallel
     if parallel is None:
-        return None, None
-    sent: Floats = result_bytes * np.array([parallel.link_factor(kind) for kind in workload.operators.kind])
-    if parallel.link_bytes_per_s:
-        return None, sent / parallel.link_bytes_per_s
-    return sent, None
+        return None
+    rounds = np.array([parallel.link_rounds(kind) for kind in workload.operators.kind], dtype=np.float64)
+    speed = np.full(len(rounds), parallel.link_bytes_per_s)
+    return np.stack([result_bytes * rounds / parallel.degree, rounds, speed])

@@ -9,7 +9,7 @@ from analysis.run.tree import Tree
 from analysis.workload import limits
 from analysis.workload.workload import Ints
 from hardware.demand import READ_WEIGHT
-from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES, link_seconds
 from hardware.quantity import quantity
 
 
@@ -39,9 +39,9 @@ def kernel_reason(result: Estimate, k: int) -> str:
 
 def _resource(result: Estimate, k: int) -> str:
     """The busiest resource of a kernel, in words: for a collective the links, where they are slower."""
-    run, link = result.run, result.demand.link_s
-    if link is not None and int(run.bound[k]) == MEMORY:
-        waiting = float(link[result.demand.kernel == k].sum())
+    run, links = result.run, result.demand.links
+    if links is not None and int(run.bound[k]) == MEMORY:
+        waiting = float(link_seconds(links, result.device)[result.demand.kernel == k].sum())
         if 2 * waiting > float(run.kernel_memory_s[k]):
             return "links between devices"
     return RESOURCES[int(run.resource[k])]

@@ -101,10 +101,9 @@ class Parallel(msgspec.Struct, frozen=True):
     degree: int
     link_bytes_per_s: float
 
-    def link_factor(self, kind: str) -> float:
-        """Bytes that a ring collective sends from each device, per byte of its result."""
-        rounds = {"all_reduce": 2, "all_gather": 1}.get(kind, 0)
-        return rounds * (self.degree - 1) / self.degree
+    def link_rounds(self, kind: str) -> int:
+        """Messages that a ring collective sends one after another, each a part of its result, one for each device."""
+        return {"all_reduce": 2, "all_gather": 1}.get(kind, 0) * (self.degree - 1)
 
 
 class Workload(msgspec.Struct, frozen=True, dict=True):

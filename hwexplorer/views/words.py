@@ -38,7 +38,8 @@ def title(state: State) -> str:
     macs = model.total(model.operators.macs, batch=1)
     size = f", {state.image_size} px" if state.image_size else ""
     parameters = quantity(model.parameters, "SI")
-    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {parameters} parameters; {scenario(state)}"
+    each = f" on each of {model.devices} devices" if model.devices > 1 else ""
+    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {parameters} parameters{each}; {scenario(state)}"
 
 
 def scenario(state: State) -> str:

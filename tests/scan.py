@@ -1,0 +1,92 @@
+"""Random configurations against physics, by hand: `nice python -m tests.scan 100000 --seed 1`. Prints what it finds.
+
+No power above its limit, no utilisation above 1, no kernel under its own traffic or work, parts that add up, and no
+larger batch quicker; over every device in every power mode, every format with every cache and every runtime."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from analysis.run.estimate import Estimate, estimate
+from analysis.run.scenario import Scenario
+from analysis.workload import store
+from hardware import runtime
+from hardware.device import Device, load, load_all
+from hardware.precision import NAMES
+
+MODELS = (
+    "resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small", "vit_b_16", "swin_t", "efficientnet_b0",
+    "densenet121", "convnext_tiny", "squeezenet1_1", "bert_base", "gemm", "conv2d", "attention_head",
+    "llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequence=256", "mixtral_8x7b:decode,layers=1",
+    "llama3_8b:request,layers=2,in=128,out=16", "llama3_70b:decode,layers=1,kv=4096,tp=4",
+    "deepseek_v3:decode,layers=4,kv=256",
+)  # fmt: skip
+SEARCHED = ("gemm", "conv2d", "attention_head")  # small enough where a mapping is searched for each operator
+ROUNDING = 1e-9
+
+
+def devices() -> list[Device]:
+    """All there are, searched ones among them, in all power modes."""
+    return [m for d in load_all()[0] for m in (d, *(load(f"{d.id}:{mode}") for mode in d.file.power_modes))]
+
+
+def faults(result: Estimate, more: Estimate) -> Iterator[str]:
+    """What is beyond physics of a run and of one with a larger batch."""
+    run, device, needs = result.run, result.device, result.demand
+    limit, flow = device.power_limit_w * result.workload.devices, run.mapping.traffic
+    energy, kernel_s = needs.per_kernel(run.energy_j), run.kernel_s
+    # fmt: off
+    checks = (
+        ("a power above its limit", (energy > limit * kernel_s * (1 + ROUNDING)).any()),
+        ("a utilisation above 1", result.utilization > 1 + ROUNDING and not run.mapping.winograd.any()),
+        ("a kernel under its traffic", (needs.per_kernel(flow.dram_read + flow.dram_write)
+            > device.memory_bandwidth * kernel_s * (1 + ROUNDING)).any()),
+        ("a kernel under its work", (run.utilization > 1 + ROUNDING).any() and not run.mapping.winograd.any()),
+        ("a larger batch is quicker", more.latency_s < result.latency_s * (1 - ROUNDING)),
+        ("a larger batch needs less memory", more.peak_memory_bytes < result.peak_memory_bytes),
+        ("operators do not add up to kernels", not np.isclose(run.latency_s.sum(), kernel_s.sum(), rtol=ROUNDING)),
+        ("events do not add up to energy",
+            not np.isclose(result.event_energy_j.sum(), run.energy_j.sum(), rtol=ROUNDING)),
+        ("a figure that is no positive number", not 0 < result.latency_s < np.inf or not 0 < result.energy_j < np.inf),
+        ("a band without its figure", not result.latency_band_s[0] <= result.latency_s <= result.latency_band_s[1]),
+    )
+    # fmt: on
+    yield from (name for name, wrong in checks if wrong)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("count", type=int)
+    arguments.add_argument("--seed", type=int, default=0)
+    asked = arguments.parse_args()
+    draw, on, found = random.Random(asked.seed), devices(), Counter[str]()
+    models = {name: store.load(name) for name in MODELS}
+    for i in range(asked.count):
+        device = draw.choice(on)
+        model = draw.choice(SEARCHED if device.arch.is_searched else MODELS)
+        work = models[model]
+        software = [name for name, each in runtime.runtimes().items() if each.fits(device, work.work)]
+        precision = draw.choice(NAMES) + draw.choice(("", "", "kv4", "kv8", "kv16"))
+        execution, batch = (
+            draw.choice([*runtime.MODES, "auto", *software]),
+            draw.choice((1, 2, 3, 7, 8, 16, 31, 64, 200)),
+        )
+        larger = draw.choice((batch + 1, 2 * batch))
+        runs = [estimate(work, device, Scenario(b, precision, execution)) for b in (batch, larger)]
+        for fault in faults(*runs):
+            found[fault] += 1
+            if found[fault] <= 20:
+                times = f"{runs[0].latency_s:.6g} -> {runs[1].latency_s:.6g} s"
+                print(f"{fault}: {model} {device.key} {precision} {execution} {batch} -> {larger}: {times}", flush=True)
+        if i % 5000 == 4999:
+            print(f"{i + 1} configurations, {sum(found.values())} faults", flush=True)
+    print(f"{asked.count} configurations, seed {asked.seed}: {dict(found) or 'no fault'}")
+
+
+if __name__ == "__main__":
+    main()
