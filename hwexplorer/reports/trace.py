@@ -57,13 +57,22 @@ TREE = (
 GAPS = (LEFT[0], *LEFT[2:4])
 
 
+TESTS = (Column("name", "Test", role="text", keep=0), *NODES[1:5])
 RUN_IN = TIMED
+
+
+class Traced(TraceReport, frozen=True, kw_only=True):
+    """A trace, and beside it the other tests of a file of llama-bench: a prompt, or a token of those it makes."""
+
+    tests: tuple[measured.Test, ...] = ()
 
 
 def _document(state: State, file: Path, run_here: bool = False, threads: int | None = None) -> TraceReport:
     if not run_here:
         trace = read(file)
-        return trace_report(trace, engine.result(measured.under(state, trace)))
+        asked = measured.under(state, trace)
+        report = trace_report(trace, engine.result(asked))
+        return Traced(**msgspec.structs.asdict(report), tests=measured.tests(asked, trace))
     with tempfile.TemporaryDirectory(prefix="hwexplorer-trace-") as folder, output.Progress() as progress:
         made = Path(folder) / "trace.json"
         said = _traced(state, made, threads, progress)
@@ -71,6 +80,10 @@ def _document(state: State, file: Path, run_here: bool = False, threads: int | N
         report = trace_report(trace, engine.result(measured.under(state, trace)))
     note = f"without the profiler a run took {quantity(said['seconds'], 's')}, with {said['threads']} threads"
     return msgspec.structs.replace(report, notes=(note, *report.notes))
+
+
+def _tests(report: TraceReport) -> tuple[measured.Test, ...]:
+    return report.tests if isinstance(report, Traced) else ()
 
 
 def _traced(state: State, made: Path, threads: int | None, progress: output.Progress) -> dict[str, Any]:
@@ -118,8 +131,8 @@ VERB = Report(
             "file",
             type=Path,
             metavar="FILE",
-            help="of PyTorch, JAX, ONNX Runtime, trtexec, Nsight Systems, OpenVINO, TFLite, llama-bench; also .gz; "
-            "with --run the model",
+            help="of PyTorch, JAX, ONNX Runtime, trtexec, Nsight Systems, rocprof, OpenVINO, TFLite, llama-bench; "
+            "also .gz; with --run the model",
         ),
         option("--run", dest="run_here", action="store_true", help="make the trace: run it under torch.profiler"),
         option("--threads", type=options.whole(1, 4096), metavar="N", help="of a run here (default: torch's)"),
@@ -129,6 +142,7 @@ VERB = Report(
     title=lambda document, state: of_node("Measured beside predicted", state),
     parts=(
         facts(lambda report, state: measured.summary(report)),
+        Rows(name="tests", title="Every test at its lengths", columns=TESTS, of=_tests, key="name", optional=True),
         Rows(name="gaps", title="Nothing ran, by what the host did", columns=GAPS, key="name", optional=True),
         Rows(
             name="tree", title="By subgraph", columns=TREE, of=_nodes, key="id", kind="kind",

@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from analysis.run.causes import CAUSES
 from analysis.run.estimate import Estimate
 from analysis.run.tree import operators_of
@@ -55,13 +57,48 @@ def _report(result: Estimate, measured: Trace) -> TraceReport:
 
 
 def under(state: State, measured: Trace) -> State:
-    """The state with what ran the trace, where the state leaves that open and the device can have it."""
-    if state.execution != AUTO or not measured.runtime:
-        return state
+    """The state with what ran the trace and the lengths that it ran, where the state leaves that open and the model
+    and the device can have it."""
     result = engine.result(state)
-    runtime = record(result.device, measured.runtime)
-    fits = runtime is not None and runtime.fits(result.device, result.workload.kind)
-    return replace(state, execution=measured.runtime) if fits else state
+    if state.execution == AUTO and measured.runtime:
+        runtime = record(result.device, measured.runtime)
+        if runtime is not None and runtime.fits(result.device, result.workload.work):
+            state = replace(state, execution=measured.runtime)
+    if state.sequence is None and state.kv is None:
+        test = next((op for op in measured.ops if measured.is_tests and op.kind == result.workload.kind), None)
+        state = of_test(state, test) if test is not None else state
+    return state
+
+
+def of_test(state: State, test: TraceOp) -> State:
+    """The state at the lengths of a test of llama-bench: a prompt, or a token in the middle of those it makes."""
+    if test.kind == "prefill":
+        return replace(state, sequence=test.count, kv=test.result[0])
+    return replace(state, sequence=None, kv=test.result[0] + test.count // 2)
+
+
+class Test(msgspec.Struct, frozen=True, kw_only=True):
+    """A test of llama-bench beside its own estimate: a prompt, or a token of those it makes."""
+
+    name: str
+    type: str
+    measured_s: float
+    predicted_s: float
+    ratio: float
+
+
+def tests(state: State, measured: Trace) -> tuple[Test, ...]:
+    """Every test that is of a phase the model has, each beside an estimate at its lengths."""
+    found = []
+    for op in measured.ops if measured.is_tests else ():
+        if op.kind == "request":
+            continue
+        phase = ":decode" if op.kind == "decode" else ""
+        predicted = engine.result(of_test(replace(state, model=state.model.partition(":")[0] + phase), op)).latency_s
+        spent = op.seconds / (op.count if phase else 1)
+        name = f"one of {op.name}" if phase else op.name
+        found.append(Test(name=name, type=op.kind, measured_s=spent, predicted_s=predicted, ratio=spent / predicted))
+    return tuple(found)
 
 
 def beside(state: State, result: Estimate) -> Beside | None:
@@ -76,9 +113,9 @@ def said(state: State, result: Estimate) -> tuple[str, ...]:
     """In a line how the trace and the estimate agree, or why the trace cannot be read."""
     try:
         measured = trace(state.trace)
+        report = _report(result, measured)
     except RequestError as error:
         return (str(error),)
-    report = _report(result, measured)
     idle, unmatched = report.gap_s / report.wall_s, report.unmatched_s / report.wall_s
     ran = record(result.device, measured.runtime)
     other = ran is not None and ran.id != result.runtime.id

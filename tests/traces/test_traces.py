@@ -12,9 +12,20 @@ import trace_files as files
 from analysis.run.estimate import estimate
 from analysis.run.scenario import Scenario
 from analysis.trust.traces.match import overlay
-from analysis.trust.traces.pairs import Overlay
+from analysis.trust.traces.pairs import Overlay, leaves
 from analysis.trust.traces.read import read
-from analysis.trust.traces.record import Run, Trace, TraceError, TraceOp, covered_s, kind_of, of_runs, repeating
+from analysis.trust.traces.record import (
+    Run,
+    Trace,
+    TraceError,
+    TraceOp,
+    assembled,
+    covered_s,
+    kind_of,
+    module_of,
+    of_runs,
+    repeating,
+)
 from analysis.workload import store
 from hardware.device import load
 from hwexplorer.cli import main
@@ -318,3 +329,56 @@ def test_sums_are_compared_by_kind_for_as_many_runs_as_they_hold(tmp_path: Path)
     assert any("taken for 5" in note for note in laid_over.trace.notes)
     total_s = laid_over.matched_s + laid_over.unmatched_s + laid_over.trace.gap_s - laid_over.trace.overlap_s
     assert total_s == pytest.approx(laid_over.trace.wall_s)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("/layer1/layer1.0/conv1/Conv + /layer1/layer1.0/relu/Relu", "layer1.0.conv1"), ("/conv1/Conv", "conv1"),
+     ("/encoder/layers/encoder_layer_0/mlp/0/Gemm", "encoder.layers.encoder_layer_0.mlp.0"), ("Conv_3 + Relu_4", ""),
+     ("inception_3a/1x1", ""), ("", "")],
+)  # fmt: skip
+def test_names_of_onnx_nodes_tell_their_module(name: str, module: str) -> None:
+    assert module_of(name) == module
+
+
+def test_more_than_can_be_looked_at_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    (tmp_path / "t.gz").write_bytes(gzip.compress(b"[" + b"{}," * 10_000_001 + b"{}]", 1))
+    with pytest.raises(TraceError, match="more than can be looked at"):
+        read(tmp_path / "t.gz")
+
+
+def test_a_test_of_llama_bench_is_the_model_at_its_lengths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(files.llama_json(tmp_path / "t.jsonl"))
+    words = ("--on", "t4", "--precision", "q4_k_m", "--format", "json")
+    for model, name, seconds in (
+        ("llama3_8b", "prompt of 512", 0.0512),
+        ("llama3_8b:decode", "one of 128 tokens", 0.01),
+    ):
+        assert main(["trace", file, "--model", model, *words]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["matched_s"] == found["wall_s"] == pytest.approx(seconds)
+        assert found["predicted_with"] == "llama.cpp"
+        of_test = {test["name"]: test for test in found["tests"]}
+        assert set(of_test) == {"prompt of 512", "one of 128 tokens"}
+        assert of_test[name]["predicted_s"] == pytest.approx(found["predicted_s"])
+    assert main(["trace", file, "--model", "resnet18", *words]) == 2
+    assert "the tests are of prefill, decode" in capsys.readouterr().err
+
+
+def test_inputs_of_another_size_are_said(tmp_path: Path) -> None:
+    workload = store.ready("resnet18")
+    assert workload is not None
+    conv = TraceOp(name="aten::conv2d", kind="conv", seconds=1e-3, shapes=((8, 64, 56, 56), (64, 64, 3, 3)))
+    for batch, says in ((8, False), (1, True)):
+        result = estimate(workload, load("t4"), Scenario(batch, "fp32", "eager"))
+        notes = overlay(assembled("pytorch", [conv]), result).trace.notes
+        assert any("8x as large" in note for note in notes) == says
+
+
+def test_what_a_caller_spends_on_calling_is_its_parts() -> None:
+    def call(own: float) -> TraceOp:
+        parts = (TraceOp(name="aten::linear", kind="linear", seconds=3.0), TraceOp(name="aten::gelu", seconds=1.0))
+        return TraceOp(name="aten::_layer_fwd", seconds=4.0 + own, parts=parts)
+
+    assert [(op.name, op.seconds) for op in leaves(call(1.0))] == [("aten::linear", 3.75), ("aten::gelu", 1.25)]
+    assert [op.name for op in leaves(call(4.0))][-1] == "aten::_layer_fwd, itself"

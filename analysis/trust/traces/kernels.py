@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from .record import (
 )  # fmt: skip
 
 NS = 1e-9
+MOST_KERNELS = 1_000_000
 _UNITS = {
     "ns": 1e-9,
     "nsec": 1e-9,
@@ -113,7 +115,7 @@ def of_text(text: str) -> Trace | None:
         ):
             if "numcalls" in header:
                 raise TraceError("Nsight Systems: this is no sum of GPU kernels (give the report cuda_gpu_kern_sum)")
-            return of_rows(list(_rows(lines[start:])))
+            return of_rows(list(islice(_rows(lines[start:]), MOST_KERNELS)))
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from statistics import median
 
 import msgspec
 import numpy as np
@@ -18,9 +19,10 @@ from hardware.demand import OpClass
 
 from .pairs import Overlay, Pair, family, group, leaves
 from .record import Trace, TraceOp
-from .totals import counted, is_sums, of_sums
+from .totals import counted, is_sums, of_sums, of_tests
 
 _CELLS = 6_000_000  # of the table that aligns the two sequences; longer ones are aligned within a band
+SAME = 0.02  # of a size: less is padding
 _KIND, _SIZE, _CLASS, _OTHER_SIZE, _MODULE = 4.0, 3.0, 1.0, 1.0, 6.0
 
 
@@ -37,6 +39,8 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
 
 def overlay(trace: Trace, result: Estimate) -> Overlay:
     """The trace beside the estimate of the same model at the same batch."""
+    if trace.is_tests:
+        return of_tests(trace, result)
     if trace.is_total:
         trace = counted(trace, result)
         if is_sums(trace):
@@ -75,12 +79,27 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
             )  # fmt: skip
             pairs.append(Pair(operators=(i,), op=op, predicted_s=float(latency[i])))
     strangers = [op for j, op in enumerate(shown) if j not in matched] + [op for op in ops if op.kind == "view"]
+    sizes = [(mine[i].data, theirs[j].data) for i, j in matches if mine[i].weights & theirs[j].weights]
+    if said := _other_inputs(sizes):
+        trace = msgspec.structs.replace(trace, notes=(said, *trace.notes))
     return Overlay(
         trace=trace,
         pairs=tuple(pairs),
         strangers=tuple(op for op in strangers if op.seconds > 0),
         missing=tuple(missing),
         missing_s=float(latency[missing].sum()) if missing else 0.0,
+    )
+
+
+def _other_inputs(sizes: Sequence[tuple[float, float]]) -> str:
+    """What to say where layers of the same weights took inputs of another size than the estimate's: (predicted,
+    measured) elements of each."""
+    ratios = [measured / predicted for predicted, measured in sizes if predicted and measured]
+    if not ratios or abs(median(ratios) - 1.0) < SAME:
+        return ""
+    return (
+        f"the trace's inputs are {median(ratios):.3g}x as large as the estimate's: another batch, image or sequence "
+        f"(seen in {len(ratios)} layers of the same weights)"
     )
 
 

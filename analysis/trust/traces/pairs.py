@@ -23,6 +23,8 @@ _SAME = (
 )
 _FAMILIES = {kind: names[0] for names in _SAME for kind in names}
 
+CALLING = 0.2  # of a caller's time is what it spends itself at most, where it only calls others
+
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured beside what was predicted for it: indices of operators of the model, the measured operator."""
@@ -75,12 +77,23 @@ def group(kind: str) -> int:
 
 
 def leaves(op: TraceOp) -> Iterator[TraceOp]:
-    """Operators that a model may have: known by name, or without parts; what a caller spends itself is kept apart."""
+    """Operators that a model may have: known by name, or without parts. What a caller spends itself on calling them is
+    theirs, in proportion; where it is so much that the caller must do something of its own, it is kept apart."""
     if op.kind or not op.parts:
         yield op
         return
+    within_s = sum(part.seconds for part in op.parts)
+    own_s = op.seconds - within_s
+    if own_s <= CALLING * op.seconds:
+        for part in op.parts:
+            yield from leaves(_longer(part, op.seconds / within_s))
+        return
     for part in op.parts:
         yield from leaves(part)
-    own_s = op.seconds - sum(part.seconds for part in op.parts)
-    if own_s > 1e-9:
-        yield msgspec.structs.replace(op, name=f"{op.name}, itself", seconds=own_s, parts=())
+    yield msgspec.structs.replace(op, name=f"{op.name}, itself", seconds=own_s, parts=())
+
+
+def _longer(op: TraceOp, factor: float) -> TraceOp:
+    """The operator and what it calls with their share of what calling them takes."""
+    parts = tuple(_longer(part, factor) for part in op.parts)
+    return msgspec.structs.replace(op, seconds=op.seconds * factor, parts=parts)

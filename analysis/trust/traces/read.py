@@ -9,12 +9,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hardware import files, policy
 
 from . import chrome, kernels, sessions, tables
 from .record import Trace, TraceError
 
 MOST_BYTES = 1 << 30  # of a file once unpacked; Kineto traces of minutes reach hundreds of MB
+# Of what takes memory once it is read: objects, lists, their items, lines.
+MOST_MARKS = {"{": 10_000_000, "[": 10_000_000, ",": 100_000_000, "\n": 100_000_000}
 FORMATS = (
     "PyTorch profiler JSON, JAX trace JSON, ONNX Runtime profile, trtexec --exportProfile, Nsight Systems CSV or "
     "SQLite, rocprof CSV, OpenVINO detailed counters, TFLite operator profile, llama-bench JSON, JSONL or CSV; each "
@@ -58,6 +62,8 @@ def _sqlite(data: bytes, path: Path) -> Trace:
 
 
 def _text(text: str) -> Trace:
+    if any(text.count(mark) > most for mark, most in MOST_MARKS.items()):
+        raise TraceError("holds more than can be looked at; trace fewer runs")
     start = text.lstrip()[:1]
     if start in ("{", "["):
         trace = _json(text)
@@ -89,14 +95,17 @@ def _json(text: str) -> Trace | None:
     if isinstance(document, dict):
         return _object(document)
     # trtexec appends an array for each run to the same file: the last is the one that was measured last.
-    rest = text.lstrip()[end:].strip()
+    rest, arrays = text.lstrip()[end:].strip(), 1
     while rest.startswith("["):
         try:
             document, end = json.JSONDecoder().raw_decode(rest)
         except ValueError:
             break
-        rest = rest[end:].strip()
-    return _array(document)
+        rest, arrays = rest[end:].strip(), arrays + 1
+    trace = _array(document)
+    if trace is None or arrays == 1:
+        return trace
+    return msgspec.structs.replace(trace, notes=(*trace.notes, f"the last of {arrays} profiles in the file"))
 
 
 def _object(document: dict[str, Any]) -> Trace | None:

@@ -64,6 +64,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     gaps: tuple[tuple[str, float], ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def is_tests(self) -> bool:
+        """Whether each operator is a whole test of a language model: its kind the phase, its count the tokens."""
+        return self.format == "llama-bench"
+
 
 # What runs a model by itself in whose format its times are.
 _RUNTIMES = {
@@ -123,6 +128,16 @@ def number(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return amount if math.isfinite(amount) and amount >= 0 else None
+
+
+def module_of(name: str) -> str:
+    """The module in the name of an ONNX node as torch writes it: `/layer1/layer1.0/conv1/Conv` is of `layer1.0.conv1`;
+    of several that were fused, that of the first. '' where the name tells none."""
+    found = re.search(r"(?:^|[\s+])/([\w./-]+)/\w+", name[:400])
+    path = ""
+    for part in found[1].split("/") if found else ():
+        path = part if part.startswith(f"{path}.") or not path else f"{path}.{part}"
+    return path
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .chrome import ChromeEvent, complete
-from .record import Run, Shape, Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, of_runs
+from .record import Run, Shape, Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, module_of, of_runs
 
 
 def jax(data: dict[str, Any]) -> Trace:
@@ -61,6 +61,7 @@ def _node(event: ChromeEvent, kernels: Sequence[ChromeEvent]) -> TraceOp:
         shapes=_typed(args.get("input_type_shape")),
         result=outputs[0] if outputs else (),
         kernels=tuple(k.name for k in mine),
+        module=module_of(name),
     )
 
 

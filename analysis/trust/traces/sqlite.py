@@ -5,10 +5,11 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from .kernels import NS, Kernel, in_order
+from .kernels import MOST_KERNELS, NS, Kernel, in_order
 from .record import Trace, TraceError, clean
 
-MOST_KERNELS = 2_000_000
+MOST_STEPS, STEP = 3_000, 100_000  # of SQLite's machine for all that is asked; so many between two looks
+LONGEST = 10_000_000  # bytes of a value
 _KERNELS, _COPIES, _SETS = (f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET"))
 _CALLED = {_COPIES: "memcpy", _SETS: "memset"}
 
@@ -20,6 +21,9 @@ def nsys_sqlite(path: Path) -> Trace:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         connection.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a stranger call nothing
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        looks = iter(range(MOST_STEPS))
+        connection.set_progress_handler(lambda: next(looks, None) is None, STEP)  # a schema may hold anything
         return _read(connection)
     except (sqlite3.Error, OverflowError, ValueError) as error:
         if isinstance(error, TraceError):
@@ -39,28 +43,32 @@ def _read(connection: sqlite3.Connection) -> Trace:
         raise TraceError("Nsight Systems: kernels of this export have no times or names")
     name = "demangledName" if "demangledName" in columns else "shortName"
     zero = connection.execute(f"SELECT MIN(start) FROM {_KERNELS}").fetchone()[0] or 0
+    wanted = (
+        f"SELECT id, value FROM StringIds WHERE id IN (SELECT DISTINCT {name} FROM {_KERNELS}) LIMIT {MOST_KERNELS}"
+    )
+    names = {key: clean(value) for key, value in connection.execute(wanted)}
     found, notes = [], []
-    for table, text in ((_KERNELS, f"k.{name}"), (_COPIES, None), (_SETS, None)):
+    for table, text in ((_KERNELS, name), (_COPIES, ""), (_SETS, "")):
         has = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")} if table in tables else set()
         if not {"start", "end"} <= has:
             continue
         device = "k.deviceId" if "deviceId" in has else "0"
-        named, join = ("s.value", f"LEFT JOIN StringIds s ON s.id = {text}") if text else (f"'{_CALLED[table]}'", "")
+        named = f"k.{text}" if text else "NULL"
         rows = connection.execute(
-            f"SELECT k.start, k.end, {device}, {named} FROM {table} k {join} "
+            f"SELECT k.start, k.end, {device}, {named} FROM {table} k "
             f"WHERE k.end > k.start ORDER BY k.start LIMIT {MOST_KERNELS}"
         )
-        found += [_kernel(start, end, where, what, zero) for start, end, where, what in rows]
+        called = _CALLED.get(table, "kernel without a name")
+        found += [_kernel(start, end, where, names.get(what, called), zero) for start, end, where, what in rows]
         if len(found) >= MOST_KERNELS:
             notes.append(f"the first {MOST_KERNELS} kernels only")
             break
     return in_order(found, "Nsight Systems", _device(connection, tables), notes)
 
 
-def _kernel(start: int, end: int, where: object, name: str | None, zero: int) -> Kernel:
+def _kernel(start: int, end: int, where: object, name: str, zero: int) -> Kernel:
     """A row of a table of the export."""
-    called = clean(name or "kernel without a name")
-    return Kernel(name=called, start_s=(start - zero) * NS, end_s=(end - zero) * NS, device=clean(where, 60))
+    return Kernel(name=name, start_s=(start - zero) * NS, end_s=(end - zero) * NS, device=clean(where, 60))
 
 
 def _device(connection: sqlite3.Connection, tables: set[str]) -> str:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .record import Run, Trace, TraceError, TraceOp, assembled, clean, kind_of, number, of_runs
+from hardware import precision
+
+from .record import Run, Trace, TraceError, TraceOp, assembled, clean, kind_of, module_of, number, of_runs
 
 NS, MS = 1e-9, 1e-3
 
@@ -24,13 +26,21 @@ def trtexec(rows: list[Any]) -> Trace:
             continue
         name = clean(row.get("name", ""))
         if mean > 0:
-            ops.append(TraceOp(name=name, kind=kind_of(name), seconds=mean * MS))
+            ops.append(TraceOp(name=name, kind=_layer(name), seconds=mean * MS, module=module_of(name)))
     notes = ["events between the layers are in their times: their sum is 10 to 30 % above the engine's"]
     return assembled("tensorrt", ops, producer="trtexec", on_device=True, runs=max(count, 1), notes=notes)
 
 
 def _header_at(lines: Sequence[str], *words: str) -> int:
     return next((i for i, line in enumerate(lines[:200]) if all(word in line.lower() for word in words)), -1)
+
+
+def _layer(name: str) -> str:
+    """The kind of a layer of TensorRT: reformats are copies whatever they are for, paths of nodes end in the kind."""
+    if re.search(r"reformatter \d|^Reformatting", name):
+        return "copy"
+    ends = re.findall(r"/(\w+?)(?:_\d+)?(?=\s|\]|$)", name)
+    return next((kind for end in ends if (kind := kind_of(end))), "") or kind_of(name)
 
 
 def openvino(text: str) -> Trace:
@@ -48,7 +58,13 @@ def openvino(text: str) -> Trace:
             continue
         kind = kind_of(row[2]) or kind_of(row[0])
         blocks[-1].append(
-            TraceOp(name=f"{clean(row[2])} {clean(row[0])}", kind=kind, seconds=spent * MS, kernels=(clean(row[3]),))
+            TraceOp(
+                name=f"{clean(row[2])} {clean(row[0])}",
+                kind=kind,
+                seconds=spent * MS,
+                kernels=(clean(row[3]),),
+                module=module_of(row[0]),
+            )
         )
     blocks = [block for block in blocks if block]
     if not blocks:
@@ -113,7 +129,14 @@ def llama_bench(records: Sequence[dict[str, Any]]) -> Trace:
     model = clean(first.get("model_type", ""))
     device = clean(first.get("gpu_info") if number(first.get("n_gpu_layers")) else first.get("cpu_info", ""))
     producer = f"llama-bench {clean(first.get('build_number', ''))}".strip()
-    return assembled("llama-bench", ops, producer=producer, device=device, notes=[f"model: {model}"] if model else [])
+    return assembled("llama-bench", ops, producer=producer, device=device, notes=[_weights(model)] if model else [])
+
+
+def _weights(model: str) -> str:
+    """`llama 1B Q4_K - Medium`, with the name that its weights have here."""
+    words = re.sub(r" - (S|M|L)\w+$", lambda match: f"_{match[1]}", model)
+    known = precision.find(words.rpartition(" ")[2].lower())
+    return f"model: {model}" + (f" (--precision {known.name})" if known else "")
 
 
 def llama_records(text: str) -> list[dict[str, Any]]:

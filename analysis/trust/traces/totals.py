@@ -11,7 +11,7 @@ from analysis.run.estimate import Estimate
 from hardware.demand import OpClass
 
 from .pairs import Overlay, Pair, family, group, leaves
-from .record import Trace, TraceOp
+from .record import Trace, TraceError, TraceOp
 
 # What a run has so many of that one counts runs by it, the most telling first: each is one kernel, seldom several.
 _TELLING = ("attention", "conv", "layer_norm", "norm", "softmax", "linear")
@@ -52,6 +52,38 @@ def counted(trace: Trace, result: Estimate) -> Trace:
 def is_sums(trace: Trace) -> bool:
     """Whether operators of several calls or runs stand together: no order can tell them apart."""
     return trace.runs > 1 or any(op.count > 1 for op in trace.ops)
+
+
+def of_tests(trace: Trace, result: Estimate) -> Overlay:
+    """The test of the model's phase that is nearest in its lengths, a token of it where it makes tokens, as the whole
+    model; the trace is of that test alone then. Raises TraceError where there is none."""
+    workload, scenario = result.workload, result.scenario
+    mine = [op for op in trace.ops if op.kind == workload.kind]
+    if not mine:
+        kinds = ", ".join(dict.fromkeys(op.kind for op in trace.ops))
+        raise TraceError(f"the tests are of {kinds}, the model is of {workload.kind} (MODEL:decode decodes)")
+    kv = scenario.kv if scenario.kv is not None else workload.defaults.get("kv", 0)
+    sequence = scenario.sequence or workload.defaults.get("sequence", 1)
+
+    def far(op: TraceOp) -> tuple[int, int]:
+        made = op.count // 2 if op.kind == "decode" else 0
+        return (abs(op.count - sequence) if op.kind == "prefill" else 0), abs(op.result[0] + made - kv)
+
+    test = min(mine, key=far)
+    steps = test.count if test.kind == "decode" else 1
+    op = msgspec.structs.replace(test, seconds=test.seconds / steps, count=1)
+    if steps > 1:
+        op = msgspec.structs.replace(op, name=f"one of {test.name}")
+    others = len(trace.ops) - 1
+    said = f"{op.name}; the file has {others} other test{'s' * (others != 1)}"
+    alone = msgspec.structs.replace(trace, ops=(op,), wall_s=op.seconds, gap_s=0.0, overlap_s=0.0, runs=steps)
+    return Overlay(
+        trace=msgspec.structs.replace(alone, notes=(said, *trace.notes)),
+        pairs=(Pair(operators=tuple(range(workload.n_operators)), op=op, predicted_s=result.latency_s),),
+        strangers=(),
+        missing=(),
+        missing_s=0.0,
+    )
 
 
 def of_sums(trace: Trace, result: Estimate) -> Overlay:
