@@ -17,7 +17,7 @@ import msgspec
 from hardware import files
 from hardware.amount import parse_amount
 from hardware.area import silicon_amount
-from hardware.device_file import DeviceFile, Fact, check_physics
+from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics
 from hardware.errors import RequestError, unknown
 from hardware.names import known, listed
 from hardware.precision import UNITS
@@ -228,7 +228,10 @@ class _Changed:
             scale = logic_scale(after) / logic_scale(before)
             for name, fact in self.device.file.coefficients.items():
                 if self.coefficients[name] is fact:
-                    self.coefficients[name] = _fact(fact, fact.value * scale, fact.unit, "follows process_nm")
+                    new = _fact(fact, fact.value * scale, fact.unit, "follows process_nm")
+                    # What a designer hopes for is hoped for at the new node: it does not become a price that is used.
+                    is_hope = fact.quality == DESIGN_TARGET
+                    self.coefficients[name] = msgspec.structs.replace(new, quality=fact.quality) if is_hope else new
 
     def follow_silicon(self) -> None:
         """What leaks and is clocked goes with the amount of transistors and the energy of logic at the node."""

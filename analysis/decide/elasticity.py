@@ -6,6 +6,8 @@ what-if device (hardware/what_if.py) follows here too. A fact that does nothing 
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from analysis.decide.knobs import Bench, amount, cost, facts, prices
@@ -16,7 +18,9 @@ from hardware.quantity import of_fact
 
 NOTHING = 0.01  # an elasticity below which a fact does nothing
 WAKES = 0.05  # one at which it does something
-FAR = 64.0  # as far as the fact in the way is turned
+FAR = 64.0  # as far as a fact in the way is turned
+_TRIED = 3  # facts in the way, those first that do most
+_OVERHEADS = ("launch_s", "launch_cycles", "dispatch_s")
 _SPEEDS = (
     "memory_bandwidth",
     "last_level_bandwidth",
@@ -24,8 +28,7 @@ _SPEEDS = (
     "vector",
     "units",
     "clock_hz",
-    "launch_s",
-    "dispatch_s",
+    *_OVERHEADS,
 )
 
 
@@ -76,28 +79,46 @@ def _row(bench: Bench, result: Estimate, name: str, slopes: dict[str, dict[str, 
 
 
 def _until(bench: Bench, name: str, slopes: dict[str, dict[str, float]]) -> str:
-    """What must change before a fact does anything to latency: the fact that does most to it, and how far."""
-    others = [other for other in _SPEEDS if other in slopes and other != name]
-    most = max(others, key=lambda other: abs(slopes[other]["latency"]), default="")
-    if not most or abs(slopes[most]["latency"]) < NOTHING:
+    """What must change before a fact does anything to latency: of the speeds that do something, that which does most
+    and lets it; '' for one that is not used at all."""
+    worse = FAR if name in _OVERHEADS else 1 / FAR
+    if _latency(bench, {name: worse}) == _latency(bench, {}):
         return ""
-    better = FAR if slopes[most]["latency"] < 0 else 1 / FAR
+    others = [other for other in _SPEEDS if other in slopes and abs(slopes[other]["latency"]) >= NOTHING]
+    others = sorted(others, key=lambda other: -abs(slopes[other]["latency"]))[:_TRIED]
+    for other in others:
+        way = 1 if slopes[other]["latency"] < 0 else -1
+        factor = _wakes(bench, name, other, way)
+        if factor is not None:
+            return f"does nothing until {other} is {'above' if way > 0 else 'below'} {_amount(bench, other, factor)}"
+    return f"does nothing however far {' or '.join(others)} is turned alone" if others else ""
 
-    def wakes(factor: float) -> bool:
+
+def _wakes(bench: Bench, name: str, other: str, way: int) -> float | None:
+    """The least factor (`way` -1: the largest one below 1) of another fact with which one does something."""
+
+    def is_awake(step: float) -> bool:
         try:
-            slope = bench.slopes({most: factor}, name)
-        except RequestError:
+            slope = bench.slopes({other: 2.0 ** (way * step)}, name)
+        except RequestError:  # no such chip
             return False
         return slope is not None and abs(slope["latency"]) >= WAKES
 
-    if not wakes(better):
-        return f"does nothing however far {most} goes"
-    asleep, awake = 1.0, better
-    for _ in range(8):
-        middle = (asleep * awake) ** 0.5
-        asleep, awake = (asleep, middle) if wakes(middle) else (middle, awake)
-    way = "above" if better > 1 else "below"
-    return f"does nothing until {most} is {way} {_amount(bench, most, awake)}"
+    awake = next((float(step) for step in range(1, 1 + int(math.log2(FAR))) if is_awake(step)), None)
+    if awake is None:
+        return None
+    asleep = awake - 1.0
+    for _ in range(6):
+        middle = (asleep + awake) / 2
+        asleep, awake = (asleep, middle) if is_awake(middle) else (middle, awake)
+    return float(2.0 ** (way * awake))
+
+
+def _latency(bench: Bench, factors: dict[str, float]) -> float | None:
+    try:
+        return bench.cost(factors).latency_s
+    except RequestError:
+        return None
 
 
 def _amount(bench: Bench, name: str, factor: float) -> str:

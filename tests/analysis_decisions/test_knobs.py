@@ -1,6 +1,7 @@
 """Elasticities and crossovers say what re-evaluation says."""
 
 import math
+import re
 
 import pytest
 
@@ -56,6 +57,41 @@ def test_what_wakes_a_fact_wakes_it() -> None:
         assert slopes is not None
         assert before is not None
         assert abs(slopes["latency"]) >= 0.8 * WAKES > abs(before["latency"])
+
+
+def test_memory_waits_for_the_host_and_what_nothing_wakes_nothing_wakes() -> None:
+    """`memory_bandwidth does nothing until dispatch_s is below 15 us`, and that is so."""
+    result = _run("jetson_agx_orin", "mobilenet_v2", precision="fp16")
+    bench = Bench(result.workload, result.device, result.scenario)
+    said = {row.name: row.says for row in elasticities(result).elasticities if row.says}
+    told = re.fullmatch(r"does nothing until dispatch_s is below ([\d.]+) µs", said["memory_bandwidth"])
+    assert told is not None
+    edge = float(told[1]) * 1e-6 / result.device.facts["dispatch_s"].value
+    below, above = (bench.slopes({"dispatch_s": edge * aside}, "memory_bandwidth") for aside in (0.97, 1.1))
+    assert below is not None
+    assert above is not None
+    assert abs(below["latency"]) >= 0.9 * WAKES > abs(above["latency"])
+    never = {name: says for name, says in said.items() if "however far" in says}
+    assert never
+    for name, says in never.items():
+        for other in says.removeprefix("does nothing however far ").removesuffix(" is turned alone").split(" or "):
+            for step in range(-6, 7):
+                slope = bench.slopes({other: 2.0**step}, name) if _can_be(bench, {other: 2.0**step}) else None
+                assert slope is None or abs(slope["latency"]) < WAKES or step * _way(bench, other) <= 0
+
+
+def _can_be(bench: Bench, factors: dict[str, float]) -> bool:
+    try:
+        bench.run(factors)
+    except RequestError:
+        return False
+    return True
+
+
+def _way(bench: Bench, knob: str) -> int:
+    """1 where more of it is quicker."""
+    slope = bench.slopes({}, knob)
+    return 1 if slope is not None and slope["latency"] < 0 else -1
 
 
 def test_a_node_has_elasticities_of_its_own() -> None:

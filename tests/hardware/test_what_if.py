@@ -14,6 +14,7 @@ from hardware.coefficients import coefficients
 from hardware.device import load, load_all
 from hardware.errors import RequestError
 from hardware.plan import plan
+from hardware.scaling import logic_scale
 from hwexplorer.cli import main
 
 BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
@@ -71,12 +72,23 @@ def _price(device: str, event: str, precision: str = "fp32") -> float:
     return next(row.value_j for row in rows if f"{row.category}.{row.event}" == event)
 
 
+def test_a_hair_of_the_node_is_no_other_chip() -> None:
+    """A design target's hoped-for prices are not used because its node is changed."""
+    here, there = _run("kpu_t256"), _run("kpu_t256{process_nm*0.999}")
+    assert there.energy_j == pytest.approx(here.energy_j, rel=0.01)
+    assert there.latency_s == pytest.approx(here.latency_s, rel=0.01)
+
+
 def test_energies_are_facts_too() -> None:
     assert _price("kpu_t256{tile.mac:fp32=2.64pJ}", "tile.mac") == 2.64e-12
     assert _price("kpu_t256{tile.mac:int8=2.64pJ}", "tile.mac") == _price("kpu_t256", "tile.mac")
     assert _price("kpu_t256{tile.mac*3}", "tile.mac") == pytest.approx(3 * _price("kpu_t256", "tile.mac"))
     assert _price("h100_sxm{memory.dram_read/2}", "memory.dram_read") == _price("h100_sxm", "memory.dram_read") / 2
-    assert _price("kpu_t256{process_nm=7}", "tile.mac") < 0.5 * _price("kpu_t256", "tile.mac")
+    # Silicon's price and the designer's, each at the new node: neither becomes the other.
+    silicon, designer = (_price(f"{base}{{process_nm=7}}", "tile.mac") for base in ("kpu_t256", "kpu_t256:designer"))
+    scale = logic_scale(7) / logic_scale(16)
+    assert designer == pytest.approx(scale * _price("kpu_t256:designer", "tile.mac"))
+    assert 3 * designer < silicon < _price("kpu_t256", "tile.mac")
     assert _run("kpu_t256{tile.mac*2}").energy_j > _run("kpu_t256").energy_j
 
 
