@@ -40,6 +40,7 @@ class Subject(msgspec.Struct, frozen=True):
     def start(self) -> Program:
         home = str(self.folder)
         kept = {"HOME": home, "XDG_CONFIG_HOME": home, "XDG_DATA_HOME": home, "XDG_CACHE_HOME": home}
+        kept["PYTHONDONTWRITEBYTECODE"] = ""  # compiled once, as what is installed is
         return Program(self.words, environment=kept, folder=self.folder)
 
 
