@@ -55,7 +55,9 @@ class EngineProvider:
         return _table("models", state)
 
     def compare(self, state: State) -> Table:
-        return _table("compare", state)
+        from hwexplorer.reports.compare import by_device, ranked
+
+        return ranked(by_device(state), state)
 
     def cards(self, state: State) -> tuple[Card, ...]:
         return cards(state)
