@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     lag: Floats
 
 
-class Demand(msgspec.Struct, frozen=True):
+class Demand(msgspec.Struct, frozen=True, dict=True):
     """n operators in k kernels, joined to off-kernel memory by t transfers.
 
     Per operator, shape (n,): `macs` of contractions; `vector_flops`, all other arithmetic; `special` function
@@ -109,6 +110,27 @@ class Demand(msgspec.Struct, frozen=True):
     def right(self) -> Floats | float:
         """Bytes of a value of the right operand of each contraction."""
         return self.element_bytes if self.right_bytes is None else self.right_bytes
+
+    @cached_property
+    def is_convolution(self) -> NDArray[np.bool_]:
+        is_image: NDArray[np.bool_] = (self.op_class == OpClass.CONV) | (self.op_class == OpClass.DEPTHWISE)
+        return is_image
+
+    @cached_property
+    def beside_class(self) -> Ints:
+        """The class of what an operator does beside a product, (n,): element-wise; its own where it has no product."""
+        is_product = (self.op_class <= OpClass.ATTENTION) & (self.op_class >= OpClass.GEMM)
+        return np.where(is_product, OpClass.ELEMENTWISE, self.op_class)
+
+    @cached_property
+    def read_bytes(self) -> Floats:
+        """Bytes that each operator reads, (n,)."""
+        return self.per_op(self.transfer_bytes, READ) + self.per_op(self.transfer_bytes, READ_WEIGHT)
+
+    @cached_property
+    def written_bytes(self) -> Floats:
+        """Bytes that each operator writes, (n,)."""
+        return self.per_op(self.transfer_bytes, WRITE)
 
     @property
     def flops(self) -> Floats:

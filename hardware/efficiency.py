@@ -35,6 +35,11 @@ class Efficiency(msgspec.Struct, frozen=True):
     vector_convolution: Floats
     overhead: Floats
 
+    @property
+    def nominal(self) -> Efficiency:
+        """The first setting alone."""
+        return Efficiency(*(getattr(self, name)[:1] for name in self.__struct_fields__))
+
 
 def rates(
     compute: Mapping[str, Ends],

@@ -33,9 +33,9 @@ class Execution(msgspec.Struct, frozen=True):
     """Kernels (k,) and operators (n,) of one model on one device.
 
     `kernel_s` with overhead and throttling; `unthrottled_s` before the power limit; `busy_s` without overhead;
-    `kernel_ends_s` (2, k) at the fast and slow ends of the fitted efficiencies; `utilization` the busiest
-    unit's share of its peak; `latency_s`, `energy_j` per operator; `counts` (e, n) of all events; `pipelined_s` (k,)
-    the part of each kernel in which the next batch already runs, None for none.
+    `kernel_ends_s` (2, k) at the fast and slow ends of the fitted efficiencies, (0, k) where these were not asked for;
+    `utilization` the busiest unit's share of its peak; `latency_s`, `energy_j` per operator; `counts` (e, n) of all
+    events; `pipelined_s` (k,) the part of each kernel in which the next batch already runs, None for none.
     """
 
     mapping: Mapping
@@ -158,27 +158,33 @@ def kernel_seconds(
     return seconds
 
 
-def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str) -> Execution:
+def execute(
+    demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str, mapping: Mapping | None = None
+) -> Execution:
     """Run the demand on the device: under 'eager' and 'compiled' runtimes the host dispatches every kernel, a 'fused'
-    one starts a whole program."""
-    mapping = map_demand(demand, device, plan, runtime, layout, device.software.efficiency)
+    one starts a whole program. A `mapping` that is there already is used, and its counts are written over; it may be
+    one of nominal rates alone."""
+    mapping = mapping or map_demand(demand, device, plan, runtime, layout, device.software.efficiency)
     prices = coefficients(device, plan)
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
     busy_ends = _busy(mapping, resources, device)
-    overhead, floor = _overhead(demand, device, runtime)
-    ends = np.maximum(busy_ends + overhead + _of_class(demand, device.software.efficiency), floor)
+    overhead, floor = (each[: len(busy_ends)] for each in _overhead(demand, device, runtime))
+    ends = np.maximum(busy_ends + overhead + _of_class(demand, device.software.efficiency)[: len(busy_ends)], floor)
     busy, unthrottled = busy_ends[0], ends[0]
     resource = resources[0].argmax(axis=0)
 
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0]
     resting_s = _resting_s(device, mapping, demand, resources[0])
-    counts = _timed_counts(demand, device, mapping, runtime, clocked_s - resting_s, resource)
-    dynamic_j = _priced(prices.value, counts)
-    dynamic = demand.per_kernel(dynamic_j)
+    share = _share(demand, mapping, resource)
+    counts = _timed_counts(demand, device, mapping, runtime, clocked_s - resting_s, share)
+    clocks, unclocked = device.arch.clock_rows, prices.value.copy()
+    unclocked[clocks] = unclocked[device.arch.static_rows] = 0.0
+    unclocked_j, clocked_j = _priced(unclocked, counts), _priced(prices.value[clocks], counts[clocks])
+    dynamic_j = unclocked_j + clocked_j
+    dynamic, clock_j = demand.per_kernel(dynamic_j), demand.per_kernel(clocked_j)
     static_w = float(prices.value[device.arch.static_rows].sum())
     budget_w = device.power_limit_w - static_w
     # At its power limit a device lowers its clock, first where that costs no time: cycles in which it would wait.
-    clock_j = demand.per_kernel(_priced(prices.value[device.arch.clock_rows], counts[device.arch.clock_rows]))
     compute_s = resources[0, :2].max(axis=0)
     cycles_s = clocked_s - resting_s
     needed_s = compute_s if mapping.busy_s is None else busy  # of layers that stream to each other some always work
@@ -187,8 +193,9 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
     kernel_s = np.maximum(unthrottled, least_j / budget_w)
     over_j = np.maximum(dynamic - kernel_s * budget_w, 0.0)
     if over_j.any():
-        counts[device.arch.clock_rows] *= np.maximum(1.0 - over_j / np.maximum(clock_j, 1e-300), 0.0)[demand.kernel]
-        dynamic_j = _priced(prices.value, counts)
+        left = np.maximum(1.0 - over_j / np.maximum(clock_j, 1e-300), 0.0)[demand.kernel]
+        counts[clocks] *= left
+        dynamic_j = unclocked_j + clocked_j * left
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
     pipelined = None
@@ -198,7 +205,6 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
         clock_w = float(prices.value[device.arch.clock_rows].sum()) * device.clock_hz * device.units
         least_s = (demand.per_kernel(dynamic_j) - clock_w * fill_s) / budget_w
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor[0]), least_s)
-    share = _share(demand, mapping, resource)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
     counts[device.arch.static_rows] = latency
@@ -211,7 +217,7 @@ def execute(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout
         unthrottled,
         busy,
         overhead_s,
-        np.maximum(ends[1:], least_j * _price_ends(prices, counts)[:, None] / budget_w),
+        np.maximum(ends[1:], least_j * _price_ends(prices, counts)[:, None] / budget_w) if len(ends) > 1 else ends[1:],
         compute_s,
         memory_s,
         _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, floor[0]),
@@ -319,10 +325,10 @@ def _overhead(demand: Demand, device: Device, runtime: Runtime) -> tuple[Floats,
     return launch, dispatch
 
 
-def _of_class(demand: Demand, rates: Efficiency) -> Floats | float:
+def _of_class(demand: Demand, rates: Efficiency) -> Floats:
     """Seconds that each kernel takes to start by the class of what it was started for, (s, k)."""
     if not rates.overhead.any():
-        return 0.0
+        return np.zeros((1, 1))
     head = np.zeros(demand.n_kernels, dtype=np.int64)
     head[demand.kernel[demand.head]] = demand.op_class[demand.head]
     return rates.overhead[:, head]
@@ -341,13 +347,13 @@ def _resting_s(device: Device, mapping: Mapping, demand: Demand, resources: Floa
 
 
 def _timed_counts(
-    demand: Demand, device: Device, mapping: Mapping, runtime: Runtime, clocked_s: Floats, resource: Ints
+    demand: Demand, device: Device, mapping: Mapping, runtime: Runtime, clocked_s: Floats, share: Floats
 ) -> Floats:
     """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
     counts, arch = mapping.counts, device.arch
     # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
     cycles = clocked_s * device.clock_hz * device.units
-    counts[arch.clock_rows] = _share(demand, mapping, resource) * cycles[demand.kernel]
+    counts[arch.clock_rows] = share * cycles[demand.kernel]
     if runtime.dispatch.value and arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head
     return counts

@@ -26,6 +26,7 @@ from analysis.workload.workload import Floats, Workload
 from hardware import errors as hardware_errors
 from hardware.device import Device, catalogue, load
 from hardware.errors import RequestError
+from hardware.mapping.common import Mapping
 from hardware.plan import Plan, plan
 from hardware.precision import SWEEP
 from hardware.runtime import resolve
@@ -165,6 +166,7 @@ def run_chunk(chunk: Chunk) -> str:
         many = bundled(models, execution, *kind)
         for batch in chunk.batches:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
+            mapped: dict[tuple[Any, ...], Mapping] = {}
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
                 asked_key = (work, batch, runs.widths, execution, kind)
@@ -176,7 +178,7 @@ def run_chunk(chunk: Chunk) -> str:
                     held[held_key] = peaks(many, batch, runs.widths, device)
                 ran = _what_runs(runs)
                 if ran not in same:
-                    same[ran] = evaluate(demands, device, runs, runtime, chunk.layout)
+                    same[ran] = evaluate(demands, device, runs, runtime, chunk.layout, mapped)
                 rows = _rows(demands, device, precision, execution, *same[ran], held[held_key])
                 lines.extend(map(write, rows))
     return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)

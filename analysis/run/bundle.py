@@ -25,7 +25,8 @@ from analysis.run.workspace import applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ_WEIGHT, Demand, Stream
 from hardware.device import Device
-from hardware.execute import execute, grouped, repeated
+from hardware.execute import execute, grouped, map_demand, repeated
+from hardware.mapping.common import Mapping, seen
 from hardware.plan import Plan
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
 from hardware.runtime import Runtime
@@ -282,11 +283,22 @@ def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
 
 
 def evaluate(
-    demands: Asked, device: Device, plan: Plan, runtime: Runtime, layout: str
+    demands: Asked,
+    device: Device,
+    plan: Plan,
+    runtime: Runtime,
+    layout: str,
+    mapped: dict[tuple[Any, ...], Mapping] | None = None,
 ) -> tuple[Totals, tuple[str, ...]]:
     """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
-    most multiply-accumulates of each run in."""
-    run = execute(demands.demand, device, plan, runtime, layout)
+    most multiply-accumulates of each run in. `mapped` are mappings of the same demand on the same device, by what they
+    depend on in the plan, which other plans may use."""
+    key = (plan,) if device.arch.search else seen(device, plan)  # a search asks for prices
+    mapped = {} if mapped is None else mapped
+    if key not in mapped:
+        nominal = device.software.efficiency.nominal
+        mapped[key] = map_demand(demands.demand, device, plan, runtime, layout, nominal)
+    run = execute(demands.demand, device, plan, runtime, layout, mapped[key])
     if demands.times is not None:
         run, _ = repeated(run, demands.demand, demands.times)
     if demands.devices is not None:

@@ -14,8 +14,8 @@ from hardware.mapping.common import (
     Mapping,
     Traffic,
     assemble,
-    contraction_formats,
     empty_counts,
+    on_matrix_unit,
     traffic,
     vector_beside,
 )
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Each contraction on the unit on which its kernel is done sooner, tiled over cores; the rest on vector lanes."""
     vector = vector_tiling(demand, device, plan)
-    wants_matrix = contraction_formats(demand, plan) == "matrix"
+    wants_matrix = on_matrix_unit(demand, plan)
     if wants_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix)
         matrix = tile_menu(demand.gemm, menu, device, rate, plan.operand_bytes)

@@ -11,7 +11,7 @@ import numpy as np
 from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, traffic
+from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
 from hardware.mapping.winograd import winograd
 from hardware.sentence import elements, format_run, product, split, waves, waves_of, whole
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
     demand, staged_s = winograd(demand, device, plan, rates)
-    on_matrix = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
+    on_matrix = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
     vector = vector_tiling(demand, device, plan, elsewhere=on_matrix)
     if on_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate

@@ -10,7 +10,7 @@ import numpy as np
 from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, traffic
+from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic
 from hardware.mapping.tiling import Bools, Tiling, fma, tile, vector_tiling
 from hardware.sentence import elements, product, split, whole
 
@@ -23,7 +23,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
     array = domain_flow(demand, device, fma(device, "matrix", plan.matrix))
     # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
-    on_array = (contraction_formats(demand, plan) == "matrix") & (demand.op_class != OpClass.DEPTHWISE)
+    on_array = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
     vector = vector_tiling(demand, device, plan, elsewhere=on_array)
     flow = traffic(demand, device)
     return assemble(demand, device, plan, layout, rates, flow, array, vector, on_array, _counts)

@@ -42,7 +42,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Every contraction on the arrays of the units that its layer has; element-wise work follows it there."""
-    on_matrix = common.contraction_formats(demand, plan) == "matrix"
+    on_matrix = common.on_matrix_unit(demand, plan)
     padded = _padded_macs(demand, device)
     matrix_s, rows_vector_s = _unit_seconds(demand, device, plan, rates, on_matrix, padded)
     vector_s = rows_vector_s

@@ -10,7 +10,7 @@ import numpy as np
 from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, contraction_formats, empty_counts, total_units, traffic
+from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, total_units, traffic
 from hardware.mapping.tiling import Bools, Tiling, choose, fma, vector_tiling
 from hardware.sentence import elements, product, whole
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Contractions on the arrays unless the vector unit is faster (depthwise); the rest on the vector unit."""
     array = systolic(demand, device, fma(device, "matrix", plan.matrix))
-    wants = contraction_formats(demand, plan) == "matrix"
+    wants = on_matrix_unit(demand, plan)
     vector = vector_tiling(demand, device, plan, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
     slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
     flow = traffic(demand, device)

@@ -11,6 +11,7 @@ import numpy as np
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency, usable_cache
 from hardware.mapping.tiling import NO_TILES, Bools, Tiling, choose, fma, vector_seconds
+from hardware.precision import BASE
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -78,7 +79,7 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
         room, distance = _pinned(demand, capacity * device.arch.data.assumed("pinned_share"), capacity)
     missed = np.maximum(size - np.maximum(room[demand.transfer_op] - distance, 0.0), 0.0)
     reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
-    chip_reads, chip_writes = demand.per_op(size, READ) + demand.per_op(size, READ_WEIGHT), demand.per_op(size, WRITE)
+    chip_reads, chip_writes = demand.read_bytes, demand.written_bytes
     again = reread(demand, chip_reads, room)
     passing = np.zeros(demand.n)
     if any(reorder):
@@ -174,11 +175,20 @@ def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]
     return np.zeros((len(device.arch.events), demand.n)), device.arch.row
 
 
-def contraction_formats(demand: Demand, plan: Plan) -> np.ndarray[Any, np.dtype[np.str_]]:
-    """'matrix' or 'vector' per operator: the unit the plan gives its contraction ('' for none)."""
-    conv = (demand.op_class == OpClass.CONV) | (demand.op_class == OpClass.DEPTHWISE)
-    unit = np.where(conv, plan.convolution[0], plan.contraction[0])
-    return np.where(demand.macs > 0, unit, "")
+def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
+    """Whether the plan gives an operator's contraction to matrix units, (n,)."""
+    taken = [pair[0] == "matrix" for pair in (plan.contraction, plan.convolution)]
+    on_matrix: Bools = np.where(demand.is_convolution, taken[1], taken[0]) & (demand.macs > 0)
+    return on_matrix
+
+
+def seen(device: Device, plan: Plan) -> tuple[Any, ...]:
+    """What a mapping depends on in a plan: formats that are as wide and run at the same rates are mapped alike."""
+    units = (plan.contraction[0], plan.attention), ("matrix", plan.matrix), ("vector", plan.vector_mac)
+    rates = [(unit, fma(device, unit, name))
+             for unit, name in (plan.convolution, plan.contraction, *units, ("vector", plan.vector))]  # fmt: skip
+    named = plan.convolution == ("vector", BASE), plan.attention == plan.contraction[1]
+    return plan.widths, plan.operand_bytes, plan.matrix_rate, *named, *rates
 
 
 def assemble(
@@ -212,9 +222,7 @@ def assemble(
         slower = np.where(demand.op_class == OpClass.ATTENTION, _attention_s(device, plan), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
     elementwise_s, vector_units = elementwise_seconds(demand, device, vector_peak)
-    # What stands beside a product in its operator is element-wise; all else has the rate of its class.
-    products = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
-    other = rates.compute[:, np.where(np.isin(demand.op_class, products), OpClass.ELEMENTWISE, demand.op_class)]
+    other = rates.compute[:, demand.beside_class]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)

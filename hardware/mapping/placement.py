@@ -90,12 +90,13 @@ def quickest(steps: Steps, handed: list[list[tuple[int, float]]], room: Room) ->
         for begin, seconds in handed[end]:
             under_way[begin] += seconds
     least, before = np.zeros(n + 1), np.zeros(n + 1, dtype=np.int64)  # of all kernels before
+    slowest = np.zeros(n)  # of what begins at each kernel and ends here
     for end in range(1, n + 1):
         for begin, seconds in handed[end - 1]:
             under_way[begin] -= seconds
         part = slice(int(low[end - 1]), end)
-        slowest = np.maximum.accumulate(steps.stream_s[part][::-1])[::-1]
-        cost = np.maximum(need[end] - need[part], slowest) * (1.0 + lag[end] - lag[part]) + least[part]
+        np.maximum(slowest[part], steps.stream_s[end - 1], out=slowest[part])
+        cost = np.maximum(need[end] - need[part], slowest[part]) * (1.0 + lag[end] - lag[part]) + least[part]
         cost += np.cumsum(np.maximum(under_way[part][::-1], 0.0))[::-1]
         best = int(cost.argmin())
         least[end], before[end] = float(cost[best]) + room.switch_s, part.start + best

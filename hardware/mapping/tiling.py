@@ -71,20 +71,21 @@ def tile(
     g, m, n, k = gemm
     tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
     split = np.array(splits, dtype=np.float64)[None, :, None]
-    blocks = g * np.ceil(m / tm) * np.ceil(n / tn) * split
-    waves = np.ceil(blocks / units)
+    results = g * np.ceil(m / tm) * np.ceil(n / tn)
+    waves = np.ceil(results * (split / units))
     depth = np.ceil(k / split / k_step) * k_step
     rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
-    seconds = waves * tm * tn * depth / (rate * macs_per_s)
+    seconds = waves * depth
+    seconds *= tm * tn / (rate * macs_per_s)
     # K is divided among units that would idle: where the result alone fills them all, a split only adds blocks.
-    seconds = np.where((split > 1) & (blocks >= split * units), np.inf, seconds)
+    np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:
         seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
     flat = seconds.reshape(-1, seconds.shape[-1])
     best = flat.argmin(axis=0)
     columns = np.arange(flat.shape[1])
     t_index, s_index = np.divmod(best, len(splits))
-    chosen_blocks = blocks.reshape(flat.shape)[best, columns]
+    chosen_blocks = results[t_index, 0, columns] * split[0, s_index, 0]
     return Tiling(
         flat[best, columns],
         chosen_blocks,

@@ -39,7 +39,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency,
     """Contractions on the arrays, each as its search found; element-wise work behind them."""
     if demand.unpack_ops is not None:
         demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
-    hardware, on_matrix = machine(device), common.contraction_formats(demand, plan) == "matrix"
+    hardware, on_matrix = machine(device), common.on_matrix_unit(demand, plan)
     least = common.traffic(msgspec.structs.replace(demand, gemm=np.zeros_like(demand.gemm)), device)
     ideal_s = _ideal_s(demand, device, plan)
     peak = 2.0 * device.units * fma(device, "vector", plan.vector)
@@ -76,14 +76,13 @@ def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency,
 
 def _ideal_s(demand: Demand, device: Device, plan: Plan) -> Floats:
     """Seconds of each contraction were all elements at work, (n,)."""
-    is_image = np.isin(demand.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
     attends = demand.op_class == OpClass.ATTENTION
 
     def rate(unit: str, format_: str) -> float:
         return device.units * fma(device, unit, format_) * (plan.matrix_rate if unit == "matrix" else 1.0)
 
     others = np.where(attends, rate(plan.contraction[0], plan.attention), rate(*plan.contraction))
-    seconds: Floats = demand.macs / np.where(is_image, rate(*plan.convolution), others)
+    seconds: Floats = demand.macs / np.where(demand.is_convolution, rate(*plan.convolution), others)
     return seconds
 
 
