@@ -110,7 +110,8 @@ class Answer:
             return ""
         states = [state for state in self.report.states(self.state, **self.options) if engine.is_ready(state)]
         gaps = {(model := engine.captured(state)).name: coverage(model, state.batch).gap for state in states}
-        return "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
+        said = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
+        return said or getattr(self.document, "incomplete", "") or ""  # of a file that was read
 
     @cached_property
     def held(self) -> Held | None:

@@ -7,6 +7,7 @@ import operator
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -20,6 +21,7 @@ from analysis.workload.operators import rules, rules_more  # noqa: F401 - the se
 from analysis.workload.poly import Poly, dim, poly, product
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 
+from .held import watched
 from .inline import Added, BoundValue, ExportError, Inline
 from .runtime import export_settings, versions
 
@@ -54,10 +56,11 @@ def export(
         shapes = dict(
             inspect.signature(module.forward).bind(*live[0], **live[1]).arguments
         )  # *args are one nested tuple
-        program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
+        with watched() as held:
+            program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
         if _has_vmap(program):  # inside one, shapes lack the dimension that is mapped over
             program = program.run_decompositions({})
-    return graph_of(program, labels, parameters, names)
+    return replace(graph_of(program, labels, parameters, names), held=held.of(program.graph))
 
 
 def tensors_in(given: Any) -> list[Any]:
@@ -210,7 +213,17 @@ class _Walk:
 
     def meta(self, value: Any, prefix: str = "") -> Meta:
         """`prefix` is that of the graph the tensor lies in."""
-        return Meta(tuple(self.size(size) for size in value.shape), _dtype(value), self.inline.storage(value, prefix))
+        shape = tuple(self.size(size) for size in value.shape)
+        return Meta(shape, _dtype(value), self.inline.storage(value, prefix), self._is_flat(value, shape))
+
+    def _is_flat(self, value: Any, shape: tuple[Poly, ...]) -> bool:
+        if value.layout is not torch.strided:
+            return True
+        rows = [(size, stride) for size, stride in zip(shape, value.stride(), strict=True) if size != poly(1)][:-1]
+        strides = [self.size(stride) for _, stride in rows]
+        return all(
+            outer == inner * size for outer, inner, (size, _) in zip(strides, strides[1:], rows[1:], strict=False)
+        )
 
     def added(self, call: Added) -> GraphNode:
         """A slice is a window; a pile is a tensor of its own."""

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import msgspec
 
-from analysis.decide.ci_rules import CHANGING, Finding
+from analysis.decide.ci_rules import CHANGING, Finding, incomplete
 from analysis.run.estimate import Estimate
 from analysis.run.tree import tree
 from hardware import files, policy
@@ -41,13 +41,16 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One result: what it is of, and its figures by the names of CHANGING, those that it has."""
+    """One result: what it is of, and its figures by the names of CHANGING, those that it has. `coverage` is the share
+    of its work with a cost rule, `incomplete` says so where that is too little."""
 
     model: str
     device: str
     batch: int
     precision: str
     execution: str
+    coverage: float
+    incomplete: str
     figures: dict[str, float]
 
 
@@ -102,6 +105,11 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     holds: bool
     findings: tuple[Finding, ...]
 
+    @property
+    def incomplete(self) -> str:
+        """Why the figures of a side are not its model's; '' where they are."""
+        return "; ".join(dict.fromkeys(side.incomplete for side in (self.before, self.after) if side.incomplete))
+
 
 # --- what is compared -------------------------------------------------------------------------------------
 
@@ -131,6 +139,8 @@ def of_estimate(result: Estimate) -> Result:
         batch=batch,
         precision=result.scenario.precision,
         execution=result.execution,
+        coverage=result.coverage,
+        incomplete=result.covered.gap,
         figures=figures,
         parts=operators,
     )
@@ -178,6 +188,8 @@ class _Head(msgspec.Struct):
     precision: str
     device: str = ""
     execution_run: str = ""
+    coverage: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    incomplete: str = ""
 
 
 class _Whole(msgspec.Struct):
@@ -247,6 +259,8 @@ def _of_file(head: _Head, device: str, root: _Node | None, compared: _Compared |
         batch=head.batch,
         precision=head.precision,
         execution=head.execution_run or (row.execution_run if row else ""),
+        coverage=head.coverage,
+        incomplete=head.incomplete,
         figures=figures,
         parts=parts,
     )
@@ -256,9 +270,11 @@ def _of_file(head: _Head, device: str, root: _Node | None, compared: _Compared |
 
 
 def diff(before: Result, after: Result, rules: Callable[[Changes], tuple[Finding, ...]]) -> Diff:
-    """Everything that differs. `rules` are held against the changes."""
+    """Everything that differs. `rules` are held against the changes; a side whose work has too few cost rules breaks
+    one by itself."""
     changes = Changes(before, after)
-    findings = rules(changes)
+    gaps = ((side.coverage, side.incomplete and f"{side.model}: {side.incomplete}") for side in (before, after))
+    findings = (*rules(changes), *(finding for share, gap in gaps for finding in incomplete(share, gap)))
     kinds = [Counter(part.type for part in side.parts) for side in (before, after)]
     differing = [name for name in ("model", "device", "batch", "precision", "execution")
                  if getattr(before, name) != getattr(after, name)]  # fmt: skip

@@ -202,9 +202,13 @@ def check(rules: Sequence[Rule], run: Callable[[str], Estimate]) -> Findings:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
     evaluated = findings(rules, run, _nothing_before)
     first = run(rules[0].devices[0] if rules[0].devices else "")
-    if gap := first.covered.gap:  # figures of a part hold no rule about the whole
-        evaluated += (Finding("coverage", False, first.coverage, coverage.least(), "%", gap),)
+    evaluated += incomplete(first.coverage, first.covered.gap)
     return Findings(**about(first), holds=all(finding.holds for finding in evaluated), findings=evaluated)
+
+
+def incomplete(share: float, gap: str) -> tuple[Finding, ...]:
+    """The rule that figures of a part hold nothing about the whole, where a gap is said."""
+    return (Finding("coverage", False, share, coverage.least(), "%", gap),) if gap else ()
 
 
 def _nothing_before(figure: str, pattern: str) -> float:

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from analysis.reports.kernel_rows import kernel_id
+from analysis.reports.operator_classes import OperatorInfo, operator_infos
 from analysis.reports.records import records
 from analysis.run.dependencies import edge_bytes, operator_graph
 from analysis.run.estimate import Estimate
@@ -18,13 +19,10 @@ if TYPE_CHECKING:
     import networkx
 
 
-class OperatorNode(msgspec.Struct, frozen=True, kw_only=True):
+class OperatorNode(OperatorInfo, frozen=True, kw_only=True):
     """An operator: its part of its kernel's time and energy (of the batch), and of the model's EDP; `bytes` to and
     from memory."""
 
-    id: str
-    type: str
-    subgraph: str
     kernel: str
     macs: float
     flops: float
@@ -55,14 +53,14 @@ def model_graph(result: Estimate) -> ModelGraph:
     parts, demand, figures = result.partition, result.demand, tree(result)
     level, graph, ids = figures.operators, operator_graph(result.workload), parts.operator_id
     kernels = [kernel_id(result, k) for k in range(demand.n_kernels)]
+    infos = operator_infos(result.workload, result.scenario.batch)
+    told: dict[str, Any] = {name: [getattr(info, name) for info in infos] for name in OperatorInfo.__struct_fields__}
     nodes = records(
         OperatorNode,
-        id=ids,
-        type=result.workload.operators.kind,
-        subgraph=[parts.id[s] for s in parts.subgraph],
         kernel=[kernels[k] for k in demand.kernel],
         bytes=level.dram_bytes,
         bound=figures.operator_bound,
+        **told,
         **{name: getattr(level, name) for name in ("macs", "flops", "latency_s", "energy_j", "edp_js", "share")},
     )
     edges = records(

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from analysis.reports.buckets import Bucket, KindCount, buckets, kinds
+from analysis.reports.operator_classes import OperatorInfo, operator_classes, operator_infos
 from analysis.reports.records import records
 from analysis.run.dependencies import edge_bytes, heaviest_path, levels, operand_bytes, operator_graph, subgraph_graph
 from analysis.run.figures import Head, about_model
@@ -30,11 +31,15 @@ INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
 
 
 class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
-    """One subgraph. `stage` is its depth in the dependency graph; bytes cross its border, `internal_bytes` pass
-    between its operators (written and read)."""
+    """One subgraph; its class and parallelism are its head's. `stage` is its depth in the dependency graph; bytes cross
+    its border, `internal_bytes` pass between its operators (written and read)."""
 
     id: str
     type: str
+    operator_class: str
+    batch_parallelism: int
+    channel_parallelism: int
+    spatial_parallelism: int
     stage: int
     operators: tuple[str, ...]
     macs: float
@@ -76,6 +81,7 @@ class PartitionReport(Head, frozen=True, kw_only=True):
     n_operators: int
     n_subgraphs: int
     operators_by_type: tuple[KindCount, ...]
+    operators_by_class: tuple[KindCount, ...]
     subgraphs_by_pattern: tuple[KindCount, ...]
     fused_operators: int
     fused_fraction: float
@@ -89,6 +95,7 @@ class PartitionReport(Head, frozen=True, kw_only=True):
     intensity: Distribution
     critical_path: FlopsPath
     subgraphs: tuple[Subgraph, ...]
+    operators: tuple[OperatorInfo, ...]
     edges: tuple[Edge, ...]
 
 
@@ -115,6 +122,7 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
     """The report at one batch and precision."""
     widths = parse(precision).widths
     parts, columns = partition(workload), _columns(workload, batch, widths)
+    operators = operator_infos(workload, batch)
     path = _critical_path(workload, columns)
     sums: dict[str, Any] = {name: float(getattr(columns, name).sum()) for name in _SUMMED}
     fused = sum(len(members) for members in parts.members if len(members) > 1)
@@ -124,6 +132,7 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
         n_operators=n,
         n_subgraphs=len(parts.id),
         operators_by_type=kinds(workload.operators.kind, columns.operator_flops),
+        operators_by_class=kinds(operator_classes(workload), columns.operator_flops),
         subgraphs_by_pattern=kinds(parts.kind, columns.flops),
         fused_operators=fused,
         fused_fraction=fused / n if n else 0.0,
@@ -131,7 +140,8 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
         parallelism=_distribution(columns, "threads", PARALLELISM, PARALLELISM_LABELS),
         intensity=_distribution(columns, "intensity", INTENSITY, INTENSITY_LABELS),
         critical_path=path,
-        subgraphs=_subgraphs(workload, columns, set(path.subgraphs)),
+        subgraphs=_subgraphs(workload, columns, set(path.subgraphs), operators),
+        operators=operators,
         edges=_edges(workload, batch, widths),
     )
 
@@ -187,8 +197,13 @@ def _critical_path(workload: Workload, columns: _Columns) -> FlopsPath:
     )
 
 
-def _subgraphs(workload: Workload, columns: _Columns, critical: set[str]) -> tuple[Subgraph, ...]:
+def _subgraphs(
+    workload: Workload, columns: _Columns, critical: set[str], operators: tuple[OperatorInfo, ...]
+) -> tuple[Subgraph, ...]:
     parts = partition(workload)
+    heads = [operators[head] for head in parts.head]
+    likewise = ("operator_class", "batch_parallelism", "channel_parallelism", "spatial_parallelism")
+    of_head: dict[str, Any] = {name: [getattr(head, name) for head in heads] for name in likewise}
     return records(
         Subgraph,
         columns,
@@ -197,6 +212,7 @@ def _subgraphs(workload: Workload, columns: _Columns, critical: set[str]) -> tup
         stage=levels(subgraph_graph(workload)),
         operators=[tuple(parts.operator_id[i] for i in members) for members in parts.members],
         on_critical_path=[name in critical for name in parts.id],
+        **of_head,
     )
 
 

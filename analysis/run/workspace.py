@@ -48,6 +48,8 @@ def workspace(workload: Workload, batch: int, element_bytes: float) -> Floats:
     operands = (sizes.reordered + sizes.weights) @ point
     scratch: Floats = np.maximum(operands, sizes.output @ point) * element_bytes
     scratch += sizes.positions @ point * _INDEX_BYTES
+    if workload.scratch is not None:
+        scratch += workload.scratch @ point * element_bytes
     return scratch
 
 
@@ -65,6 +67,8 @@ def _sizes(workload: Workload) -> _Sizes:
             continue
         groups, _, columns, _ = ops.gemm[i] @ once
         output[i] = result * _padding(groups * columns)
+        if kind == "conv_transpose" and groups == 1:
+            output[i] += result  # its result is channels last, and is copied once more
         padding = _padding(groups) if kind == "depthwise_conv" else 1.0
         for e in range(ops.in_ptr[i], ops.in_ptr[i + 1]):
             t = ops.in_tensor[e]

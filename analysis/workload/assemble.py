@@ -10,7 +10,7 @@ import numpy as np
 
 from .graph import Graph, Scope
 from .operators.rules import Cost
-from .poly import Monomial, Poly, poly
+from .poly import Monomial, Poly, poly, product
 from .workload import BUFFER, Floats, InputSpec, Operators, Tensors, Workload, csr
 
 _FIXED_BYTES = {
@@ -21,7 +21,8 @@ _FIXED_BYTES = {
 
 @dataclass(slots=True)
 class OperatorRow:
-    """One operator before it has a name. `hint` is the weight it reads, `bias_of` the contraction's row."""
+    """One operator before it has a name. `hint` is the weight it reads, `bias_of` the contraction's row, `scratch` what
+    PyTorch takes to run it beside its tensors, in elements."""
 
     kind: str
     target: str
@@ -31,6 +32,7 @@ class OperatorRow:
     writes: list[int] = field(default_factory=list)
     hint: str = ""
     bias_of: int | None = None
+    scratch: Poly = field(default_factory=Poly)
 
 
 @dataclass(slots=True)
@@ -39,11 +41,15 @@ class TensorRow:
 
     name: str
     role: int
-    numel: Poly
+    shape: tuple[Poly, ...]
     dtype: str
     shares: int | None = None
     producer: int = -1
     scopes: frozenset[str] = frozenset()
+
+    @property
+    def numel(self) -> Poly:
+        return product(self.shape)
 
 
 def assemble(
@@ -87,11 +93,18 @@ def assemble(
             producer=_ints(tensor.producer for tensor in kept),
             live_until=_ints(live_until[old] for old in keep),
             is_output=np.array([old in outputs for old in keep], dtype=np.bool_),
+            shape=tuple(tuple(_size(size) for size in tensor.shape) for tensor in kept),
+            dtype=tuple(tensor.dtype for tensor in kept),
         ),
         versions=graph.versions,
         notes=graph.notes,
         repeats=matrix(_times(row, graph) for row in rows) if graph.repeats else None,
+        scratch=matrix(row.scratch for row in rows) if any(row.scratch.terms for row in rows) else None,
     )
+
+
+def _size(size: Poly) -> int | str:
+    return size.constant() if size.is_constant else str(size)
 
 
 def _times(row: OperatorRow, graph: Graph) -> Poly:
@@ -180,7 +193,7 @@ def _monomials(
     """Every monomial in use, the constant and the single dimensions always."""
     monomials: set[Monomial] = {(), *((dim,) for dim in dims)}
     for row in rows:
-        sizes = [row.cost.macs, row.cost.flops, row.cost.special, *(row.cost.gemm or ())]
+        sizes = [row.cost.macs, row.cost.flops, row.cost.special, *(row.cost.gemm or ()), row.scratch]
         for size in (*sizes, *(amount for _, amount in row.reads)):
             monomials.update(size.terms)
     for tensor in tensors:

@@ -13,11 +13,13 @@ from .poly import Poly, SizeError, is_negative, poly, product
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Shape and dtype of one tensor, and `storage`: equal numbers share memory (a view and its base)."""
+    """Shape and dtype of one tensor, and `storage`: equal numbers share memory (a view and its base). `is_flat`: its
+    rows are evenly spaced, so that it is a matrix as it stands."""
 
     shape: tuple[Poly, ...]
     dtype: str
     storage: int
+    is_flat: bool = True
 
     @property
     def numel(self) -> Poly:
@@ -82,6 +84,9 @@ class InputShape:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
+    """`held`: call -> the last call during which the program that it was read from keeps the result; empty where that
+    is not known."""
+
     sources: tuple[Source, ...]
     nodes: tuple[GraphNode, ...]
     outputs: tuple[str, ...]
@@ -91,6 +96,7 @@ class Graph:
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     repeats: dict[str, Poly] = field(default_factory=dict)  # how often a module at the top runs, where not once
+    held: dict[str, str] = field(default_factory=dict)
 
 
 def _check(name: str, *tensors: Meta) -> None:

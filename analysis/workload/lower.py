@@ -9,6 +9,7 @@ from .errors import EmptyModelError
 from .graph import Graph, GraphNode, Meta, Ref, Source, base_name, references
 from .operators import costs, rules_more  # noqa: F401 - it registers its rules
 from .operators.rules import Call, Cost, bias_of, cost_of
+from .operators.scratch import scratch_of
 from .poly import Poly, SizeError, is_negative, poly, smaller
 from .workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 
@@ -37,6 +38,7 @@ class Lowering:
     constant: dict[int, Meta] = field(default_factory=dict)  # storages known before any input arrives
     by_label: dict[str, int] = field(default_factory=dict)
     last_row: dict[str, int] = field(default_factory=dict)  # scope key -> last operator inside
+    rows_by: dict[str, int] = field(default_factory=dict)  # call -> last operator once it is done
     uses: list[tuple[int, frozenset[str], int]] = field(default_factory=list)  # tensor, scopes, row
     folded: int = 0
 
@@ -50,9 +52,9 @@ class Lowering:
             return
         if source.role == BUFFER:  # becomes a tensor when something reads it
             self.constant[storage] = source.meta
-            self.tensors.append(TensorRow(source.label, BUFFER, source.meta.numel, source.meta.dtype))
+            self.tensors.append(TensorRow(source.label, BUFFER, source.meta.shape, source.meta.dtype))
         else:
-            self.tensors.append(TensorRow(source.label, source.role, source.meta.numel, source.meta.dtype))
+            self.tensors.append(TensorRow(source.label, source.role, source.meta.shape, source.meta.dtype))
         self.version[storage] = len(self.tensors) - 1
 
     def node(self, node: GraphNode) -> None:
@@ -117,7 +119,7 @@ class Lowering:
         """The tensor behind a value; a folded constant becomes one when it is first read."""
         if value.storage not in self.version:
             meta = self.constant.get(value.storage, value.meta)
-            self.tensors.append(TensorRow(f"constant.{value.storage}", BUFFER, meta.numel, meta.dtype))
+            self.tensors.append(TensorRow(f"constant.{value.storage}", BUFFER, meta.shape, meta.dtype))
             self.version[value.storage] = len(self.tensors) - 1
         return self.version[value.storage]
 
@@ -143,6 +145,7 @@ class Lowering:
             scopes=node.scopes,
             reads=reads,
             hint=self._weight_name(refs, bias),
+            scratch=scratch_of(call),
         )
         position = self._append(row, scopes)
         if in_place:
@@ -192,7 +195,7 @@ class Lowering:
 
     def _write(self, row: OperatorRow, storage: int, meta: Meta, position: int, shares: int | None = None) -> None:
         scopes = frozenset(scope.key for scope in row.scopes)
-        self.tensors.append(TensorRow("", ACTIVATION, meta.numel, meta.dtype, shares, position, scopes))
+        self.tensors.append(TensorRow("", ACTIVATION, meta.shape, meta.dtype, shares, position, scopes))
         self.version[storage] = len(self.tensors) - 1
         row.writes.append(len(self.tensors) - 1)
 
@@ -230,6 +233,7 @@ def lower(graph: Graph, name: str, family: str = "custom", origin: str = "", ima
         walk.source(source)
     for node in graph.nodes:
         walk.node(node)
+        walk.rows_by[node.name] = len(walk.rows) - 1
     if not walk.rows:
         raise EmptyModelError(f"{name} has no operator that works on its inputs: there is nothing to estimate")
     outputs = {walk._tensor_of(value) for key in graph.outputs for value in walk.values[key]}
@@ -252,15 +256,21 @@ def lower(graph: Graph, name: str, family: str = "custom", origin: str = "", ima
 def _lifetimes(walk: Lowering, outputs: set[int]) -> list[int]:
     """Last operator during which each tensor must be kept.
 
-    That is its last reader, and beyond it the end of every module call it was passed into: the caller's
-    frame holds the argument until the call returns. Inputs, weights and outputs live to the end.
+    That is its last reader, and beyond it whatever the program was seen to do; where that is not known, the end of
+    every module call it was passed into: the caller's frame holds the argument until the call returns. Inputs, weights
+    and outputs live to the end.
     """
     end = len(walk.rows) - 1
     live = [max(tensor.producer, 0) for tensor in walk.tensors]
     for index, scopes, row in walk.uses:
         tensor = walk.tensors[index]
-        passed_into = scopes - tensor.scopes
+        passed_into = frozenset() if walk.graph.held else scopes - tensor.scopes
         live[index] = max(live[index], row, *(walk.last_row.get(key, row) for key in passed_into))
+    for name, until in walk.graph.held.items():
+        for value in walk.values.get(name, ()):
+            kept = walk.version.get(value.storage)
+            if kept is not None:
+                live[kept] = max(live[kept], walk.rows_by.get(until, -1))
     for index, tensor in enumerate(walk.tensors):
         if tensor.role in (WEIGHT, BUFFER, INPUT) or index in outputs:
             live[index] = end

@@ -102,7 +102,8 @@ class Poly:
         return int(sum(value * prod(dims[name] for name in key) for key, value in self.terms.items()))
 
     def __str__(self) -> str:
-        words = ["*".join((str(value), *key)) if key else str(value) for key, value in sorted(self.terms.items())]
+        words = ["*".join((*(() if value == 1 else (str(value),)), *key)) if key else str(value)
+                 for key, value in sorted(self.terms.items())]  # fmt: skip
         return " + ".join(words) or "0"
 
 

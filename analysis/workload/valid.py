@@ -78,6 +78,10 @@ def _names(workload: Workload) -> None:
     _require(all(0 < len(name) <= _NAME_MAX for name in named), "a name that is empty or too long")
     _require(workload.name.isprintable(), "a name that cannot be shown")
     _require(all(len(name) <= _NAME_MAX for name in (*tensors.name, *operators.module_type)), "a name that is too long")
+    for told in (tensors.shape, tensors.dtype):
+        _require(len(told) in (0, len(tensors.name)), "tensors of which some have no shape or type")
+    live = (*tensors.dtype, *(size for shape in tensors.shape for size in shape if isinstance(size, str)))
+    _require(all(0 < len(text) <= _NAME_MAX and text.isprintable() for text in live), "a size or type that cannot be")
     _require(all(kind in KINDS for kind in operators.kind), "an operator of an unknown kind")
     said = (workload.family, workload.origin, *workload.notes, *workload.versions, *workload.versions.values())
     _require(all(len(text) <= _TEXT_MAX for text in said), "a text that is too long")
@@ -109,8 +113,8 @@ def _arrays(workload: Workload) -> None:
     length |= {"e": operators.in_tensor.size, "f": operators.out_tensor.size}
     wanted = [(name, getattr(operators, name), *form) for name, form in _OPERATORS.items()]
     wanted += [(name, getattr(tensors, name), *form) for name, form in _TENSORS.items()]
-    if workload.repeats is not None:
-        wanted.append(("repeats", workload.repeats, "<f8", "nm"))
+    optional = {"repeats": workload.repeats, "scratch": workload.scratch}
+    wanted += [(name, array, "<f8", "nm") for name, array in optional.items() if array is not None]
     for name, array, kind, form in wanted:
         _require(array.dtype.str == kind, f"{name} of another type")
         _require(array.shape == tuple(length[each] for each in form), f"{name} of another length")
@@ -150,7 +154,7 @@ def _amounts(workload: Workload) -> None:
     """Finite, and at the smallest and a large batch not negative."""
     operators, tensors = workload.operators, workload.tensors
     amounts = [operators.macs, operators.flops, operators.special, operators.gemm, operators.in_numel, tensors.numel]
-    amounts += [workload.repeats] if workload.repeats is not None else []
+    amounts += [array for array in (workload.repeats, workload.scratch) if array is not None]
     _require(all(np.isfinite(array).all() for array in amounts), "an amount that is no number")
     for batch in _BATCHES:
         try:

@@ -81,7 +81,8 @@ class Tensors(msgspec.Struct, frozen=True):
     `storage` is the index of the tensor whose memory this one shares (itself, or for an in-place result the
     tensor overwritten). `producer` is an operator index, -1 for inputs, weights and constants.
     `live_until` is the last operator during which the value must be kept, module scope included
-    (a tensor passed into a module lives until that module returns); n - 1 for outputs.
+    (a tensor passed into a module lives until that module returns); n - 1 for outputs. `shape` and `dtype` are as
+    captured, sizes that are live as in "2*batch"; empty where the capture does not tell them.
     """
 
     name: tuple[str, ...]
@@ -92,6 +93,8 @@ class Tensors(msgspec.Struct, frozen=True):
     producer: Ints
     live_until: Ints
     is_output: Bools
+    shape: tuple[tuple[int | str, ...], ...] = ()
+    dtype: tuple[str, ...] = ()
 
 
 class Parallel(msgspec.Struct, frozen=True):
@@ -111,7 +114,8 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     `defaults` are the values of live dimensions other than the batch where nothing else is asked. `windows` are the
     lengths, in tokens, beyond which attention of some layers does not see. `repeats` (n, m), where given, is how often
-    each operator runs in one inference; all other figures are of one run.
+    each operator runs in one inference; all other figures are of one run. `scratch` (n, m), where given, is
+    what PyTorch on a CPU takes while an operator runs, beside its tensors, in elements.
     """
 
     name: str
@@ -129,6 +133,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     defaults: dict[str, int] = {}
     windows: tuple[int, ...] = ()
     repeats: Floats | None = None
+    scratch: Floats | None = None
     routing: Routing | None = None
     parallel: Parallel | None = None
     asked: tuple[str, ...] = ()  # how the command line asks for it, where its name is not enough

@@ -9,6 +9,7 @@ from itertools import chain
 import msgspec
 
 from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
+from analysis.reports.operator_classes import TensorInfo
 from hwexplorer import engine, output, request
 from hwexplorer.declare import DEVICE, Verb
 from hwexplorer.export.render import encode
@@ -31,7 +32,9 @@ def _graphml(graph: ModelGraph) -> str:
 
     clean = networkx.relabel_nodes(to_networkx(graph), safe)
     for attributes in (clean.graph, *(values for _, values in clean.nodes.data())):
-        attributes |= {name: safe(value) for name, value in attributes.items() if isinstance(value, str)}
+        attributes |= {
+            name: safe(_text(value)) for name, value in attributes.items() if not isinstance(value, int | float)
+        }
     return "\n".join(networkx.generate_graphml(clean)) + "\n"
 
 
@@ -55,9 +58,16 @@ def _attributes(record: msgspec.Struct, *without: str) -> str:
     return ", ".join(f"{name}={_quoted(value)}" for name, value in values.items() if name not in without)
 
 
-def _quoted(value: str | float) -> str:
+def _text(value: str | tuple[TensorInfo, ...]) -> str:
+    """Tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`."""
+    if isinstance(value, str):
+        return value
+    return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
+
+
+def _quoted(value: str | float | tuple[TensorInfo, ...]) -> str:
     """A DOT string: a backslash would escape, a quote end it."""
-    text = safe(value) if isinstance(value, str) else f"{value:.6g}"
+    text = f"{value:.6g}" if isinstance(value, int | float) else safe(_text(value))
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

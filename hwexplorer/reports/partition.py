@@ -15,6 +15,7 @@ LEVELS = {"Operators": "operators", "Subgraphs": "subgraphs"}
 SUBGRAPHS = (
     Column("subgraph", "Subgraph", role="text", keep=0, of="id"),
     Column("pattern", "Pattern", role="text", keep=3, of="type"),
+    Column("class", "Class", role="text", keep=4, of="operator_class"),
     Column("stage", "Stage", "count", keep=2, help="depth in the dependency graph"),
     Column("flops", "FLOP", "FLOP", keep=0),
     Column("ingress", "In", "byte", keep=1, help="activations that enter"),
@@ -55,6 +56,7 @@ VERB = Report(
     parts=(
         facts(_summary),
         Rows(name="operators", title="Operators by type", columns=KINDS, of="operators_by_type"),
+        Rows(name="classes", title="Operators by class", columns=KINDS, of="operators_by_class"),
         Rows(name="patterns", title="Subgraphs by fusion pattern", columns=KINDS, of="subgraphs_by_pattern"),
         distribution("parallelism", "Parallelism of operators and subgraphs", "Threads", "FLOPs", LEVELS),
         distribution("intensity", "Intensity of operators and subgraphs", "FLOP/byte", "FLOPs", LEVELS),

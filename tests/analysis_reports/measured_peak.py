@@ -13,25 +13,39 @@ from itertools import accumulate
 from typing import Any
 
 import torch
+from recurrent_models import RECURRENT
 from torch.profiler import ProfilerActivity, profile
 
-from analysis.capture.runtime import import_torchvision
+from analysis.capture import recipes
+from analysis.capture.named import _torchvision
+from analysis.capture.runtime import without_weights
 from analysis.workload import zoo
 
-# As the captures, which follow the published weights.
-_PUBLISHED = {"init_weights": False, "transform_input": True}
-OPTIONS: dict[str, dict[str, Any]] = {"inception_v3": _PUBLISHED, "googlenet": _PUBLISHED}
+
+def ready(name: str, batch: int) -> tuple[Any, list[Any]]:
+    """A model as it is captured, and its inputs."""
+    if name in RECURRENT:
+        model, (x,) = RECURRENT[name]()
+        return model.eval(), [x.expand(batch, *x.shape[1:]).clone()]
+    info = zoo.table()[name]
+    with without_weights():
+        model = recipes.adapt(_torchvision(info, info.image_size), info).eval()
+        inputs, _ = recipes.inputs(info, info.image_size)
+    if info.family == "detection":  # its operator has shapes only
+        recipes.roi_align()
+        pooled = lambda x, boxes, high, wide, _: x.new_empty(len(boxes), x.shape[1], high, wide)  # noqa: E731
+        torch.library.impl("hwexplorer::roi_align", "CPU", pooled)
+    return model.to_empty(device="cpu"), [torch.rand(batch, *value.shape[1:]) for value in inputs]
 
 
 def peak(name: str, batch: int) -> float:
-    model = import_torchvision().models.get_model(name, weights=None, **OPTIONS.get(name, {})).eval()
-    x = torch.rand(batch, *zoo.table()[name].input)
+    model, inputs = ready(name, batch)
     with torch.no_grad(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as trace:
-        result = model(x)
+        result = model(*inputs)
     events = [event for event in trace.profiler.kineto_results.events() if event.name() == "[memory]"]
     events.sort(key=lambda event: event.start_ns())
     del result
-    return max(accumulate(event.nbytes() for event in events)) + x.untyped_storage().nbytes()
+    return max(accumulate(event.nbytes() for event in events)) + sum(x.untyped_storage().nbytes() for x in inputs)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ def report(model: str, batch: int = 1, precision: str = "fp32") -> PartitionRepo
 @pytest.mark.parametrize("batch", [1, 8])
 def test_parts_add_up(model: str, batch: int) -> None:
     found = report(model, batch)
-    for rows in (found.operators_by_type, found.subgraphs_by_pattern):
+    for rows in (found.operators_by_type, found.operators_by_class, found.subgraphs_by_pattern):
         assert sum(row.fraction for row in rows) == pytest.approx(1.0)
         assert sum(row.flops for row in rows) == pytest.approx(found.flops)
     assert sum(row.count for row in found.operators_by_type) == found.n_operators
@@ -90,3 +90,47 @@ def test_parallel_branches_are_off_the_critical_path() -> None:
     found = report("googlenet")
     assert found.critical_path.flops_fraction < 1
     assert not all(s.on_critical_path for s in found.subgraphs)
+
+
+@pytest.mark.parametrize(
+    ("model", "classes"),
+    [
+        (
+            "efficientnet_b0",
+            {"squeeze_excite": 128, "depthwise_conv": 16, "pointwise_conv": 32, "conv": 1, "linear": 1},
+        ),
+        ("mobilenet_v2", {"squeeze_excite": 0, "depthwise_conv": 17, "pointwise_conv": 34, "conv": 1}),
+        ("swin_t", {"attention": 53, "squeeze_excite": 0}),
+        ("vit_b_16", {"attention": 12, "squeeze_excite": 0}),
+        ("llama3_8b", {"attention": 32, "embedding": 1, "squeeze_excite": 0}),
+        ("regnet_y_400mf", {"grouped_conv": 16, "squeeze_excite": 128}),
+    ],
+)
+def test_classes_of_the_field(model: str, classes: dict[str, int]) -> None:
+    counted = {row.type: row.count for row in report(model).operators_by_class}
+    assert {name: counted.get(name, 0) for name in classes} == classes
+
+
+@pytest.mark.parametrize("model", ["resnet18", "vit_b_16", "mobilenet_v2", "llama3_8b"])
+@pytest.mark.parametrize("batch", [1, 8])
+def test_parallelism_is_the_elements_written(model: str, batch: int) -> None:
+    found, workload = report(model, batch), store.load(model)
+    written = workload.tensors.numel @ workload.at(batch=batch)
+    for i, operator in enumerate(found.operators):
+        outputs = workload.operators.out_tensor[workload.operators.out_ptr[i] : workload.operators.out_ptr[i + 1]]
+        together = operator.batch_parallelism * operator.channel_parallelism * operator.spatial_parallelism
+        assert together == written[outputs].max()
+        assert operator.batch_parallelism == batch
+    heads = {s.operators[0]: s for s in found.subgraphs}
+    same = [(heads[o.id], o) for o in found.operators if o.id in heads]
+    assert same
+    assert all(s.channel_parallelism >= 1 for s, _ in same)
+
+
+def test_a_convolution_says_its_shapes_groups_and_parallelism() -> None:
+    first = next(o for o in report("fasterrcnn_resnet50_fpn_v2", 4).operators if o.operator_class == "conv")
+    image, weight = first.inputs
+    assert (weight.role, weight.dtype, weight.shape) == ("weight", "float32", (64, 3, 7, 7))
+    assert (image.role, image.shape, first.groups) == ("input", ("batch", 3, 800, 800), 1)
+    assert first.outputs[0].shape == ("batch", 64, 400, 400)
+    assert (first.batch_parallelism, first.channel_parallelism, first.spatial_parallelism) == (4, 64, 160000)

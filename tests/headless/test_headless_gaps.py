@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -69,6 +70,20 @@ def test_nothing_is_recommended(holed: Callable[[str], None], call: Callable[...
     done = call("check", "resnet18", "--rule", "latency < 1000s")
     assert done.code == 1
     assert "INCOMPLETE" in done.err
+
+
+def test_a_diff_of_parts_fails_by_itself(
+    holed: Callable[[str], None], call: Callable[..., Any], document: Any, tmp_path: Path
+) -> None:
+    whole, part = tmp_path / "whole.json", tmp_path / "part.json"
+    call("tree", "resnet18", "--on", "h100_sxm", "-o", str(whole))
+    assert call("diff", "resnet18", str(whole), "--on", "h100_sxm").code == 0
+    holed("resnet18")
+    call("tree", "resnet18", "--on", "h100_sxm", "-o", str(part))
+    for words in (("resnet18", str(whole)), (str(whole), "resnet18"), (str(whole), str(part))):
+        done = call("diff", *words, "--on", "h100_sxm")
+        assert (done.code, done.out.splitlines()[0][:10]) == (1, "INCOMPLETE"), words
+        assert "INCOMPLETE" in done.err
 
 
 def test_a_product_without_a_rule_is_bounded_by_its_operands() -> None:

@@ -1,0 +1,67 @@
+"""How long PyTorch itself keeps the results of a model, seen while it is exported: until Python lets go of them.
+
+The exporter's graph tells who reads a value; which variables of which calls hold it on is told by nothing but running
+the code. Where the exporter has no such hook, nothing is told, and lowering goes by the modules a value is passed into.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from torch.fx.experimental import proxy_tensor
+
+
+class Held:
+    """Of each graph that was traced, the calls in order and, by call, the newest one when its result was let go."""
+
+    def __init__(self) -> None:
+        self._order: dict[Any, list[str]] = {}
+        self._until: dict[Any, dict[str, str]] = {}
+        self.is_open = True
+
+    def made(self, result: Any, node: Any) -> None:
+        graph, name = node.graph, node.name
+        self._order.setdefault(graph, []).append(name)
+        weakref.finalize(result, self._gone, graph, name)
+
+    def _gone(self, graph: Any, name: str) -> None:
+        if self.is_open:
+            self._until.setdefault(graph, {})[name] = self._order[graph][-1]
+
+    def of(self, graph: Any) -> dict[str, str]:
+        """Call -> the last call of this graph, which may lack some that were traced, while its result is held; to the
+        end where it never was let go. Empty where this is not what was traced."""
+        names = [node.name for node in graph.nodes]
+        traced = max(self._order, key=lambda each: len({*names} & {*self._order[each]}), default=None)
+        if not names or traced is None:
+            return {}
+        last_kept, newest = {}, ""
+        for name in self._order[traced]:
+            newest = name if name in names else newest
+            last_kept[name] = newest
+        until = self._until.get(traced, {})
+        held = {name: last_kept[until[name]] if name in until else newest for name in last_kept if name in names}
+        return {name: last for name, last in held.items() if last}
+
+
+@contextmanager
+def watched() -> Iterator[Held]:
+    """Inside, exports are watched."""
+    held, track = Held(), getattr(proxy_tensor, "track_tensor", None)
+    if track is None:
+        yield held
+        return
+
+    def tracked(tensor: Any, proxy: Any, **options: Any) -> Any:
+        done = track(tensor, proxy, **options)
+        if hasattr(proxy, "node"):
+            held.made(tensor, proxy.node)
+        return done
+
+    with patch.object(proxy_tensor, "track_tensor", tracked):
+        yield held
+    held.is_open = False

@@ -1,0 +1,217 @@
+"""Operators by the classes the field speaks of, and how far each can be divided: by batch, channels and positions.
+
+A class follows from an operator's kind and sizes; squeeze-excite and attention written as separate operators follow
+from how they are joined: a product with a squeezed copy of the same tensor, two products with a softmax between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+
+from analysis.run.partition import partition
+from analysis.workload.operators.kinds import KINDS
+from analysis.workload.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
+from hardware.demand import OpClass
+from hardware.remember import remembered
+
+_BY_KIND = {
+    "conv_transpose": "transposed_conv", "deform_conv": "deformable_conv", "bias": "bias", "cast": "data_movement",
+    "embedding": "embedding", "resample": "resample", "roi_align": "resample",
+} | dict.fromkeys(
+    ("relu", "relu6", "gelu", "silu", "sigmoid", "tanh", "hardswish", "hardsigmoid"), "activation"
+) | {kind: kind for kind in ("linear", "matmul", "attention", "recurrent", "softmax")}  # fmt: skip
+_BY_OP_CLASS = {
+    OpClass.DEPTHWISE: "depthwise_conv", OpClass.NORM: "normalization", OpClass.ROW_NORM: "normalization",
+    OpClass.ELEMENTWISE: "elementwise", OpClass.REDUCTION: "reduction", OpClass.POOL: "pooling",
+    OpClass.MOVEMENT: "data_movement", OpClass.GATHER: "gather",
+}  # fmt: skip
+_ROLES = {ACTIVATION: "activation", INPUT: "input", WEIGHT: "weight", BUFFER: "buffer"}
+_SQUEEZES, _GATES = ("mean", "avg_pool"), ("sigmoid", "hardsigmoid", "clamp", "tanh", "relu", "softmax")
+_PROJECTS = ("conv", "linear", "matmul")
+_LONGEST = 12  # operators between the ends of a pattern
+
+
+class TensorInfo(msgspec.Struct, frozen=True):
+    """A tensor as captured: live sizes by name, as in "2*batch"; null and '' where the capture does not tell."""
+
+    name: str
+    role: str
+    shape: tuple[int | str, ...] | None
+    dtype: str
+
+
+class OperatorInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator is. Results can be computed apart by `batch_parallelism` samples, `channel_parallelism` channels
+    (features) and `spatial_parallelism` positions (pixels, tokens); their product is the elements that it writes."""
+
+    id: str
+    type: str
+    subgraph: str
+    operator_class: str
+    groups: int
+    batch_parallelism: int
+    channel_parallelism: int
+    spatial_parallelism: int
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+
+def operator_infos(workload: Workload, batch: int) -> tuple[OperatorInfo, ...]:
+    """Of each operator, in execution order."""
+    parts = partition(workload)
+    classes, gemm = operator_classes(workload), workload.operators.gemm @ workload.at(batch=batch)
+    written = workload.tensors.numel @ workload.at(batch=batch)
+    found = []
+    for i in range(workload.n_operators):
+        outputs = _edges(workload, i, "out")
+        groups = int(gemm[i, 0]) if "conv" in classes[i] or "conv" in workload.operators.kind[i] else 1
+        parallel = _parallel(workload, i, batch, gemm[i].tolist(), float(written[outputs].max(initial=1.0)))
+        found.append(
+            OperatorInfo(
+                id=parts.operator_id[i],
+                type=workload.operators.kind[i],
+                subgraph=parts.id[parts.subgraph[i]],
+                operator_class=classes[i],
+                groups=max(groups, 1),
+                batch_parallelism=parallel[0],
+                channel_parallelism=parallel[1],
+                spatial_parallelism=parallel[2],
+                inputs=tuple(_tensor(workload, t) for t in _edges(workload, i, "in")),
+                outputs=tuple(_tensor(workload, t) for t in outputs),
+            )
+        )
+    return tuple(found)
+
+
+def _edges(workload: Workload, i: int, side: str) -> list[int]:
+    ops = workload.operators
+    pointers, tensors = getattr(ops, f"{side}_ptr"), getattr(ops, f"{side}_tensor")
+    edges: list[int] = tensors[pointers[i] : pointers[i + 1]].tolist()
+    return edges
+
+
+def _tensor(workload: Workload, t: int) -> TensorInfo:
+    tensors = workload.tensors
+    return TensorInfo(
+        tensors.name[t],
+        _ROLES[int(tensors.role[t])],
+        tensors.shape[t] if tensors.shape else None,
+        tensors.dtype[t] if tensors.dtype else "",
+    )
+
+
+def _parallel(workload: Workload, i: int, batch: int, gemm: list[float], written: float) -> tuple[int, int, int]:
+    """Batch, channels, positions. Channels are the second dimension of images, the last of anything else."""
+    total, kind = max(round(written), 1), workload.operators.kind[i]
+    samples = batch if total % batch == 0 else 1
+    groups, _, columns, _ = gemm
+    if columns:
+        channels = round(groups * columns if KINDS[kind].op_class in (OpClass.CONV, OpClass.DEPTHWISE) else columns)
+    else:
+        shapes = workload.tensors.shape
+        shape = max((shapes[t] for t in _edges(workload, i, "out") if shapes), key=len, default=())
+        size = shape[1 if len(shape) > 3 else -1] if len(shape) > 1 else 1
+        channels = size if isinstance(size, int) else 1
+    rest = total // samples
+    channels = channels if channels and rest % channels == 0 else math.gcd(rest, max(channels, 1))
+    return samples, channels, rest // channels
+
+
+# --- classes ----------------------------------------------------------------------------------------------
+
+
+@remembered(shared=True)
+def operator_classes(workload: Workload) -> tuple[str, ...]:
+    """The class of each operator, in execution order."""
+    classes = [_alone(workload, i) for i in range(workload.n_operators)]
+    for i, kind in enumerate(workload.operators.kind):
+        if kind == "mul":
+            for j in _squeezed(workload, i):
+                classes[j] = "squeeze_excite"
+        elif kind == "softmax":
+            for j in _attending(workload, i):
+                classes[j] = "attention"
+    return tuple(classes)
+
+
+def _alone(workload: Workload, i: int) -> str:
+    kind = workload.operators.kind[i]
+    if kind in ("conv", "depthwise_conv"):
+        return _conv(workload, i)
+    return _BY_KIND.get(kind) or _BY_OP_CLASS.get(KINDS[kind].op_class, "other")
+
+
+def _conv(workload: Workload, i: int) -> str:
+    """By its groups and window. Where shapes are not told, of one by one where it reads as many values of a pixel as it
+    has channels."""
+    tensors, ops = workload.tensors, workload.operators
+    point = workload.at(**dict.fromkeys(workload.dims, 2))
+    groups, rows, _, inner = ops.gemm[i] @ point
+    weight = next((t for t in _edges(workload, i, "in") if tensors.role[t] == WEIGHT), None)
+    shape = tensors.shape[weight] if tensors.shape and weight is not None else ()
+    if groups > 1:
+        return "depthwise_conv" if (shape[1] == 1 if shape else ops.kind[i] == "depthwise_conv") else "grouped_conv"
+    if shape:
+        return "pointwise_conv" if math.prod(size for size in shape[2:] if isinstance(size, int)) == 1 else "conv"
+    read = ops.in_numel[ops.in_ptr[i]] @ point
+    return "pointwise_conv" if read == rows * inner else "conv"
+
+
+def _producers(workload: Workload, i: int) -> Iterator[int]:
+    tensors = workload.tensors
+    for t in _edges(workload, i, "in"):
+        if tensors.producer[t] >= 0:
+            yield int(tensors.producer[t])
+
+
+def _squeezed(workload: Workload, product: int) -> list[int]:
+    """The operators of a squeeze-excite that ends in this product; none where it is another product."""
+    ops = workload.operators
+    point = workload.at(**dict.fromkeys(workload.dims, 2))
+    sizes = {
+        p: float(workload.tensors.numel[_edges(workload, p, "out")[0]] @ point) for p in _producers(workload, product)
+    }
+    for gate in sorted(sizes, key=lambda p: sizes[p])[:1]:
+        if len(sizes) < 2 or sizes[gate] * 2 > max(sizes.values()) or ops.kind[gate] not in _GATES:
+            continue
+        chain, at = [product, gate], gate
+        while len(chain) <= _LONGEST:
+            before = [p for p in _producers(workload, at) if p not in chain]
+            if not before:
+                break
+            at = before[-1]
+            if ops.kind[at] not in (*_SQUEEZES, *_GATES, *_PROJECTS, "bias", "silu", "hardswish", "gelu", "batch_norm"):
+                break
+            chain.append(at)
+            if ops.kind[at] in _SQUEEZES:
+                return chain if any(ops.kind[j] in _PROJECTS for j in chain) else []
+    return []
+
+
+def _attending(workload: Workload, softmax: int) -> list[int]:
+    """The operators from the product of queries and keys over this softmax to the product with the values."""
+    ops, tensors = workload.operators, workload.tensors
+
+    def mixes(i: int) -> bool:
+        weights = any(tensors.role[t] == WEIGHT for t in _edges(workload, i, "in"))
+        return ops.kind[i] in ("matmul", "linear") and not weights
+
+    before, at = [softmax], softmax
+    while not mixes(at) and len(before) <= _LONGEST:
+        at = max(_producers(workload, at), default=-1)
+        if at < 0:
+            return []
+        before.append(at)
+    if not mixes(at):
+        return []
+    reached, after = {softmax}, []
+    for i in range(softmax + 1, min(softmax + _LONGEST, workload.n_operators)):
+        if reached.intersection(_producers(workload, i)):
+            reached.add(i)
+            after.append(i)
+            if mixes(i):
+                return [*before, *after]
+    return []
