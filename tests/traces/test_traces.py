@@ -382,3 +382,30 @@ def test_what_a_caller_spends_on_calling_is_its_parts() -> None:
 
     assert [(op.name, op.seconds) for op in leaves(call(1.0))] == [("aten::linear", 3.75), ("aten::gelu", 1.25)]
     assert [op.name for op in leaves(call(4.0))][-1] == "aten::_layer_fwd, itself"
+
+
+def test_jax_on_an_accelerator_counts_its_operators_once(tmp_path: Path) -> None:
+    """A TPU names no hlo_op; every thread but one repeats what ran by module, step or kernel."""
+
+    def event(thread: int, name: str, start: float, duration: float, pid: int = 3, **args: object) -> dict[str, object]:
+        return {"ph": "X", "pid": pid, "tid": thread, "name": name, "ts": start, "dur": duration, "args": args}
+
+    named = {1: "Steps", 2: "XLA Modules", 3: "XLA Ops"}
+    events: list[dict[str, object]] = [
+        {"ph": "M", "pid": pid, "tid": thread, "name": "thread_name", "args": {"name": name}}
+        for pid in (3, 4)
+        for thread, name in named.items()
+    ]
+    for at in (0.0, 100.0):
+        events += [event(2, "jit_f(123)", at, 60.0), event(1, "7", at, 60.0)]
+        events += [
+            event(3, "fusion.1", at, 40.0, tf_op="jit(f)/jit(main)/dense/dot_general:", long_name="%fusion.1"),
+            event(3, "fusion.2", at + 45.0, 15.0, tf_op="jit(f)/jit(main)/softmax/exp:"),
+            event(3, "fusion.1", at, 30.0, pid=4, tf_op="jit(f)/dot_general:"),
+        ]
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    trace = read(tmp_path / "t.json")
+    assert [(op.name, op.kind) for op in trace.ops] == [("fusion.1", "matmul"), ("fusion.2", "elementwise")]
+    assert [op.seconds for op in trace.ops] == pytest.approx([40e-6, 15e-6])
+    assert (trace.runs, trace.on_device, trace.notes) == (2, True, ("1 other devices left out",))
+    assert adds_up(trace)

@@ -113,10 +113,10 @@ def _object(document: dict[str, Any]) -> Trace | None:
         return None
     if isinstance(document.get("traceEvents"), list):
         events = document["traceEvents"]
-        if any(
-            isinstance(event, dict) and isinstance(event.get("args"), dict) and "hlo_op" in event["args"]
-            for event in events
-        ):
+        arguments = [
+            event["args"] for event in events if isinstance(event, dict) and isinstance(event.get("args"), dict)
+        ]
+        if any("hlo_op" in each or each.get("name") == sessions.OPS_THREAD for each in arguments):
             return sessions.jax(document)
         return chrome.kineto(document)
     if "Layers" in document:

@@ -9,25 +9,60 @@ from typing import Any
 from .chrome import ChromeEvent, complete
 from .record import Run, Shape, Trace, TraceError, TraceOp, assembled, clean, covered_s, kind_of, module_of, of_runs
 
+OPS_THREAD = "XLA Ops"  # of a TPU or GPU: what its program ran; other threads have the same by kernel, module or step
+
 
 def jax(data: dict[str, Any]) -> Trace:
-    """A trace of jax.profiler: operators of XLA's programs, each once for its program and thread."""
-    events = [e for e in complete(data.get("traceEvents", ())) if "hlo_op" in e.args]
+    """A trace of jax.profiler: operators of XLA's programs, each once for its program and thread; of several devices
+    the one that worked most."""
+    raw = data.get("traceEvents", ())
+    threads = _op_threads(raw)
+    events = [e for e in complete(raw) if (e.lane in threads if threads else "hlo_op" in e.args)]
     if not events:
         raise TraceError("JAX trace: no operators of XLA in it")
-    modules: dict[str, list[ChromeEvent]] = defaultdict(list)
+    devices: dict[str, list[ChromeEvent]] = defaultdict(list)
     for event in events:
+        devices[event.lane[0]].append(event)
+    mine = max(devices.values(), key=lambda group: sum(e.seconds for e in group))
+    modules: dict[str, list[ChromeEvent]] = defaultdict(list)
+    for event in mine:
         modules[clean(event.args.get("hlo_module", ""))].append(event)
     rows = max(modules.values(), key=lambda group: sum(e.seconds for e in group))
-    first = rows[0].args["hlo_op"]
-    runs = sum(e.args["hlo_op"] == first for e in rows if e.lane == rows[0].lane) or 1
+    first = _op_name(rows[0])
+    runs = sum(_op_name(e) == first for e in rows if e.lane == rows[0].lane) or 1
     seconds: dict[str, float] = defaultdict(float)
+    kinds: dict[str, str] = {}
     for event in rows:
-        seconds[clean(event.args["hlo_op"])] += event.seconds / runs
-    ops = [TraceOp(name=name, kind=kind_of(name), seconds=spent) for name, spent in seconds.items()]
+        seconds[_op_name(event)] += event.seconds / runs
+        kinds.setdefault(_op_name(event), _op_kind(event))
+    ops = [TraceOp(name=name, kind=kinds[name], seconds=spent) for name, spent in seconds.items()]
     busy = covered_s((e.start_s, e.end_s) for e in rows) / runs
     wall = (max(e.end_s for e in rows) - min(e.start_s for e in rows)) / runs
-    return assembled("jax", ops, producer="JAX profiler", runs=runs, wall_s=wall, busy_s=busy)
+    left = {"devices": len(devices) - 1, "programs": len(modules) - 1}
+    notes = [f"{count} other {what} left out" for what, count in left.items() if count]
+    return assembled(
+        "jax", ops, producer="JAX profiler", on_device=bool(threads), runs=runs, wall_s=wall, busy_s=busy, notes=notes
+    )
+
+
+def _op_threads(raw: Any) -> set[tuple[str, str]]:
+    """The threads that hold operators of programs, where a device has such."""
+    named = (e for e in raw if isinstance(e, dict) and e.get("ph") == "M" and e.get("name") == "thread_name")
+    return {
+        (clean(e.get("pid"), 60), clean(e.get("tid"), 60))
+        for e in named
+        if isinstance(e.get("args"), dict) and e["args"].get("name") == OPS_THREAD
+    }
+
+
+def _op_name(event: ChromeEvent) -> str:
+    return clean(event.args.get("hlo_op") or event.name)
+
+
+def _op_kind(event: ChromeEvent) -> str:
+    """The kind of an operator of XLA: by the call that it was made of (`jit(f)/layer/dot_general:`), else its name."""
+    made_of = str(event.args.get("tf_op") or "")[:400].rstrip(":").rpartition("/")[2]
+    return kind_of(clean(made_of)) or kind_of(_op_name(event))
 
 
 def onnxruntime(events: list[Any]) -> Trace:
