@@ -28,7 +28,6 @@ from hardware.runtime import of_mode, runtimes
 
 SETS = Path(__file__).parents[2] / "hardware" / "instruction_sets.toml"
 RUNTIME = "pytorch_eager"
-MODELS_WEIGH = 0.6  # of all rows that are fitted, what whole models weigh together; probes have the rest
 PULL = 3e-4  # towards the rates that ship, for classes that were hardly met
 LOW, HIGH = 0.002, 1.0  # of rates: shares of the peak
 HOST_START_S, START_S = (1e-7, 2e-6, 1e-3), (1e-8, 1e-7, 1e-4)  # of what kernels take to start: low, guess, high
@@ -99,6 +98,8 @@ def own_device(measured: Measured, name: str, progress: Progress = lambda _: Non
     base = nearest(measured.machine, stated)
     plain = _described(measured, base, name, facts)
     rows, seen, skipped = _rows(measured, plain, base)
+    if measured.noise is None:
+        skipped.append("each was timed in one round: what repeats differ by is not known, and in no band")
     software = f"{_with(measured.machine)}, {measured.machine.date}"
     return _made(base, plain, rows, seen, RUNTIME, software, measured.noise or 0.0, measured.taken, skipped, progress)
 
@@ -144,8 +145,7 @@ def _made(
         raise RequestError(f"{len(rows)} timings are too few to fit a device to (at least {LARGE}){reason}")
     full = _fit(rows, seen, plain, progress)
     fitted = _with_rates(plain, full, runtime, software, noise)
-    progress("leaving each model out in turn")
-    out = _left_out(rows, seen, full)
+    out = _left_out(rows, seen, full, progress)
     found = tuple(
         Row(
             name=each.name, batch=each.batch, family=row.family, is_model=each.is_model, measured_s=row.measured_s,
@@ -318,8 +318,8 @@ def _rows(measured: Measured, device: Device, base: Device) -> tuple[list[FitRow
 
 
 def _fit(rows: Sequence[FitRow], seen: Sequence[Seen], device: Device, progress: Progress) -> Fit:
-    is_model = np.array([each.is_model for each in seen])
-    weight = np.where(is_model, MODELS_WEIGH / max(is_model.sum(), 1), (1 - MODELS_WEIGH) / max((~is_model).sum(), 1))
+    # A timing tells of as many rates as there are classes of work in it: a model of many, a probe of its own.
+    weight = np.array([float(len(set(row.demand.op_class.tolist()))) for row in rows])
     rates = device.software.efficiency
     met = set(np.concatenate([row.demand.op_class for row in rows]).tolist())
     chosen = [
@@ -334,13 +334,16 @@ def _fit(rows: Sequence[FitRow], seen: Sequence[Seen], device: Device, progress:
     return calibrate.fit_knobs(device.id, rows, tuple(chosen), rates, weight, progress, PULL)
 
 
-def _left_out(rows: Sequence[FitRow], seen: Sequence[Seen], full: Fit) -> Floats:
-    """Seconds of each model by a fit without its family; of probes, which no other tells of, by the fit to all."""
+def _left_out(rows: Sequence[FitRow], seen: Sequence[Seen], full: Fit, progress: Progress) -> Floats:
+    """Seconds of each model by a fit without its family; of probes, which no other tells of, by the fit to all. Every
+    fit begins where the full one did: rates that only the family tells of are those that ship, then."""
     seconds: Floats = np.exp(full.error) * np.array([row.measured_s for row in rows])
-    models = [i for i, each in enumerate(seen) if each.is_model]
-    if models:
-        labels = [row.family if i in set(models) else "" for i, row in enumerate(rows)]
-        seconds[models] = calibrate.left_out(rows, full, labels)[models]
+    for family in dict.fromkeys(row.family for row, each in zip(rows, seen, strict=True) if each.is_model):
+        mine = [i for i, each in enumerate(seen) if each.is_model and rows[i].family == family]
+        others = [i for i in range(len(rows)) if i not in mine]
+        kept, weight = [rows[i] for i in others], full.weight[others]
+        found = calibrate.fit_knobs(f"without {family}", kept, full.knobs, full.shipped, weight, progress, PULL)
+        seconds[mine] = calibrate.predicted([rows[i] for i in mine], full.shipped, full.knobs, found.values[None])[0]
     return seconds
 
 
