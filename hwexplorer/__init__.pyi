@@ -183,6 +183,7 @@ def design(
     seed: int | None = ...,
     workers: int | None = ...,
     scheduler: str | None = ...,
+    resume: str | None = ...,
     top: int | None = ...,
     **options: Unpack[_Options],
 ) -> Result[Designs]:

@@ -123,11 +123,10 @@ def whole(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
     return done, end
 
 
-def key(work: Sequence[Chunk]) -> str:
-    """Another one where any row could be another: for another request, other code, data or device files."""
-    seen = hashlib.sha256(msgspec.json.encode(work))
-    folders = [Path(hardware_errors.__file__).parent, Path(__file__).parents[1], *map(Path, work[0].folders)]
-    for folder in folders:
+def key(asked: Sequence[Chunk] | msgspec.Struct, folders: Sequence[str]) -> str:
+    """Another one where any figure could be another: for another request, other code, data or device files."""
+    seen = hashlib.sha256(msgspec.json.encode(asked))
+    for folder in (Path(hardware_errors.__file__).parent, Path(__file__).parents[1], *map(Path, folders)):
         for path in sorted(path for suffix in ("py", "toml", "gz") for path in folder.rglob(f"*.{suffix}")):
             seen.update(str(path).encode(errors="surrogatepass") + path.read_bytes())
     return seen.hexdigest()[:12]

@@ -133,7 +133,10 @@ def _asked(models: tuple[str, ...], mode: str, kind: tuple[bool, bool], batch: i
     return ask(bundled(models, mode, *kind), batch, widths)
 
 
-def evaluate_piece(piece: tuple[Study, tuple[tuple[float, ...], ...]]) -> list[Design]:
+Piece = tuple[Study, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
+
+
+def evaluate_piece(piece: Piece) -> list[Design]:
     """The designs at some values of the knobs."""
     study, points = piece
     base = _base(study.base, study.folders)
@@ -212,7 +215,7 @@ def _held(
     return peaks(bundled(models, mode, *kind), batch, widths, _base(base, folders))
 
 
-Runner = Callable[[Sequence[tuple[Study, tuple[tuple[float, ...], ...]]]], Iterator[list[Design]]]
+Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]
 Tick = Callable[[int, int], None]
 
 

@@ -69,7 +69,7 @@ def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int],
     """Chunk by chunk into `FILE.KEY.part`, which becomes the file when it is whole (another key is another output);
     where it is broken off, whatever was made is kept and what to do is said."""
     place = Path(os.path.realpath(target))
-    growing = place.with_name(f"{place.name[:200]}.{sweep.key(work)}.part")
+    growing = place.with_name(f"{place.name[:200]}.{sweep.key(work, work[0].folders)}.part")
     done, kept = sweep.whole(growing, work) if resume and growing.is_file() else (0, 0)
     pieces = parts(done)
     try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 
 from analysis.decide import workers as pools
 from analysis.decide.design import HOW, Design, Designs, Knob, Study, evaluate_piece, search
 from analysis.decide.design import knob as read_knob
+from analysis.decide.kept_designs import kept
 from analysis.decide.knobs import METRICS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
@@ -16,6 +19,7 @@ from hardware.names import listed
 from hardware.quantity import quantity
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
+from hwexplorer.export import files
 from hwexplorer.options import BATCH, EXECUTION, LAYOUT, LIKE, PRECISION, amount, choice, option, whole
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Column
@@ -77,6 +81,7 @@ def _document(
     workers: int | None,
     scheduler: str | None,
     top: int | None,
+    resume: str | None,
     tick: Callable[[int, int], None] | None = None,
 ) -> Designs:
     _states(state, workload)
@@ -102,7 +107,10 @@ def _document(
         if scheduler
         else partial(pools.local, evaluate_piece, workers=workers or 1)
     )
-    return search(study, way, designs or DESIGNS, seed or 0, run, tick, top or 20)
+    if resume is not None:
+        files.check(Path(resume), overwrite=True)
+    with nullcontext(run) if resume is None else kept(run, study, Path(resume)) as runner:
+        return search(study, way, designs or DESIGNS, seed or 0, runner, tick, top or 20)
 
 
 def _knob(knob: Knob) -> str:
@@ -141,6 +149,7 @@ VERB = Report(
         option("--seed", type=whole(0, 2**31), metavar="N", help="of random and local: the same finds the same"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes (default 1)"),
         option("--scheduler", metavar="ADDRESS", help="hand the designs to a Dask cluster, as tcp://host:8786"),
+        option("--resume", metavar="FILE", help="keep each design in a file, and go on with those that it holds"),
         option("--top", type=whole(1, 1000), metavar="N", help="designs shown (default 20)"),
     ),
     document=_document,

@@ -129,7 +129,7 @@ def test_what_was_made_is_kept_and_not_made_again(
 
 def test_a_part_of_another_request_is_not_gone_on_with(tmp_path: Path) -> None:
     one, other = (catalogue_sweep.chunks(batches=[batch], devices=["t4"]) for batch in (1, 2))
-    assert catalogue_sweep.key(one) == catalogue_sweep.key(one) != catalogue_sweep.key(other)
+    assert catalogue_sweep.key(one, ()) == catalogue_sweep.key(one, ()) != catalogue_sweep.key(other, ())
     path = tmp_path / "part"
     path.write_text("something else\n" * 5000)
     assert catalogue_sweep.whole(path, one) == (0, 0)
