@@ -64,7 +64,7 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
     `winograd_tiles` (n,) counts the 4 x 4 patches of results of 3 x 3 convolutions at stride 1, zero elsewhere: what
     software needs to know to compute them with fewer multiplications.
     `calls` (n,) is 1 where a call of the model begins (its first operator, that of each step of a request), else 0;
-    `sequences` (n,) is the batch there.
+    `sequences` (n,) is the batch there; `prompts` (n,) is 1 for what reads the prompt of a language model.
     `element_bytes` are those of an activation, `right_bytes` (n,) those of a value of the operand that activations are
     multiplied by, where these differ. `unpack_ops` (n,) are operations that unpack each stored value once; None where
     all are multiplied as they are stored. `product_rate` (n,) is what software reaches of the rates of its tiles.
@@ -101,6 +101,7 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
     product_rate: Floats | float = 1.0
     stream: Stream | None = None
     windows: Floats | None = None
+    prompts: Floats | float = 0.0
 
     @property
     def n(self) -> int:

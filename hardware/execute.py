@@ -320,6 +320,9 @@ def _overhead(demand: Demand, device: Device, runtime: Runtime) -> tuple[Floats,
         launch = launch + _ends(runtime.sequence_s.all) * demand.per_kernel(demand.sequences)
     if device.arch.places_models:
         return launch, np.zeros((3, 1))
+    if runtime.prompt_dispatch.high:
+        enqueued = demand.per_kernel(np.where(demand.head, demand.prompts, 0.0))
+        dispatch = dispatch + _ends(device.ends("dispatch_s")) * _ends(runtime.prompt_dispatch.all) * enqueued
     if device.arch.is_host:
         return launch + dispatch, np.zeros((3, 1))
     return launch, dispatch
@@ -354,8 +357,9 @@ def _timed_counts(
     # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
     cycles = clocked_s * device.clock_hz * device.units
     counts[arch.clock_rows] = share * cycles[demand.kernel]
-    if runtime.dispatch.value and arch.dispatch_event:
-        counts[arch.row[arch.dispatch_event]] = demand.head
+    enqueued = 1.0 if runtime.dispatch.value else demand.prompts if runtime.prompt_dispatch.value else 0.0
+    if arch.dispatch_event:
+        counts[arch.row[arch.dispatch_event]] = demand.head * enqueued
     return counts
 
 

@@ -43,7 +43,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """One runtime. `mode`: 'eager', 'compiled' or 'fused'; `runs_on` classes of software, `vendors` of devices (or all
     but `not_vendors`) and beginnings of their `memory` technology (none named: all); `work` that it is for; `dispatch`
     and `launch` multiply the device's facts of these names (`dispatch_on` where a class of software has another);
-    `call_s` seconds per call of the model and `sequence_s` more for each sequence of its batch.
+    `prompt_dispatch` the first of them for prompts, where only steps that decode are recorded as graphs; `call_s`
+    seconds per call of the model and `sequence_s` more for each sequence of its batch.
 
     By class of software: `compute` multiplies the efficiency of products, by class of operator; `unpack_rows`, the rows
     of activations that share one unpacking of weights (elsewhere the structural one); `streaming`, the share of the
@@ -64,6 +65,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     dispatch: Ends = _plain(1.0)
     dispatch_on: dict[str, Ends] = {}
     launch: Ends = _plain(1.0)
+    prompt_dispatch: Ends = _plain(0.0)
     call_s: Ends = _plain(0.0)
     sequence_s: Ends = _plain(0.0)
     compute: dict[str, dict[str, Ends]] = {}

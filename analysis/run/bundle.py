@@ -140,7 +140,7 @@ def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
     np.add.at(local, s.local_op, _widths(s.local_numel, s.local_fixed, s.local_role))
     columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
     repeats = np.zeros((n, 0)) if workload.repeats is None else workload.repeats
-    operators = np.column_stack([s.op_class, s.head, s.calls, s.winograd_tiles_per_row, *columns, repeats])
+    operators = np.column_stack([s.op_class, s.head, s.calls, s.prompts, s.winograd_tiles_per_row, *columns, repeats])
     moves = np.column_stack([s.role, s.previous < 0, _widths(s.numel, s.fixed_bytes, s.width_role), _distances(s)])
     # Transfers of a kernel name their operator by its place in the kernel.
     counts = np.bincount(s.kernel, minlength=s.n_kernels)
@@ -255,6 +255,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
+        prompts=column("prompts"),
         windows=np.concatenate([windows(w)[:, mine] for w, mine in zip(many.workloads, many.ops, strict=True)], axis=1),
     )
 

@@ -32,7 +32,8 @@ class Structure(msgspec.Struct, frozen=True):
     `width_role` (t,) is what its tensor is to a precision (analysis/run/roles.py).
     `local_*` are values exchanged within a kernel: the operator and the elements.
     `winograd_tiles_per_row` (n,): 4 x 4 patches per row of a convolution's product, zero where Winograd cannot be.
-    `calls` (n,) is 1 at the first operator of the model and of each part that is repeated by itself.
+    `calls` (n,) is 1 at the first operator of the model and of each part that is repeated by itself; `prompts` (n,) is
+    1 for those that read a prompt.
     """
 
     kernel: Ints
@@ -55,6 +56,7 @@ class Structure(msgspec.Struct, frozen=True):
     elements: Floats
     winograd_tiles_per_row: Floats
     calls: Floats
+    prompts: Floats
 
 
 def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]]:
@@ -201,6 +203,7 @@ def _finish(
         written,
         _winograd_tiles_per_row(workload),
         _calls(workload, kernel),
+        _prompts(workload),
     )
 
 
@@ -215,6 +218,14 @@ def _calls(workload: Workload, kernel: list[int]) -> Floats:
         changes = (workload.repeats[1:] != workload.repeats[:-1]).any(axis=1)
         begins[1:][changes] = 1.0
     return begins
+
+
+def _prompts(workload: Workload) -> Floats:
+    """1 for operators that read the prompt of a language model: all of a prefill, of a request those that run once."""
+    once = np.full(workload.n_operators, float(workload.kind in ("prefill", "request")))
+    if workload.kind == "request" and workload.repeats is not None:
+        once[(workload.repeats != workload.repeats[0]).any(axis=1)] = 0.0
+    return once
 
 
 def _winograd_tiles_per_row(workload: Workload) -> Floats:
@@ -285,6 +296,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
             batch=batch, model=np.zeros(s.n_kernels, dtype=np.int32), previous=s.previous, lag=row_lags(workload)
         ),
         windows=windows(workload),
+        prompts=s.prompts,
     )
 
 

@@ -154,6 +154,19 @@ def test_collectives_send_their_bytes() -> None:
     assert result.latency_s > run("llama2_7b:tp=4,link=900", sequence=1000, execution="fused").latency_s
 
 
+def test_prompts_are_enqueued_where_only_decoding_is_recorded() -> None:
+    """TensorRT-LLM records batches that only generate: a short prompt waits for the host at each kernel, a long one
+    hides it, and decoding does not know it."""
+    load_of = {"execution": "tensorrt_llm", "precision": "fp8"}
+    short, long = (run("llama2_7b", "h100_sxm", sequence=s, **load_of) for s in (128, 8192))
+    assert short.bound == "launch" != long.bound
+    assert not run("llama2_7b:decode", "h100_sxm", **load_of).demand.prompts.any()
+    request = run("llama2_7b:request,in=128,out=8", "h100_sxm", **load_of)
+    assert 0 < request.demand.prompts.sum() < request.demand.n
+    graphs = run("llama2_7b", "h100_sxm", sequence=128, precision="fp8", execution="fused")
+    assert graphs.latency_s < short.latency_s
+
+
 def test_a_collective_takes_words_or_blocks() -> None:
     """Eight H100 (nccl-tests, kvcache-ai/Mooncake pull request 3484): 195 us for 32 MB, 41 us for 2 MB; few bytes end
     with the kernel, and through memory of the host each message waits."""
