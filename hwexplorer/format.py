@@ -47,6 +47,8 @@ ASCII = str.maketrans(
         **dict.fromkeys("●○", "O"),
         "•": "o",
         "◆": "#",
+        "◌": "o",  # a design target
+        "✓": "v",  # measured
     }
 )
 

@@ -52,7 +52,7 @@ class EngineProvider:
     """The provider of the screen (hwexplorer/tui/provider.py)."""
 
     def models(self, state: State) -> Table:
-        return _table("models", state)
+        return _table("models", replace(state, filter=""))  # the pane narrows what it shows itself
 
     def compare(self, state: State) -> Table:
         from hwexplorer.reports.compare import by_device, ranked

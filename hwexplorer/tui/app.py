@@ -209,7 +209,10 @@ class HwExplorer(App[None]):
     def wanted(self, state: State) -> tuple[str, ...]:
         """The views that are in sight in a state."""
         seen = arrange(*self.size, state.pane, state.zoom, len(state.devices)).boxes
-        return tuple(name for name in READS if name in seen or name in ALWAYS)
+        return tuple(name for name in READS if name in ALWAYS or name in seen)
+
+    def is_in_sight(self, name: str, state: State) -> bool:
+        return name in arrange(*self.size, state.pane, state.zoom, len(state.devices)).boxes
 
     def boxes(self, width: int, height: int) -> dict[str, tuple[int, int, int, int]]:
         state = self.state

@@ -21,12 +21,12 @@ def prompt(app: HwExplorer, kind: str) -> None:
     state = app.state
     if kind == "export":
         name = f"{state.model.rpartition('/')[2].partition(':')[0]}_{state.pane}.txt"
-        app.prompt = Prompt("export", "export to", name, len(name))
+        app.prompt = Prompt("export", "export to", name, len(name), selected=True)
     elif kind == "command":
         app.prompt = Prompt("command", ":", before=app.look)
     else:
         text = state.filter if kind == "filter" else state.find
-        app.prompt = Prompt(kind, kind, text, len(text), before=text)
+        app.prompt = Prompt(kind, kind, text, len(text), before=text, selected=bool(text))
     app.show_lines(app.size.width)
 
 
@@ -38,8 +38,13 @@ def with_model(state: State, model: str, image_size: int | None = None) -> State
 
 
 def choose(app: HwExplorer, _: Any) -> None:
-    if app.models.row is not None:
-        app.apply(with_model(app.state, app.models.key))
+    """Load the model under the cursor; where the models were a drawer it closes."""
+    if app.models.row is None:
+        app.say(f"no model has {app.state.filter!r} in its name", "warn")
+        return
+    state = with_model(app.state, app.models.key)
+    in_tree = replace(state, pane="tree")
+    app.apply(state if app.is_in_sight("models", in_tree) else in_tree)
 
 
 def lift(app: HwExplorer, _: Any) -> None:

@@ -11,7 +11,7 @@ from hwexplorer.format import safe
 from hwexplorer.state import PANES, State, pinned
 from hwexplorer.tui import actions
 from hwexplorer.tui.cell_text import shorten, width_of
-from hwexplorer.tui.palette import CAUSE, Palette
+from hwexplorer.tui.palette import CAUSE, CURSOR, PLAIN, Palette
 from hwexplorer.tui.prompt import Prompt
 from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.cells import bar
@@ -176,7 +176,7 @@ def prompt_line(prompt: Prompt, note: str, width: int, palette: Palette) -> list
     cursor = palette.get("strong") + Style(reverse=True)
     segments = [
         Segment(label, palette.get("key")),
-        Segment(before, palette.get("strong")),
+        Segment(before, palette.get("strong", CURSOR if prompt.selected else PLAIN)),
         Segment(under, cursor),
         Segment(after, palette.get("strong")),
     ]

@@ -201,3 +201,23 @@ async def test_the_pinned_column_of_events_stays_at_120() -> None:
 def test_a_wrong_device_is_refused_in_one_line() -> None:
     with pytest.raises(RequestError, match="did you mean"):
         EngineProvider().device_key("h100_sxn")
+
+
+async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
+    app = HwExplorer(parse("resnet50"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("1", "/", *"vit_b_16", "enter")
+        assert (app.state.model, app.state.pane) == ("vit_b_16", "tree")  # the drawer has closed
+        await pilot.press("1", "/", *"llama3_8b")
+        assert app.state.filter == "llama3_8b"
+        assert [row.key for row in app.models.table.rows if row.key == "llama3_8b"]
+        await pilot.press("enter")
+        assert app.state.model == "llama3_8b"
+        await pilot.press("1", "/", *"nonesuch", "enter")
+        assert "no model has 'nonesuch' in its name" in foot(app)
+        await pilot.press("3", "e", *"a.txt")
+        assert app.prompt is not None
+        assert app.prompt.text == "a.txt"
+        await pilot.press("escape", "e", "left", "x")
+        assert app.prompt.text.endswith(".txxt")  # who moves in it edits it
+    assert app.failures == []

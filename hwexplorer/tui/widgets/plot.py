@@ -301,10 +301,11 @@ def _cells(
         if at == row:
             for offset, character in enumerate(ascii_cells(name) if palette.ascii else name):
                 text[column + offset] = (character, role)
+    told = {column + i for column, at, name, _ in tags if at == row for i in range(len(name))}
     blank = (BLANKS[palette.ascii], "guide") if palette.textured else (" ", "text")
     for column in range(canvas.width if shaded else 0):
         if (column, row) in shaded:
-            character, role = text[column] if text[column][0] != " " else blank
+            character, role = blank if text[column][0] == " " and column not in told else text[column]
             text[column] = (character, SHADED + role)
     return text
 

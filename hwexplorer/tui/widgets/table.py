@@ -19,6 +19,7 @@ from hwexplorer.tui.widgets.heads import EMPTY as EMPTY
 from hwexplorer.tui.widgets.heads import Headed
 from hwexplorer.views.plain import Cell, Row, Stack, Table
 
+TALL_ENOUGH = 8  # lines, for a footer of two
 ON_ROOT_SCALE = 0.25  # from this share of the root on its children's bars are on its scale
 
 
@@ -214,6 +215,8 @@ class TreeTable(Headed):
             told = [part for line in notes for part in wrap(safe(line), self.width, 2)]
             return wrapped, told if len(wrapped) + len(told) <= free else notes
         count = min(len(footer), max(free, 1 if self.height > 4 else 0))
+        if footer and count == 1 and self.height > TALL_ENOUGH:  # the sum is read to its end
+            return wrap(safe(footer[0]), self.width, 2), []
         return footer[:count], notes[: free - count] if free > count else []
 
     def _show_cursor(self) -> None:
