@@ -117,9 +117,10 @@ def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], lis
     """The panes as tabs, and where each one is, for the mouse."""
     parts: list[Part] = [("dim", " ")]
     places = []
+    space = " " * (1 + sum(len(name) + 4 for name in PANES) <= width)  # between tabs
     for number, name in enumerate(PANES, 1):
         here = name == state.pane
-        text = f"[{number} {name.title()}]" if here else f" {number} {name.title()} "
+        text = f"[{number} {name.title()}]" if here else f"{space}{number} {name.title()} "
         start = _width(parts)
         parts.append(("title" if here else "dim", text))
         places.append((start, start + width_of(text), name))

@@ -13,9 +13,11 @@ from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.reports.knobs import unchanged
-from hwexplorer.state import State, format, parse, replace
+from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui import exports
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.lines import tabs
+from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.knobs import sparkline
 from tests.tui.test_app import screen_text
 
@@ -171,6 +173,14 @@ async def test_what_was_found_out_stays_when_neighbours_are_computed() -> None:
         await pilot.press("right", "]", "[", "left")
         assert [row.key for row in app.knobs.table.rows] == order
     assert app.failures == []
+
+
+@pytest.mark.parametrize("width", [60, 66, 79])
+def test_every_tab_is_in_sight_where_there_are_tabs(width: int) -> None:
+    for pane in PANES:
+        segments, places = tabs(State(pane=pane), width, Palette("dark"))
+        assert sum(len(segment.text) for segment in segments) <= width
+        assert [name for _, _, name in places] == list(PANES)
 
 
 async def test_no_color_says_it_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
