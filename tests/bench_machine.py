@@ -93,6 +93,9 @@ def _errors(
         rows.append((before / timed.seconds, after / timed.seconds, low <= timed.seconds <= high))
         name = f"{timed.case.model} b{timed.case.batch}"
         print(f"  {name:34} {timed.seconds * 1e3:9.2f} ms  nearest {rows[-1][0]:5.2f}  here {rows[-1][1]:5.2f}")
+    if not rows:
+        print(f"{title}: none was timed\n")
+        return
     before, after = (np.abs(np.array([row[i] for row in rows]) - 1.0) for i in (0, 1))
     inside = np.mean([row[2] for row in rows])
     print(

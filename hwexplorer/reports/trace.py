@@ -78,7 +78,8 @@ def _document(state: State, file: Path, run_here: bool = False, threads: int | N
         said = _traced(state, made, threads, progress)
         trace = read(made)
         report = trace_report(trace, engine.result(measured.under(state, trace)))
-    note = f"without the profiler a run took {quantity(said['seconds'], 's')}, with {said['threads']} threads"
+    on = f"{said['threads']} thread{'s' * (said['threads'] != 1)}"
+    note = f"without the profiler a run took {quantity(said['seconds'], 's')}, with {on}"
     return msgspec.structs.replace(report, notes=(note, *report.notes))
 
 

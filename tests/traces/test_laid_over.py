@@ -212,6 +212,18 @@ def test_why_and_the_roofline_have_it_beside_what_is_predicted(
     assert json.loads(capsys.readouterr().out)["measured"]["ratio"] == pytest.approx(2.0, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "runtime"),
+    [("volta_scudnn_128x64", {}, "pytorch_eager"), ("triton_poi_fused_relu_0", {}, "torch_compile"),
+     ("void vllm::rotary_embedding_kernel<float>", {}, "vllm"),
+     ("void vllm::rotary_embedding_kernel<float>", {"hip_runtime_version": 6}, "vllm_rocm")],
+)  # fmt: skip
+def test_names_tell_what_ran_a_trace(name: str, data: dict[str, int], runtime: str, tmp_path: Path) -> None:
+    path = files.kineto_gpu(tmp_path / "t.json")
+    path.write_text(json.dumps(json.loads(path.read_text().replace("volta_scudnn_128x64", name)) | data))
+    assert read(path).runtime == runtime
+
+
 def test_what_ran_the_trace_is_what_it_is_compared_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace of PyTorch beside an estimate for what one would deploy would be a comparison of the two runtimes."""
     file = str(files.kineto_cpu(tmp_path / "t.json"))

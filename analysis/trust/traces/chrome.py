@@ -23,6 +23,7 @@ from .record import (
     kind_of,
     merged,
     of_runs,
+    ran_by,
     repeating,
     without,
 )
@@ -230,7 +231,7 @@ def kineto(data: dict[str, Any]) -> Trace:
         producer=_producer(data),
         device=named.get("name", ""),
         on_device=bool(on_device),
-        runtime=_runtime([op for run in runs for op in run.ops]),
+        runtime=ran_by([op for run in runs for op in run.ops], _producer(data)),
         notes=_left_out(launched, on_device, windows),
     )
 
@@ -280,15 +281,6 @@ def _name_modules(nodes: Sequence[_Node], named: Sequence[ChromeEvent], windows:
         if [node.event.name for node in run] == [node.event.name for node in told]:
             for node, other in zip(run, told, strict=True):
                 node.module = node.module or other.module
-
-
-def _runtime(ops: Sequence[TraceOp]) -> str:
-    """What ran the operators: kernels that belong to no call were replayed, generated ones were compiled."""
-    alone = sum(op.seconds for op in ops if op.kernels == (op.name,))
-    if alone > 0.5 * sum(op.seconds for op in ops):
-        return "cuda_graphs"
-    compiled = any(word in op.name for op in ops for word in ("CompiledFx", "Torch-Compiled", "triton_", "Inductor"))
-    return "torch_compile" if compiled else "pytorch_eager"
 
 
 def _producer(data: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -190,6 +190,25 @@ def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
         if start < end:
             left.append((start, end))
     return left
+
+
+def ran_by(ops: Sequence[TraceOp], producer: str) -> str:
+    """The runtime (hardware/runtimes.toml) of operators of PyTorch, told by their names; kernels that belong to no call
+    were replayed."""
+    names = " ".join({name for op in ops for name in _names(op)})
+    if "vllm::" in names:
+        return "vllm_rocm" if "ROCm" in producer else "vllm"
+    alone = sum(op.seconds for op in ops if op.kernels == (op.name,))
+    if alone > 0.5 * sum(op.seconds for op in ops):
+        return "cuda_graphs"
+    compiled = any(word in names for word in ("CompiledFx", "Torch-Compiled", "triton_", "Inductor"))
+    return "torch_compile" if compiled else "pytorch_eager"
+
+
+def _names(op: TraceOp) -> Iterator[str]:
+    yield from (op.name, *op.kernels)
+    for part in op.parts:
+        yield from _names(part)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
