@@ -9,7 +9,7 @@ from typing import Any
 
 from hardware import files
 
-from . import fold, shapes, special
+from . import fold, shapes, sliding, special
 from . import rules as rules  # it registers its rules
 from .op import OnnxOp
 from .table import TableRow, Work, first_of
@@ -54,7 +54,7 @@ def _read(section: str, entries: list[Any], works: dict[str, Work]) -> Entry:
     if section == "row":
         return getattr(special, rows[0]["row"]) if "row" in rows[0] else [], folding
     for row in rows:
-        row.setdefault("results", getattr(shapes, section, None))
+        row.setdefault("results", getattr(shapes, section, None) or getattr(sliding, section, None))
         if "work" in row:
             row["work"] = works[row["work"]] if isinstance(row["work"], str) else Work(**row["work"])
     return [TableRow(**row) for row in rows], folding
