@@ -49,8 +49,10 @@ def test_reads_and_writes_are_apart() -> None:
                     assert any(e.name == twin and e.category == event.category for e in table), event
 
 
-def cases(architecture: str) -> list[Estimate]:
-    device = load(architecture)
+@pytest.fixture(scope="module", params=MINIMA)
+def cases(request: pytest.FixtureRequest) -> list[Estimate]:
+    """Every precision in both modes, of two models on the default device of an architecture."""
+    device = load(request.param)
     return [
         estimate(store.load(model), device, Scenario(8, precision, mode))
         for model in ("mobilenet_v2", "transformer_block")
@@ -59,23 +61,20 @@ def cases(architecture: str) -> list[Estimate]:
     ]
 
 
-@pytest.mark.parametrize("architecture", MINIMA)
-def test_no_event_is_always_zero(architecture: str) -> None:
-    counts = np.stack([result.run.counts.sum(axis=1) for result in cases(architecture)])
+def test_no_event_is_always_zero(cases: list[Estimate]) -> None:
+    counts = np.stack([result.run.counts.sum(axis=1) for result in cases])
     assert (counts >= 0).all()
     assert np.isfinite(counts).all()
-    never = [label for label, row in registry.get(architecture).row.items() if counts[:, row].max() == 0]
+    never = [label for label, row in cases[0].device.arch.row.items() if counts[:, row].max() == 0]
     assert not never
 
 
-@pytest.mark.parametrize("architecture", MINIMA)
-def test_no_event_is_paid_twice(architecture: str) -> None:
+def test_no_event_is_paid_twice(cases: list[Estimate]) -> None:
     """No two events of one category have the same counts and price source in every case; except that every
     token that enters the network of a KPU leaves it."""
-    results = cases(architecture)[::4] + cases(architecture)[1::4]
+    results = cases[::4] + cases[1::4]
     counts = np.concatenate([result.run.counts for result in results], axis=1)
-    rows = results[0].run.prices.rows
-    table = registry.get(architecture).events
+    rows, table = results[0].run.prices.rows, results[0].events
     twins = {("token_injection", "token_extraction")}
     for i in range(len(table) - 2):
         for j in range(i + 1, len(table) - 2):
