@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from analysis.workload.job import CaptureJob
+from tests import forks
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
@@ -15,3 +20,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
         if shared and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
+
+
+@pytest.fixture(scope="session")
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
+    pytest.importorskip("torch")
+    with forks.server(tmp_path_factory.mktemp("forks")) as command:
+        yield command
+
+
+_alone = CaptureJob._command
+
+
+@pytest.fixture
+def quick_captures(forking: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures of this test are made by forks of a process that has loaded torch (tests/forks.py)."""
+    monkeypatch.setattr(CaptureJob, "_command", lambda job: (*forking, *_alone(job)[4:]))
+
+
+@pytest.fixture
+def captures_alone(quick_captures: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But these are about the process of a capture."""
+    monkeypatch.setattr(CaptureJob, "_command", _alone)

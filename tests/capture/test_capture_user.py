@@ -23,6 +23,8 @@ from hwexplorer.state import State, format, parse
 OWN = Path(__file__).with_name("own_models.py")
 LIMITS = Limits(seconds=60, memory_bytes=8 << 30)
 INPUT = "1x3x16x16"
+pytestmark = pytest.mark.usefixtures("quick_captures")
+ALONE = pytest.mark.usefixtures("captures_alone")
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +47,7 @@ def line(comment: str) -> int:
 # --- what works -------------------------------------------------------------------------------------------
 
 
+@ALONE
 def test_a_module_of_ones_own() -> None:
     w = captured("Net")
     assert w.name == "own_models.py:Net"
@@ -84,6 +87,7 @@ def test_a_cache_goes_in_and_comes_out() -> None:
     assert w.operators.kind.count("cat") == 1
 
 
+@ALONE
 def test_the_factory_may_give_the_inputs_and_print_and_keep_a_process() -> None:
     assert captured("with_inputs", "").inputs[0].shape == ("batch", 3, 16, 16)
     assert captured("flood").n_operators == 6
@@ -92,6 +96,7 @@ def test_the_factory_may_give_the_inputs_and_print_and_keep_a_process() -> None:
     assert not [row for row in running.splitlines() if "sleep 86399" in row and not row.startswith("Z")]
 
 
+@ALONE
 def test_weights_take_no_memory_unless_the_constructor_reads_them() -> None:
     assert captured("forty_gigabytes_of_weights").parameters > 10 << 30
     assert captured("RealValues").n_operators == 7
@@ -146,6 +151,7 @@ def test_numpy_in_a_forward_pass_is_said() -> None:
         captured("Numpy")
 
 
+@ALONE
 def test_code_that_closes_the_pipe_is_ended() -> None:
     with pytest.raises(CaptureError, match="closes_everything closed the pipe it answers on"):
         captured("closes_everything")
@@ -195,7 +201,11 @@ def test_an_operator_without_a_rule_is_listed_and_lowers_coverage() -> None:
         ("Nett", INPUT, ["has no Nett", "did you mean Net"]),
     ],
 )
-def test_one_line_with_the_cause(factory: str, inputs: str, words: list[str], cache: Path) -> None:
+def test_one_line_with_the_cause(
+    factory: str, inputs: str, words: list[str], cache: Path, request: pytest.FixtureRequest
+) -> None:
+    if factory in ("leave_hard", "asks", "forty_gigabytes"):
+        request.getfixturevalue("captures_alone")
     with pytest.raises(CaptureError) as caught:
         captured(factory, inputs)
     message = str(caught.value)
@@ -205,6 +215,7 @@ def test_one_line_with_the_cause(factory: str, inputs: str, words: list[str], ca
     assert not cache.exists() or not list(cache.iterdir())
 
 
+@ALONE
 @pytest.mark.parametrize("factory", ["forever", "Looping"])
 def test_an_endless_loop_is_stopped(factory: str) -> None:
     with pytest.raises(CaptureError, match="longer than 6 s"):
@@ -243,6 +254,7 @@ def test_other_names_are_no_targets(text: str) -> None:
 # --- the cache --------------------------------------------------------------------------------------------
 
 
+@ALONE
 def test_the_cache_knows_contents_inputs_and_imported_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "layers.py").write_text("from torch import nn\n\ndef layer():\n    return nn.Linear(4, 4)\n")
     (tmp_path / "net.py").write_text("import layers\n\ndef make():\n    return layers.layer()\n")
@@ -262,6 +274,7 @@ def test_the_cache_knows_contents_inputs_and_imported_files(tmp_path: Path, monk
 # --- never without asking ---------------------------------------------------------------------------------
 
 
+@ALONE
 def test_a_state_string_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = tmp_path / "ran"
     file = tmp_path / "net.py"
@@ -359,6 +372,7 @@ def test_a_message_without_end_is_read_at_once() -> None:
         assert time.perf_counter() - start < 2.0
 
 
+@ALONE
 def test_packages_called_as_ours_live_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project's own `analysis` and `hardware`, imported at once and late, and our names as well."""
     for name in ("analysis", "hardware"):

@@ -1,0 +1,90 @@
+"""Captures by forks of one process that has loaded torch: to load it takes a capture alone four seconds.
+
+The jobs of a test run what asks that process under their warden, and read the lines that its fork writes. What a
+capture is held to (memory, time, processes it leaves) holds for who asks alone: tests of that do without.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+_SECONDS = 60  # that one may take
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[tuple[str, ...]]:
+    """The command of a capture, but for what is captured."""
+    place = str(folder / "captures")
+    environment = {"PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-P", __file__, place], env=os.environ | environment)
+    try:
+        end = time.monotonic() + 120.0
+        while not os.path.exists(place):
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        yield sys.executable, "-I", "-S", __file__, place
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _serve(place: str) -> None:
+    """Load everything, then fork for each that asks."""
+    import torch
+
+    from analysis.capture import __main__ as program
+    from analysis.capture import runtime, user
+
+    runtime.import_torchvision()
+    user.capture_module(torch.nn.Linear(2, 2), torch.zeros(1, 2), 0, "warm")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(place + ".new")
+        listening.listen()
+        os.rename(place + ".new", place)
+        while True:
+            asking = listening.accept()[0]
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                listening.close()
+                words, pipes, *_ = socket.recv_fds(asking, 1 << 16, 2)
+                folder, *arguments = words.decode(errors="surrogateescape").split("\0")
+                pid = os.fork()
+                if pid:
+                    asking.send(bytes([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255]))
+                    os._exit(0)
+                asking.close()
+                signal.alarm(_SECONDS)
+                os.chdir(folder)
+                for number, pipe in enumerate((os.open(os.devnull, os.O_RDONLY), *pipes)):
+                    os.dup2(pipe, number)
+                    os.close(pipe)
+                sys.argv[1:] = arguments
+                os._exit(program.main())
+            asking.close()
+
+
+def _ask(place: str, words: list[str]) -> int:
+    """Ours are its streams and folder; the exit code is that of the capture."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.connect(place)
+        message = "\0".join((os.getcwd(), *words)).encode(errors="surrogateescape")
+        socket.send_fds(asking, [message], [1, 2])
+        os.close(1)
+        return (asking.recv(1) or b"\1")[0]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        _serve(sys.argv[1])
+    sys.exit(_ask(sys.argv[1], sys.argv[2:]))
