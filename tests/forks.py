@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +61,9 @@ def _serve(place: str) -> None:
                 folder, *arguments = words.decode(errors="surrogateescape").split("\0")
                 pid = os.fork()
                 if pid:
-                    asking.send(bytes([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255]))
+                    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                    with suppress(OSError):  # its warden ends who asked as soon as there is an answer
+                        asking.send(bytes([code & 255]))
                     os._exit(0)
                 asking.close()
                 signal.alarm(_SECONDS)

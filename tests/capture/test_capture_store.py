@@ -50,6 +50,7 @@ def test_shipped_captures_need_neither_torch_nor_textual() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_another_size_is_captured_with_progress_then_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     phases: list[tuple[str, float]] = []
     assert not store.is_ready("resnet18", 96)
@@ -70,6 +71,7 @@ AFRESH = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("quick_captures")
 @pytest.mark.parametrize("name", AFRESH)
 def test_captured_afresh_equals_shipped(name: str) -> None:
     job = store.capture_job(name)
@@ -90,6 +92,7 @@ def damaged(data: bytes) -> list[bytes]:
     return [b"", b"\x00" * 100, data[: len(data) // 2], data[:-1] + b"\xff", store.gzip.compress(b"other")]
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_a_corrupt_cache_file_is_ignored_and_rebuilt(cache: Path) -> None:
     spec = "layer_norm:sequence=3,width=8"
     good = store.load(spec)
@@ -237,11 +240,13 @@ def test_the_working_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.
     assert store.load("layer_norm:width=16").parameters == 32
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_a_failing_constructor_is_one_line() -> None:
     with pytest.raises(CaptureError, match=r"heads=3.*divisible") as caught:
         store.load("transformer_block:width=7,heads=3")
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_a_family_whose_constructor_fixes_its_image_size_takes_another(cache: Path) -> None:
     assert store.load("mvit_v1_b", 96).inputs[0].shape == ("batch", 3, 16, 96, 96)

@@ -36,6 +36,7 @@ def test_several_are_captured_and_one_that_fails_stops_no_other(call: Call) -> N
     assert "the branch depends on values of a tensor" in lines[1]
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_what_is_suggested_for_an_own_model_runs_as_it_stands(call: Call) -> None:
     done = call("advise", f"{OWN}:Net", "--input", "1x3x16x16", "--on", "h100_sxm", "--instead", "a100_sxm")
     suggested = re.findall(r"hwexplorer (compare .*)", done.out)
@@ -66,6 +67,7 @@ def test_one_workload_file_holds_one_model(refused: Callable[..., str], tmp_path
     assert "holds one workload" in refused("capture", "resnet18", "alexnet", "-o", str(tmp_path / "two.msgpack.gz"))
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_what_a_gap_computes_is_bounded(call: Call, document: Callable[..., Any]) -> None:
     words = ("capture", f"{OWN}:Unknown", "--input", "1x3x16x16")
     found = document(*words)
@@ -77,6 +79,7 @@ def test_what_a_gap_computes_is_bounded(call: Call, document: Callable[..., Any]
     assert document("capture", "resnet18")["coverage_flops"] == 1
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_strict_names_every_gap(call: Call) -> None:
     words = ("capture", f"{OWN}:Unknown", f"{OWN}:Net", "--input", "1x3x16x16")
     assert call(*words).code == 0

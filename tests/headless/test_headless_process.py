@@ -113,9 +113,8 @@ MODEL = "mlp:in=8,hidden=8,out=8"
 
 
 @pytest.fixture
-def cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def cached(quick_captures: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Where the capture of MODEL is kept."""
-    pytest.importorskip("torch")
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
     return store.cache_path(refer(MODEL))
 

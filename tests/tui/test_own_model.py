@@ -19,6 +19,7 @@ from tests.tui.test_app import screen_text
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
 INPUT = "1x3x16x16"
 START = State(model="resnet18")
+pytestmark = pytest.mark.usefixtures("quick_captures")
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,11 @@ async def test_it_opens_with_its_inputs() -> None:
         (f"Net {INPUT.replace('x3', 'x0')}", "no shape"),
     ],
 )
-async def test_what_goes_wrong_is_one_line_and_the_screen_lives_on(factory: str, words: str) -> None:
+async def test_what_goes_wrong_is_one_line_and_the_screen_lives_on(
+    factory: str, words: str, request: pytest.FixtureRequest
+) -> None:
+    if factory.startswith("forty_gigabytes"):
+        request.getfixturevalue("captures_alone")
     app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         said = await captured(app, pilot, f"model {OWN}:{factory}")
@@ -82,6 +87,7 @@ def running(name: str) -> bool:
     return any(name in row and not row.startswith("Z") for row in rows)
 
 
+@pytest.mark.usefixtures("captures_alone")
 async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> None:
     name = "forever(1x3x17x17)"  # this size is used nowhere else: tests run side by side
     app = HwExplorer(START, EngineProvider())
