@@ -6,6 +6,7 @@ import grid
 import numpy as np
 import pytest
 from grid import EXACT
+from test_estimate_physics import check_physics
 
 from analysis.reports.events import report
 from analysis.run.estimate import COMPONENTS, Estimate
@@ -53,11 +54,13 @@ def check_sums(result: Estimate) -> None:
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 @pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
-def test_sums_add_up(model: str, name: str) -> None:
+def test_sums_add_up_within_physics(model: str, name: str) -> None:
     for precision in grid.distinct_precisions(grid.device(name)):
         for batch in grid.BATCHES:
             for mode in grid.MODES:
-                check_sums(grid.run(model, name, batch, precision, mode))
+                result = grid.run(model, name, batch, precision, mode)
+                check_sums(result)
+                check_physics(result)
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)

@@ -56,15 +56,6 @@ def _least_seconds(result: Estimate) -> list[grid.Floats]:
     return [on_matrix_s, on_vector + (flops - 2.0 * macs) / vector_peak]
 
 
-@pytest.mark.parametrize("name", grid.DEFAULTS)
-@pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
-def test_default_devices(model: str, name: str) -> None:
-    for precision in grid.distinct_precisions(grid.device(name)):
-        for batch in grid.BATCHES:
-            for mode in grid.MODES:
-                check_physics(grid.run(model, name, batch, precision, mode))
-
-
 @pytest.mark.parametrize("model", ["resnet50", "vit_b_16", "mobilenet_v2"])
 def test_every_device_and_power_mode(model: str) -> None:
     for device in grid.catalogue():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +47,26 @@ def total(w: Workload, what: str, batch: int = 1) -> float:
     return float((getattr(w.operators, what) @ w.at(batch=batch)).sum())
 
 
+Exported = Callable[[str, bool], Path]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """The file of a model of torchvision by either exporter, which takes seconds to write."""
+    folder = tmp_path_factory.mktemp("onnx")
+
+    @cache
+    def file(name: str, dynamo: bool) -> Path:
+        module = import_torchvision().models.get_model(name, weights=None)
+        return save(module, folder / f"{name}-{dynamo}.onnx", torch.empty(2, 3, 224, 224), dynamo=dynamo)
+
+    return file
+
+
 @pytest.mark.parametrize("dynamo", [True, False])
 @pytest.mark.parametrize("name", VISION)
-def test_torchvision_equals_the_shipped_capture(name: str, dynamo: bool, tmp_path: Path) -> None:
-    module = import_torchvision().models.get_model(name, weights=None)
-    w = store.load(str(save(module, tmp_path / "net.onnx", torch.empty(2, 3, 224, 224), dynamo=dynamo)))
+def test_torchvision_equals_the_shipped_capture(name: str, dynamo: bool, exported: Exported) -> None:
+    w = store.load(str(exported(name, dynamo)))
     shipped = store.load(name)
     assert w.operators.has_rule.all()
     for batch in (1, 5):
@@ -60,13 +77,11 @@ def test_torchvision_equals_the_shipped_capture(name: str, dynamo: bool, tmp_pat
     assert targets.fixed_batch(w) is None
 
 
-def test_modules_name_the_tree(tmp_path: Path) -> None:
-    module = import_torchvision().models.resnet18(weights=None)
+def test_modules_name_the_tree(exported: Exported) -> None:
     shipped = store.load("resnet18").operators
     convolutions = [path for path, kind in zip(shipped.path, shipped.kind, strict=True) if kind == "conv"]
     for dynamo in (True, False):
-        path = save(module, tmp_path / "resnet18.onnx", torch.empty(2, 3, 224, 224), dynamo=dynamo)
-        paths = onnx_model.load(path).operators.path
+        paths = onnx_model.load(exported("resnet18", dynamo)).operators.path
         assert set(convolutions) <= set(paths)
 
 

@@ -12,6 +12,9 @@ from analysis.workload.sources.transformer.config import macs, size
 from analysis.workload.valid import decode
 from analysis.workload.workload import WEIGHT, encode
 
+# What they share takes a third of a second to write for each of the large ones.
+pytestmark = pytest.mark.xdist_group("transformer counts")
+
 
 def test_every_preset_has_a_source_and_a_published_size() -> None:
     known = set(PUBLISHED) | set(ROUNDED) | {"falcon_7b"}
