@@ -209,10 +209,6 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     )
 
 
-def _is_convolution(needs: Demand) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.isin(needs.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
-
-
 def precision_run(runs: Plan, mostly_convolution: bool | None) -> str:
     """The format that most multiply-accumulates run in; that of the tensors where there are none."""
     if mostly_convolution is None:
@@ -225,7 +221,7 @@ def mostly_convolution(needs: Demand) -> bool | None:
     total = needs.macs.sum()
     if not total:
         return None
-    return bool(needs.macs[_is_convolution(needs)].sum() * 2 > total)
+    return bool(needs.macs[needs.is_convolution].sum() * 2 > total)
 
 
 def _relevant_marks(runs: Plan, needs: Demand) -> tuple[str, ...]:

@@ -285,9 +285,8 @@ def _counts(
     width, macs = plan.element_bytes, demand.macs * on_matrix
     rows, columns = device.array_rows, device.array_columns
     batch = float(demand.stream.batch) if demand.stream else 1.0
-    is_image = np.isin(demand.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
     in_image = batch * np.sqrt(np.where(m > 0, m, demand.elements) / batch)
-    image_rows = np.where(is_image | (m == 0), in_image, m)
+    image_rows = np.where(demand.is_convolution | (m == 0), in_image, m)
     # Each operand is read once for all columns of an array; weights stay in it for a row of the image.
     fed = np.where(macs > 0, g * m * k * np.ceil(n / columns) * width, flow.chip_read)
     held = np.where(macs > 0, g * k * n * width * image_rows, 0.0)
