@@ -14,6 +14,7 @@ import tomllib
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -72,6 +73,12 @@ def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
         return tomllib.loads(source)
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
         raise OSError(errno.EINVAL, f"is not valid TOML: {' '.join(str(error).split())[:200]}") from None
+
+
+@cache
+def shipped(path: Path) -> dict[str, Any]:
+    """What a TOML file of ours says, read once: not to be changed by who reads it."""
+    return table(path)
 
 
 def unzip(data: bytes, most: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -89,7 +89,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @lru_cache(maxsize=1)
 def runtimes() -> dict[str, Runtime]:
     """All runtimes by their id."""
-    rows = _table()["runtimes"]
+    rows = files.shipped(PATH)["runtimes"]
     none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
     return {key: msgspec.convert({"id": key, **dispatch[key], **row}, Runtime) for key, row in rows.items()}
@@ -156,11 +156,6 @@ def deployed(device: Device, work: str) -> Runtime:
     return _listed(device, work) or of_mode(device, device.arch.execution)
 
 
-@lru_cache(maxsize=1)
-def _table() -> dict[str, Any]:
-    return files.table(PATH)
-
-
 def _listed(device: Device, work: str) -> Runtime | None:
-    names = _table()["auto"].get(device.software_class, {}).get(work, ())
+    names = files.shipped(PATH)["auto"].get(device.software_class, {}).get(work, ())
     return next((runtimes()[key] for key in names if runtimes()[key].fits(device, work)), None)

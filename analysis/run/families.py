@@ -10,16 +10,6 @@ from analysis.run.estimate import Estimate
 from analysis.workload.workload import Floats, Ints
 from hardware.events import Event
 
-FAMILIES = (
-    "arithmetic",
-    "operand delivery",
-    "instructions and control",
-    "launch and synchronisation",
-    "on-chip memory",
-    "DRAM",
-    "clock",
-    "static power",
-)
 # What each family is, on the architectures that have it.
 MEANING = {
     "arithmetic": "multiply-accumulates, element-wise operations and special functions",
@@ -32,6 +22,7 @@ MEANING = {
     "clock": "cycles that units are clocked for while a kernel runs",
     "static power": "leakage, idle and memory background, for as long as the model runs",
 }
+FAMILIES = tuple(MEANING)
 _DELIVERY = ("register", "bypass", "operand_collector", "pe_forward")
 _LAUNCH = (
     "launch", "dispatch_kernel", "operator_dispatch", "fork_join", "block_schedule", "host_dispatch", "drain",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from analysis.run.scenario import Scenario
 from analysis.trust.measurement import (
-    SHIPPED,
+    ROWS,
     Measurement,
     Unpredictable,
     catalogued,
@@ -25,11 +23,6 @@ from hardware.errors import RequestError
 from hardware.names import known
 
 GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
-
-
-@lru_cache(maxsize=1)
-def _tables() -> dict[str, Any]:
-    return files.table(SHIPPED / "rows.toml")
 
 
 def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
@@ -76,7 +69,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
 
 def _model(name: str) -> str:
     short = name.rpartition("/")[2].removesuffix("-hf")
-    preset = known(str(_tables()["models"].get(short.lower(), short)), spec.names())
+    preset = known(str(files.shipped(ROWS)["models"].get(short.lower(), short)), spec.names())
     if preset is None:
         raise Unpredictable("model is not known")
     return preset
@@ -87,7 +80,7 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     weights, activations = row["weights_format"].lower(), row["activation_format"].lower()
     if (stated := precision.find(_gguf(weights))) is not None and not stated.is_uniform:
         return "", stated.name
-    for rule in _tables()["weights"]:
+    for rule in files.shipped(ROWS)["weights"]:
         stated = rule.get("activations", ())
         if any(part in weights for part in rule["contains"]) and (not stated or activations in stated):
             there = next(name for name in rule["is"] if precision.find(name))
@@ -104,7 +97,7 @@ def _gguf(text: str) -> str:
 def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
     """The phase, and its lengths."""
     prompt, output = (int(number(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
-    start = prompt or int(_tables()["prompt_unstated"])
+    start = prompt or int(files.shipped(ROWS)["prompt_unstated"])
     if row["phase"] == "prefill":
         if not prompt:
             raise Unpredictable("the length of the prompt is not stated")

@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -23,6 +22,7 @@ from hardware.device import Device, load
 from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"
+ROWS = SHIPPED / "rows.toml"
 LEAST, MOST = 1e-9, 1e12  # any latency in ms, energy in mJ, rate or batch lies between; what does not is no number
 DATA_MAX = 1 << 28  # bytes of a table, unpacked
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
@@ -95,18 +95,13 @@ def shipped(tables: Sequence[str] = MODELS) -> list[dict[str, str]]:
     return read([SHIPPED / name for name in tables])
 
 
-@lru_cache(maxsize=1)
-def _modes() -> dict[str, Any]:
-    return files.table(SHIPPED / "modes.toml")
-
-
 @lru_cache(maxsize=512)
 def device_of(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
     try:
         device = load(name, folders)
     except RequestError:
         return "device is not in the catalogue"
-    known = _modes().get(device.id, {})
+    known = files.shipped(SHIPPED / "modes.toml").get(device.id, {})
     unstated = known.get("unstated", {})
     mapped = known.get(mode) or next(
         (to for begin, to in unstated.items() if not mode and source.startswith(begin)), ""
@@ -159,7 +154,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         scenario = Scenario(batch, runs, execution, layout)
     except RequestError as error:
         raise Unpredictable(str(error)) from None
-    sequence = number(row, "sequence", 1) or _rules()["sequence_unstated"].get(row["model"])
+    sequence = number(row, "sequence", 1) or files.shipped(ROWS)["sequence_unstated"].get(row["model"])
     # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
     integrated = device.software.shares_host_memory
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
@@ -215,11 +210,6 @@ def number(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:
     return value * scale if LEAST < value < MOST else None
 
 
-@lru_cache(maxsize=1)
-def _rules() -> dict[str, Any]:
-    return files.table(SHIPPED / "rows.toml")
-
-
 def _precision(row: dict[str, str]) -> tuple[str, str]:
     """What was measured where that has no name here, and the precision that is run for it."""
     # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
@@ -227,12 +217,12 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     text = (row.get("precision") or unstated).lower()
     if "tf32" in text:
         return "", "tf32"
-    for rule in _rules()["ran"]:
+    for rule in files.shipped(ROWS)["ran"]:
         if text == rule["precision"] and all(
             (row.get(n) or "").startswith(rule[n]) for n in ("source", "device", "model")
         ):
             return "", str(rule["is"])
-    for rule in _rules()["format"]:
+    for rule in files.shipped(ROWS)["format"]:
         if text.startswith(tuple(rule["begins"])):
             return ("", rule["is"]) if precision.find(rule["is"]) else (rule["is"], "int8")
     return "", text.split()[0].strip("(),")
@@ -241,7 +231,7 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
 def runtime_of(software: str, vendor: str, work: str = "vision") -> str:
     """The runtime that software is called here on devices of a vendor, '' where it has no name."""
     name = software.lower()
-    for rule in _rules()["runtime"]:
+    for rule in files.shipped(ROWS)["runtime"]:
         is_meant = work in rule.get("work", (work,)) and vendor in rule.get("vendors", (vendor,))
         if is_meant and any(part in name for part in rule["contains"]):
             if not rule["is"]:

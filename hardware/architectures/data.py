@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -187,19 +186,14 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return (special or general)[0]
 
 
-@lru_cache(maxsize=1)
-def _common() -> dict[str, Any]:
-    return files.table(COMMON)
-
-
 def common(name: str) -> Constant:
     """A structural constant that no architecture has for itself."""
-    return msgspec.convert(_common()["assumptions"][name], Constant)
+    return msgspec.convert(files.shipped(COMMON)["assumptions"][name], Constant)
 
 
 def read(path: Path) -> Data:
     """The data file of an architecture. Raises msgspec.ValidationError for a malformed one."""
-    shared, own = _common(), files.table(path)
+    shared, own = files.shipped(COMMON), files.table(path)
     joined = {
         name: {**shared.get(name, {}), **table} if isinstance(table := own.get(name, {}), dict) else table
         for name in {*shared, *own}

@@ -12,13 +12,13 @@ import pytest
 from analysis.run import trust
 from analysis.run.estimate import estimate
 from analysis.run.trust import classes
-from analysis.trust import language, measurement, validate
+from analysis.trust import measurement, validate
 from analysis.trust.measurement import Unpredictable
 from analysis.trust.rows import interpret
 from analysis.trust.validate_kernels import NARROW, NARROW_KINDS, kernel_points
 from analysis.workload import store
 from analysis.workload.workload import KINDS
-from hardware import precision
+from hardware import files, precision
 from hardware.runtime import runtimes
 from hwexplorer.cli import main
 
@@ -101,7 +101,7 @@ def test_servers_and_software_that_does_not_run_here() -> None:
 
 
 def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
-    table = language._tables()["weights"]
+    table = files.shipped(measurement.ROWS)["weights"]
     for rule in table:
         assert precision.find(rule["is"][-1]), rule
     row = interpret({**LLM, "weights_format": "int4"})
@@ -113,7 +113,7 @@ def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
 
 
 def test_every_name_of_the_mapping_is_one_of_ours() -> None:
-    rules = measurement._rules()
+    rules = files.shipped(measurement.ROWS)
     assert {rule["is"] for rule in rules["runtime"]} - {""} <= set(runtimes())
     assert all("reason" in rule for rule in rules["runtime"] if not rule["is"])
     for model in rules["models"].values():

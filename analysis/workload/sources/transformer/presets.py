@@ -25,18 +25,13 @@ class Preset(msgspec.Struct, frozen=True):
     parameters: int | None
 
 
-@cache
-def _data() -> dict[str, Any]:
-    return files.table(_FILE)
-
-
 def names() -> list[str]:
-    return [name for name in _data() if name not in _NOT_MODELS]
+    return [name for name in files.shipped(_FILE) if name not in _NOT_MODELS]
 
 
 @cache
 def preset(name: str) -> Preset:
-    row = _data()[name]
+    row = files.shipped(_FILE)[name]
     config = family(row["like"]) if "like" in row else {}
     full = msgspec.convert(config | row["config"], Config)
     return Preset(name, full, row["source"], row.get("parameters"))
@@ -44,4 +39,4 @@ def preset(name: str) -> Preset:
 
 def family(name: str) -> dict[str, Any]:
     """What the models of a family have in common, as fields of a Config."""
-    return dict(_data()["families"][name])
+    return dict(files.shipped(_FILE)["families"][name])
