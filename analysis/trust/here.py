@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from analysis.workload import store
+from analysis.workload.targets import fixed_batch
 from analysis.workload.valid import decode
 from analysis.workload.workload import Workload
 from hardware import files
@@ -86,10 +87,10 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True):
         return (self.high - self.low) / 2.0 / self.seconds
 
     def workload(self) -> Workload | None:
-        """What it computes; None where it only moves bytes, or is not captured yet."""
-        if self.case.workload:
-            return decode(base64.b64decode(self.case.workload))
-        return store.ready(self.case.model) if self.case.model else None
+        """What it computes; None where it only moves bytes, or is not captured (at its batch: some models fix it)."""
+        kept = self.case.workload
+        found = decode(base64.b64decode(kept)) if kept else store.ready(self.case.model) if self.case.model else None
+        return found if found is None or fixed_batch(found) in (None, self.case.batch) else None
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):

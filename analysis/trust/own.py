@@ -298,7 +298,7 @@ def _rows(measured: Measured, device: Device, base: Device) -> tuple[list[FitRow
             continue
         workload = timed.workload()
         if workload is None:
-            skipped.append(f"{case.key}: not captured yet (hwexplorer capture {case.model})")
+            skipped.append(f"{case.key}: not captured at this batch (hwexplorer capture {case.model})")
             continue
         scenario = Scenario(case.batch, case.precision, RUNTIME, "nchw")
         result, before = estimate(workload, device, scenario), estimate(workload, base, scenario)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 from pathlib import Path
@@ -14,6 +15,7 @@ from analysis.run.scenario import Scenario
 from analysis.trust import bench_job, machine, own
 from analysis.trust.here import Case, Line, Machine, Measured, Sample, read, written
 from analysis.workload import store
+from analysis.workload.workload import encode
 from hardware.device import Device, in_mode, load
 from hardware.errors import RequestError
 from hwexplorer import engine
@@ -300,3 +302,16 @@ def test_what_is_left_out_is_predicted_as_by_a_fit_that_never_had_it(tmp_path: P
             assert workload is not None
             asked = Scenario(row.batch, "fp32", "pytorch_eager", "nchw")
             assert row.after_s == pytest.approx(estimate(workload, without, asked).latency_s, rel=0.5), row.name
+
+
+def test_a_batch_that_a_model_has_not_is_not_predicted(tmp_path: Path) -> None:
+    """A model whose capture fixes its batch says the same at every batch: its timing at another tells nothing."""
+    workload = store.ready("resnet18")
+    assert workload is not None
+    fixed = msgspec.structs.replace(workload.inputs[0], shape=(1, 3, 224, 224))
+    text = base64.b64encode(encode(msgspec.structs.replace(workload, inputs=(fixed,)))).decode()
+    lines: list[Line] = [HERE]
+    for batch in (1, 8):
+        lines.append(Case(key=f"own {batch}", op="model", batch=batch, threads=4, model="own", workload=text))
+        lines.append(Sample(of=f"own {batch}", seconds=1.0))
+    assert [each.workload() is None for each in kept(tmp_path / "m", lines).timed] == [False, True]
