@@ -60,13 +60,14 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
 
 def own(text: str) -> Target | None:
     """The model of the user's that a word names, None for the name of something else. Raises `ModelSpecError`."""
-    target = targets.parse(plain(text))
+    meant = plain(text)
+    target = targets.parse(meant)
     if target is None:
         _refuse_file(text)
     if target is not None and target.is_module:
         from .sources.transformer import spec as transformers
 
-        if zoo.known(target.path) or transformers.handles(text):
+        if zoo.known(target.path) or transformers.handles(meant):
             return None
     return target
 

@@ -7,7 +7,7 @@ import pytest
 from analysis.run.engine import Engine
 from analysis.workload import aliases, store, targets
 from analysis.workload.errors import UnknownModelError
-from analysis.workload.model_ref import names, plain, refer
+from analysis.workload.model_ref import names, own, plain, refer
 from hwexplorer import cli
 from hwexplorer.state import parse
 
@@ -23,6 +23,10 @@ MODELS = {
     "timm/convnext_tiny.fb_in1k": "timm:convnext_tiny.fb_in1k()",
     "whisper_large_v3": "transformers:whisper_large_v3()",
     "stable_diffusion": "diffusers:unet_sd15()",
+    "Stable Diffusion XL": "diffusers:unet_sdxl()",
+    "SDXL": "diffusers:unet_sdxl()",
+    "stable-diffusion-vae": "diffusers:vae_sd()",
+    "yolo11s": "ultralytics:yolo11s()",
     "T5": "transformers:t5_base()",
     "mamba": "transformers:mamba_130m()",
 }
@@ -48,6 +52,7 @@ def engine() -> Engine:
 @pytest.mark.parametrize("typed", MODELS)
 def test_models(typed: str) -> None:
     assert str(refer(typed)) == MODELS[typed]
+    assert (own(typed) is not None) == MODELS[typed].endswith("()")
     state = parse(f"{typed}@b8,FP16/gpu")
     assert (str(refer(state.model)), state.batch, state.precision, state.devices) == (
         MODELS[typed],

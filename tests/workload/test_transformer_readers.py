@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,3 +66,40 @@ def test_a_published_configuration_is_the_model_of_its_name(name: str) -> None:
 def test_a_kind_without_a_reader_says_what_can_be_captured() -> None:
     with pytest.raises(ValueError, match=r"'mamba' is not supported.*AutoModel\.from_config"):
         hf.of({"model_type": "mamba"})
+
+
+_SMALL = {
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 128, "vocab_size": 100,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"quant_method": "awq", "bits": 4}, "weights in int4_g128, activations fp16, cache fp16: --precision w4a16"),
+        ({"quant_method": "gptq", "bits": 8}, "--precision w8a16"),
+        ({"quant_method": "gptq", "bits": 3}, "3 bit int, activations 16 bit; no precision here is that"),
+        ({"quant_method": "gptq", "bits": "x"}, "no precision here is that"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "--precision w8a8"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "4 bit nf4"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "cache fp16: --precision fp8kv16"),
+        ({"quant_method": "mxfp4"}, "--precision mxfp4 (its activations stay bf16)"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 4}}}}, "w4a16"),
+        ({"quant_method": "compressed-tensors", "config_groups": [1]}, "no precision here is that"),
+        ({"quant_method": "quark"}, "a method without a reader (awq"),
+    ],
+)
+def test_stored_formats_are_said(stated: dict[str, Any], said: str) -> None:
+    notes = hf.of(_SMALL | {"quantization_config": stated}).notes
+    assert len(notes) == 1
+    assert said in notes[0]
+
+
+def test_parts_left_out_are_said(tmp_path: Path) -> None:
+    parts = {"vision_config": {}, "audio_config": {}, "quantization_config": {"quant_method": "fp8"}}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava", "text_config": _SMALL, **parts}))
+    notes = hf.config(str(tmp_path)).notes
+    assert notes[0] == "the language model alone: without its vision tower and its audio encoder"
+    assert "fp8kv16" in notes[1]
+    assert hf.of(_SMALL).notes == ()

@@ -95,7 +95,7 @@ def _layers(step: Step, caches: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _notes(config: Config, run: Run) -> tuple[str, ...]:
-    notes = [] if config.encoder else ["sampling is not counted"]
+    notes = [*config.notes, *([] if config.encoder else ["sampling is not counted"])]
     if config.experts:
         notes.append(
             f"tokens choose {config.active} of {config.experts} experts evenly and independently: T tokens touch "

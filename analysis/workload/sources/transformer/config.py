@@ -36,6 +36,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `parallel`: attention and FFN read the same input (with `shared_norm` the same normalised one).
     `post_norm`: normalised after each residual add (BERT) and not before; `sandwich_norm`: both before and after each
     part; `embed_norm`: after the embedding. `sinks`: a learned score per head beside those of the tokens.
+    `notes`: what else its source says, and what of it is left out.
     """
 
     hidden: int
@@ -80,6 +81,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     encoder: bool = False
     window: int = 0
     full_every: int = 0
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field, allowed in CHOICES.items():

@@ -15,7 +15,7 @@ from hardware import files, policy
 from hardware.names import hint
 
 from ...errors import ModelSpecError
-from . import presets
+from . import presets, stored
 from .config import Config
 
 _MAX_BYTES = 4 << 20
@@ -27,6 +27,14 @@ _ACTIVATIONS = {
     "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
+}
+
+# Parts of a model beside its text.
+_PARTS = {
+    "vision_config": "vision tower",
+    "audio_config": "audio encoder",
+    "speech_config": "speech encoder",
+    "talker_config": "speech decoder",
 }
 
 Raw = dict[str, Any]
@@ -45,7 +53,7 @@ def of(raw: Raw) -> Config:
     if reader is None:
         raise ModelSpecError(_unsupported(kind))
     try:
-        return msgspec.convert(reader(raw), Config)
+        return msgspec.convert(reader(raw) | {"notes": [*_left_out(raw), *stored.notes(raw)]}, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
     except (msgspec.ValidationError, TypeError, ValueError, ZeroDivisionError) as error:
@@ -103,7 +111,14 @@ def _read(path: Path) -> Raw:
         raise ModelSpecError(f"{path} is not a model configuration")
     # A model with several parts (vision and text) keeps the language model's sizes apart.
     text = raw.get("text_config")
-    return text if isinstance(text, dict) and "hidden_size" not in raw and "n_embd" not in raw else raw
+    if not isinstance(text, dict) or "hidden_size" in raw or "n_embd" in raw:
+        return raw
+    return text | {key: value for key, value in raw.items() if key in (*_PARTS, "quantization_config")}
+
+
+def _left_out(raw: Raw) -> list[str]:
+    parts = [name for key, name in _PARTS.items() if isinstance(raw.get(key), dict)]
+    return [f"the language model alone: without its {' and its '.join(parts)}"] if parts else []
 
 
 def _activation(raw: Raw, *keys: str, default: str = "silu") -> str:
