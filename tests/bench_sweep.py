@@ -6,9 +6,10 @@ import os
 import sys
 import time
 
-from analysis.decide.catalogue_sweep import chunks, local
+from analysis.decide.catalogue_sweep import chunks, run_chunk
+from analysis.decide.workers import local
 
-TARGET = 8_000
+TARGET = 25_000
 
 
 def main() -> None:
@@ -16,7 +17,7 @@ def main() -> None:
     work = chunks()
     total = sum(chunk.n_rows for chunk in work)
     start, busy = time.perf_counter(), os.times()
-    found = sum(part.count("\n") for part in local(work, workers))
+    found = sum(part.count("\n") for part in local(run_chunk, work, workers))
     wall, after = time.perf_counter() - start, os.times()
     cpu = sum(after[:4]) - sum(busy[:4])
     assert found == total

@@ -225,7 +225,7 @@ def _rows(
 
 def _csv(row: tuple[Any, ...]) -> str:
     # Floats are written so that they read back equal; the two names come first.
-    return ",".join([_quoted(row[0]), _quoted(row[1]), *[str(value) for value in row[2:]]]) + "\n"
+    return ",".join((_quoted(row[0]), _quoted(row[1]), *map(str, row[2:]))) + "\n"
 
 
 @lru_cache(maxsize=4096)
