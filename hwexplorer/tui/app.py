@@ -413,7 +413,8 @@ class HwExplorer(App[None]):
             self.apply(replace(state, pane="compare") if message.is_double else state)
 
     def on_line_clicked(self, message: Line.Clicked) -> None:
-        if self.prompt is not None or self.overlay:
+        if self.prompt is not None or self.overlay:  # what lies over the panes is left by a click on the foot
+            self.press_key("enter" if self.prompt is not None else "escape", None)
             return
         places = self.places.get(message.line, [])  # those in sight, before what was said goes
         if self.said is not None:

@@ -111,3 +111,20 @@ async def test_a_click_on_a_point_of_a_plot_selects_its_row() -> None:
         assert f"{app.state.on}@b{app.state.batch}" == plot.at(*clicked)
         assert app.state.on == "tpu_v4"
     assert app.failures == []
+
+
+async def test_what_lies_over_the_panes_is_left_by_a_click_on_the_foot() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await click(app, pilot, "head", "h100_sxm")
+        assert app.overlay == "picker"
+        await pilot.click("#picker", offset=(4, 4))
+        chosen = app.state.devices
+        assert len(chosen) != len(State().devices)
+        await pilot.click("#foot", offset=(3, 0))
+        assert (app.overlay, app.prompt, app.state.devices) == ("", None, chosen)
+        await pilot.press("?")
+        assert app.overlay == "help"
+        await pilot.click("#foot", offset=(3, 0))
+        assert app.overlay == ""
+    assert app.failures == []
