@@ -47,6 +47,7 @@ ASCII = str.maketrans(
         **dict.fromkeys("●○", "O"),
         "•": "o",
         "◆": "#",
+        "÷": "/",
         "◌": "o",  # a design target
         "✓": "v",  # measured
     }
@@ -54,7 +55,7 @@ ASCII = str.maketrans(
 
 
 def delta(fraction: float | None) -> str:
-    """A signed change: `+29 %`, `-0.4 %`, `0 %`, and as a factor when it is large (`x12`)."""
+    """A signed change: `+29 %`, `-0.4 %`, `0 %`, and as a factor when it is large (`x12`, `÷30`)."""
     special = not_a_number(fraction)
     if special is not None or fraction is None:
         return special or MISSING
@@ -62,6 +63,8 @@ def delta(fraction: float | None) -> str:
         return "0 %"
     if fraction >= 9.995:
         return f"x{fraction + 1:,.0f}"
+    if -1 < fraction <= -0.9505:
+        return f"÷{1 / (1 + fraction):,.0f}"
     return f"{fraction * 100:+.0f} %" if abs(fraction) >= 0.0995 else f"{fraction * 100:+.1f} %"
 
 

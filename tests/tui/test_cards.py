@@ -92,3 +92,12 @@ async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> 
         assert widths["bar"] - PERCENT - 1 >= 14
         assert widths["latency"]
         assert widths["energy_per_inference"]
+
+
+async def test_a_line_tells_the_figures_of_a_request_to_their_end() -> None:
+    app = HwExplorer(parse("llama3_8b:request@fp16/h100_sxm,a100_sxm4_80gb,tpu_v4,l4,l40s"), EngineProvider())
+    async with app.run_test(size=(120, 40)):
+        drawn = [app.strip.render_line(y).text for y in range(app.strip.size.height)]
+    for card, line in zip(app.strip.cards, drawn, strict=False):
+        assert card.figures[0].startswith("first ")
+        assert all(figure in line for figure in card.figures), line

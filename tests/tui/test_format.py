@@ -55,8 +55,8 @@ def test_one_prefix_per_column_and_nothing_small_becomes_zero() -> None:
 
 
 def test_delta_always_carries_its_sign() -> None:
-    texts = [delta(value) for value in (0.29, -0.29, 0.004, -0.004, 0.0, 11.0, None)]
-    assert texts == ["+29 %", "-29 %", "+0.4 %", "-0.4 %", "0 %", "x12", ""]
+    texts = [delta(value) for value in (0.29, -0.29, 0.004, -0.004, 0.0, 11.0, -0.97, -1.0, None)]
+    assert texts == ["+29 %", "-29 %", "+0.4 %", "-0.4 %", "0 %", "x12", "÷33", "-100 %", ""]
 
 
 def test_text_cannot_steer_the_terminal() -> None:

@@ -29,6 +29,10 @@ def lines_of(width: int, height: int, devices: int) -> int:
     return min(devices, max(1, (height - 2) // 5))
 
 
+def _short(figure: str) -> str:
+    return figure.replace("/inf", "/i")
+
+
 class CardStrip(Widget, can_focus=False):
     """Draws the cards; a click says which."""
 
@@ -132,7 +136,7 @@ class CardStrip(Widget, can_focus=False):
         """Spread over the width; the last is left out where there is no room for all."""
         told = list(card.figures)
         if sum(map(width_of, told)) + len(told) - 1 > width:
-            told = [text.replace("/inf", "/i") for text in told]
+            told = list(map(_short, told))
         while len(told) > 1 and sum(map(width_of, told)) + len(told) - 1 > width:
             told.pop(1 if len(told) > 2 else -1)
         gaps = len(told) - 1
@@ -190,12 +194,12 @@ class CardStrip(Widget, can_focus=False):
         segments = [first, Segment(" ", space), *title, Segment(" " * (NAME - used), space)]
         role = "strong" if ground == CURSOR else "text"
         room = width - NAME - 2
-        for figure in card.figures:
-            told = pad(figure.replace("/inf", "/i"), FIGURE, True)
-            if room >= FIGURE + 14:
+        for place, figure in enumerate(card.figures):
+            wide = max(FIGURE, *(width_of(_short(other.figures[place])) + 1 for other in self.cards))
+            if room >= wide + 14:
                 told_role = role if card.fits and not card.over else "dim"
-                segments.append(Segment(told, self.palette.get(told_role)))
-                room -= FIGURE
+                segments.append(Segment(pad(_short(figure), wide, True), self.palette.get(told_role)))
+                room -= wide
         bar = min(24, max(7, (room - 24) // 2))
         segments += [Segment(" ", space), *self._bar(card, bar), Segment(" ", space)]
         return [*segments, *self._phrase(card, room - bar - 2)]
