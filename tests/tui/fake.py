@@ -285,7 +285,7 @@ class Fake:
         return t, e, e / t, 1e6
 
     def below(self, state: State) -> frozenset[str]:
-        return frozenset(row.key for row in self.tree(state).rows if row.key.startswith(state.at + "/"))
+        return frozenset(f"{state.at}/{operator}" for operator in OPERATORS)
 
     def rate(self, state: State) -> float | None:
         return 1 / self._total(replace(state, pin=""))[1]
