@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hardware.what_if import split
-from hwexplorer.state import State, changed_fields, replace
+from hwexplorer.history import changed_fields
+from hwexplorer.state import State, replace
 from hwexplorer.tui.lines import settings
 from hwexplorer.views.plain import Card
 

@@ -19,8 +19,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from hardware.errors import RequestError
-from hwexplorer import state as states
-from hwexplorer.state import PANES, History, State, node, replace
+from hwexplorer.history import History, push
+from hwexplorer.state import PANES, State, node, replace
 from hwexplorer.tui import actions, effects, jump, mouse, overlays, panes, prompts, work
 from hwexplorer.tui.actions import Keymap
 from hwexplorer.tui.answers import answer
@@ -246,7 +246,7 @@ class HwExplorer(App[None]):
             return False
         told = answer(self.state, state, self.views.cards, views.cards) if self.views is not None else ""
         back = "undone: " if history is not None and len(history.past) < len(self.history.past) else ""
-        self.history = history or states.push(self.history, state)
+        self.history = history or push(self.history, state)
         self.views = views
         self.show()
         if self.ahead is not None:

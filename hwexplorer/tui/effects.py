@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hardware.errors import RequestError
+from hwexplorer import history as histories
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
 from hwexplorer.tui import changes, copied, jump, moves, overlays, results
@@ -63,7 +64,7 @@ def lift(app: HwExplorer, _: Any) -> None:
 
 
 def undo(app: HwExplorer, _: Any) -> None:
-    history = states.undo(app.history)
+    history = histories.undo(app.history)
     if history is app.history:
         app.say("nothing to undo", "dim")
     else:
@@ -71,7 +72,7 @@ def undo(app: HwExplorer, _: Any) -> None:
 
 
 def redo(app: HwExplorer, _: Any) -> None:
-    history = states.redo(app.history)
+    history = histories.redo(app.history)
     if history is app.history:
         app.say("nothing to redo", "dim")
     else:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware.errors import RequestError
-from hwexplorer.state import State, changed_fields
+from hwexplorer.history import changed_fields
+from hwexplorer.state import State
 from hwexplorer.tui import query
 from hwexplorer.views.plain import Cell, Column, Table
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hwexplorer.state import History, State
+from hwexplorer.history import History
+from hwexplorer.state import State
 from hwexplorer.tui import effects, results
 from hwexplorer.tui.capture import Capture
 

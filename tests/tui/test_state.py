@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hardware import precision
 from hardware.errors import RequestError
 from hwexplorer import state as states
-from hwexplorer.state import History, State, parse, pinned, push, redo, replace, undo
+from hwexplorer.history import History, push, redo, undo
+from hwexplorer.state import State, parse, pinned, replace
 from hwexplorer.tui.actions import BY_ID
 
 TEXT = st.text(st.characters(codec=None), max_size=30)  # surrogates too: a path need not be UTF-8

@@ -1,0 +1,50 @@
+"""Undo and redo: the states that were, and those that were undone."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hwexplorer.state import State, replace
+
+NAVIGATION = frozenset({"at", "on", "pane", "zoom", "open", "find", "filter", "fact"})
+HISTORY_MAX = 500
+
+
+class History(msgspec.Struct, frozen=True):
+    """Undo and redo of state. Moving about is no step of its own: undo goes back over decisions."""
+
+    present: State = State()
+    past: tuple[State, ...] = ()
+    future: tuple[State, ...] = ()
+
+
+def changed_fields(old: State, new: State) -> frozenset[str]:
+    return frozenset(n for n in State.__struct_fields__ if getattr(old, n) != getattr(new, n))
+
+
+def push(history: History, state: State) -> History:
+    changed = changed_fields(history.present, state)
+    if not changed:
+        return history
+    if changed <= NAVIGATION:
+        return replace(history, present=state)
+    return History(present=state, past=(*history.past, history.present)[-HISTORY_MAX:])
+
+
+def undo(history: History) -> History:
+    if not history.past:
+        return history
+    *past, previous = history.past
+    return History(_where(previous, history.present), tuple(past), (history.present, *history.future)[:HISTORY_MAX])
+
+
+def redo(history: History) -> History:
+    if not history.future:
+        return history
+    following, *future = history.future
+    return History(_where(following, history.present), (*history.past, history.present), tuple(future))
+
+
+def _where(state: State, now: State) -> State:
+    """An undone state keeps the eye where it is: the same pane, not the one of long ago."""
+    return replace(state, pane=now.pane, zoom=now.zoom)
