@@ -26,6 +26,13 @@ class Axis(msgspec.Struct, frozen=True):
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
+    def places(self, values: Sequence[float]) -> list[float | None]:
+        """`place` of many."""
+        if not self.log:
+            return [self.place(value) for value in values]
+        log, low, over = math.log, self.low, math.log(self.high / self.low)
+        return [log(value / low) / over if 0 < value < math.inf else None for value in values]
+
     def ticks(self, most: int) -> list[tuple[float, str]]:
         """At most `most` (value, label), at powers of ten or at steps of 1, 2, 5."""
         values = self._decades(most) if self.log else self._steps(most)

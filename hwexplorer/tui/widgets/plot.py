@@ -109,15 +109,18 @@ def _row(y: Axis, value: float, rows: int) -> int:
 def _draw(canvas: Braille, series: Series, x: Axis, y: Axis, owner: int) -> None:
     right, top = 2 * canvas.width - 1, 4 * canvas.height - 1
     before: tuple[float, float] | None = None
-    for value_x, value_y in zip(series.x, series.y, strict=False):
-        place_x, place_y = x.place(value_x), y.place(value_y)
+    places = zip(x.places(series.x), y.places(series.y), strict=False)
+    if not series.line:  # of thousands of points many are the same dot
+        known = {(round(a * right), round(b * top)) for a, b in places if a is not None and b is not None}
+        for column, row in known:
+            canvas.dot(column, row, owner)
+        return
+    for place_x, place_y in places:
         if place_x is None or place_y is None:
             before = None
             continue
         here = (place_x * right, place_y * top)
-        if not series.line:
-            canvas.dot(round(here[0]), round(here[1]), owner)
-        elif before is not None:
+        if before is not None:
             canvas.segment(*before, *here, owner)
         before = here
 
