@@ -20,6 +20,7 @@ OF_MODEL = {"schema", "model", "batch", "precision", "image_size"}
 
 KEYS = {
     "partition": OF_MODEL | {
+        "operators", "operators_by_class",
         "n_operators", "n_subgraphs", "operators_by_type", "subgraphs_by_pattern", "fused_operators", "fused_fraction",
         "macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes", "parallelism", "intensity",
         "critical_path", "subgraphs", "edges",
@@ -51,7 +52,7 @@ KEYS = {
     },
 }  # fmt: skip
 COLUMNS = {
-    "partition": "key,depth,subgraph,pattern,stage,flops,ingress_bytes,egress_bytes,weights_bytes,internal_bytes,"
+    "partition": "key,depth,subgraph,pattern,class,stage,flops,ingress_bytes,egress_bytes,weights_bytes,internal_bytes,"
     "threads,intensity,critical",
     "mapping": "key,depth,kernel,bound,latency_s,utilization,rate_flop_per_s,bandwidth,runs_on,blocks,tile,split,waves,"
     "units,units_fraction,occupancy,sentence",

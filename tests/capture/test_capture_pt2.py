@@ -40,8 +40,9 @@ def resnet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def differences(a: Workload, b: Workload) -> list[str]:
-    """The fields in which two workloads differ, beside names and provenance."""
-    pairs = [(name, getattr(x, name), getattr(y, name)) for x, y in both(a, b) for name in x.__struct_fields__]
+    """The fields in which two workloads differ, beside names, provenance and how long a running program keeps them."""
+    pairs = [(name, getattr(x, name), getattr(y, name)) for x, y in both(a, b) for name in x.__struct_fields__
+             if name != "live_until"]  # fmt: skip
     pairs += [(name, getattr(a, name), getattr(b, name)) for name in ("inputs", "parameters", "dims", "monomials")]
     return [name for name, x, y in pairs if not (np.array_equal(x, y) if isinstance(x, np.ndarray) else x == y)]
 
