@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hardware.demand import Floats
@@ -115,7 +115,19 @@ def distinct(problem: Problem, tensor: int) -> Floats:
     return size[0] * size[1] * size[3] * sides[0] * sides[1]
 
 
+def ragged() -> tuple[Problem, Nest, tuple[Station, ...]]:
+    """Three values in tiles of two over an array of two elements, and these over one of two below: one has one left."""
+    values, tile, whole = np.ones((8, 1)), np.ones((8, 1)), np.ones((8, 1))
+    values[3], tile[3], whole[3] = 3.0, 2.0, 2.0
+    order = np.arange(8)[:, None]
+    everything = Station((True, True, True), Network((True, True, False), True))
+    nothing = Station((False, False, False), Network((True, True, False), True))
+    nest = Nest((values, tile), (np.ones((8, 1)), whole, whole), (order, order, order))
+    return Problem(values, np.ones(1), np.ones(1)), nest, (everything, nothing, nothing)
+
+
 @given(nests())
+@example(ragged())
 @settings(max_examples=150, deadline=None)
 def test_what_a_level_gives_is_what_the_next_takes(case: tuple[Problem, Nest, tuple[Station, ...]]) -> None:
     """Reads are the fills below over the elements that one read serves, updates the drains; operands that multiply are

@@ -141,9 +141,12 @@ class _Counter:
             return Moves(self._brought(tensor, inner) / shared, fills, zero, zero, shared)
         results = np.prod(self.problem.sizes[CONCERNS[OUTPUT]], axis=0)
         drains = self._brought(OUTPUT, outer) if outer else zero
-        # A result's first partial sum finds nothing to be added to.
-        first = results * self._copies(OUTPUT, outer)
-        updates = self._brought(OUTPUT, inner) / shared
+        # A result's first partial sum finds nothing to be added to. At ragged edges elements idle: no more sums leave as
+        # one than there are.
+        sums = self._brought(OUTPUT, inner)
+        first = np.minimum(results * self._copies(OUTPUT, outer), sums)
+        updates = np.maximum(sums / shared, first)
+        shared = sums / updates
         return Moves(updates - first, np.maximum(drains - first, 0.0) if outer else zero, updates, drains, shared)
 
     def _brought(self, tensor: int, station: int) -> Floats:
