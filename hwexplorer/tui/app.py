@@ -38,7 +38,7 @@ from hwexplorer.tui.views import ALWAYS, READS, Cache, Views
 from hwexplorer.tui.widgets import prose
 from hwexplorer.tui.widgets.knobs import KnobTable
 from hwexplorer.tui.widgets.pane import Content, Line, Pane
-from hwexplorer.tui.widgets.plot import PlotArea
+from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.strip import CardStrip
 from hwexplorer.tui.widgets.table import EMPTY, TreeTable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hwexplorer.state import RANKS, SORTS, State, replace
 from hwexplorer.tui import moves, split
 from hwexplorer.tui.widgets.pane import Pane
-from hwexplorer.tui.widgets.plot import PlotArea
+from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.table import TreeTable
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from hwexplorer.tui.palette import COLOURS, THEMES, Palette
 from hwexplorer.tui.prompt import Prompt, edit, typed
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cells import bar
-from hwexplorer.tui.widgets.plot import PlotArea, render
+from hwexplorer.tui.widgets.plot import render
+from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.table import TreeTable
 from hwexplorer.views.plain import Column, Plot, Row, Series, Table, Text

@@ -141,8 +141,8 @@ class _Counter:
             return Moves(self._brought(tensor, inner) / shared, fills, zero, zero, shared)
         results = np.prod(self.problem.sizes[CONCERNS[OUTPUT]], axis=0)
         drains = self._brought(OUTPUT, outer) if outer else zero
-        # A result's first partial sum finds nothing to be added to. At ragged edges elements idle: no more sums leave as
-        # one than there are.
+        # A result's first partial sum finds nothing to be added to. At ragged edges elements idle: no more sums leave
+        # as one than there are.
         sums = self._brought(OUTPUT, inner)
         first = np.minimum(results * self._copies(OUTPUT, outer), sums)
         updates = np.maximum(sums / shared, first)

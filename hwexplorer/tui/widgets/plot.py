@@ -88,7 +88,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
     tags = [*signs, *(_tags(plot.series, owners, canvas, x, y, signs) if len(lines) > 1 else [])]
     shaded = {place for series in lines if series.area for place in _below(series, x, y, columns, rows)}
     cells = [_cells(canvas, row, tags, palette, shaded) for row in range(rows)]
-    labels = {_row(y, value, rows): label for value, label in reversed(y_ticks)}
+    labels = {row_of(y, value, rows): label for value, label in reversed(y_ticks)}
     return Drawing(
         tuple(points),
         x,
@@ -101,7 +101,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
     )
 
 
-def _row(y: Axis, value: float, rows: int) -> int:
+def row_of(y: Axis, value: float, rows: int) -> int:
     place = y.place(value) or 0.0
     return min(rows - 1, max(0, rows - 1 - int(place * (rows - 0.001))))
 
@@ -141,14 +141,13 @@ def _cursor(drawing: Drawing, key: str, below: Collection[str]) -> list[tuple[in
             label = series.labels[index] if index < len(series.labels) and other == key else key
             told = shorten(to_ascii(safe(label)), max(8, columns // 2), middle=True)  # one cell a character
             column = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
-            labels.append((column, _row(y, series.y[index], rows), "" if labels else told))
+            labels.append((column, row_of(y, series.y[index], rows), "" if labels else told))
     return labels
 
 
 TAG = 14
 SHADED = "shaded "  # begins the role of what stands in a shaded area
 BLANKS = ("·", ".")  # what shades where there are no grounds; in ASCII
-REACH = 2  # cells from a click to the point that was meant
 Tag = tuple[int, int, str, str]  # column, row, text, role
 _SIZES = ((0.05, "●"), (0.01, "•"))  # from this share of the whole on; less is a dot
 _LEAST = min(least for least, _ in _SIZES)
@@ -175,7 +174,7 @@ def _sized(series: Series, x: Axis, y: Axis, columns: int, rows: int, role: str)
         sign = "○" if series.on_paper else next(sign for least, sign in _SIZES if size >= least)
         place = x.place(a)
         if place is not None and y.place(b) is not None:
-            signs.append((min(columns - 1, max(0, int(place * (columns - 0.001)))), _row(y, b, rows), sign, role))
+            signs.append((min(columns - 1, max(0, int(place * (columns - 0.001)))), row_of(y, b, rows), sign, role))
     return signs
 
 
@@ -199,8 +198,8 @@ def _tags(
                 place_x, place_y = x.place(a), y.place(b)
                 if place_x is not None and place_y is not None:
                     at = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
-                    tags.append((at, _row(y, b, rows), "◆", "strong"))
-                    used.add((_row(y, b, rows), at))
+                    tags.append((at, row_of(y, b, rows), "◆", "strong"))
+                    used.add((row_of(y, b, rows), at))
         if not each.line or not each.x:
             continue
         name = shorten(safe(each.name), TAG, middle=True)
@@ -238,7 +237,7 @@ def _visible_end(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> tup
 
 def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
     """What y is, then a legend of all series, their names cut where they do not fit."""
-    head = shorten(_say(_titled(plot.y_title, plot.y_unit), palette), width)
+    head = shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
     entries: dict[str, tuple[str, int]] = {}
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
         if not series.guide:
@@ -249,7 +248,7 @@ def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
     segments = [Segment(head, palette.get("header"))]
     for name, (sign, index) in entries.items():
         if most > 1:
-            told = _say(f"  {sign} {shorten(name, most, True)}", palette)
+            told = say(f"  {sign} {shorten(name, most, True)}", palette)
             segments.append(Segment(told, palette.get(SERIES[index % len(SERIES)])))
     return segments
 
@@ -258,20 +257,20 @@ def _symbol(unit: str) -> str:
     return {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}.get(unit, unit)
 
 
-def _titled(title: str, unit: str) -> str:
+def titled(title: str, unit: str) -> str:
     """The title of an axis with its unit, unless it names it already."""
     symbol = _symbol(unit)
     return title if symbol.partition("/")[0] in title else f"{title} {symbol}"
 
 
-def _say(text: str, palette: Palette) -> str:
+def say(text: str, palette: Palette) -> str:
     return to_ascii(text) if palette.ascii else text
 
 
 def _label(label: str, left: int, palette: Palette) -> list[Segment]:
     """What stands left of a row: the label of y there, and the axis."""
     return [
-        Segment(_say(label.rjust(left), palette), palette.get("dim")),
+        Segment(say(label.rjust(left), palette), palette.get("dim")),
         Segment(" " + ("|" if palette.ascii else "┤" if label else "│"), palette.get("guide")),
     ]
 
@@ -349,7 +348,7 @@ def _bottom(x: Axis, left: int, columns: int, palette: Palette) -> list[list[Seg
         if place is None:
             continue
         column = min(columns - 1, max(0, int(place * (columns - 0.001))))
-        label = _say(label, palette)
+        label = say(label, palette)
         start = min(max(0, column - len(label) // 2), columns - len(label))
         if start < free:
             continue
@@ -361,86 +360,3 @@ def _bottom(x: Axis, left: int, columns: int, palette: Palette) -> list[list[Seg
         [Segment(corner + "".join(axis), palette.get("guide"))],
         [Segment(" " * (left + 2) + "".join(labels), palette.get("dim"))],
     ]
-
-
-class PlotArea:
-    """The plot of a pane, drawn once per size and data; a cursor that moves draws only itself anew."""
-
-    def __init__(self) -> None:
-        self.plot: Plot | None = None
-        self.cursor = ""
-        self.below: Collection[str] = ()
-        self.width = self.height = 0
-        self._drawing: Drawing | list[list[Segment]] | None = None
-        self._lines: list[list[Segment]] = []
-
-    def update(self, plot: Plot | None, cursor: str, below: Collection[str] = ()) -> None:
-        """`below` are the keys of what the row of the cursor stands for."""
-        if plot is not self.plot:
-            self._drawing = None
-        if plot is not self.plot or (cursor, below) != (self.cursor, self.below):
-            self.plot, self.cursor, self.below = plot, cursor, below
-            self._lines = []
-
-    def resize(self, width: int, height: int) -> None:
-        if (width, height) != (self.width, self.height):
-            self.width, self.height = width, height
-            self.forget()
-
-    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
-        if self.plot is None:
-            return []
-        if not self._lines:
-            self._lines = self._drawn(self.plot, palette)
-        return self._lines[y] if y < len(self._lines) else []
-
-    def _drawn(self, plot: Plot, palette: Palette) -> list[list[Segment]]:
-        height = self.height - 1 if self.height > 8 else self.height
-        if self._drawing is None:
-            self._drawing = draw(plot, self.width, height, palette)
-        drawing = self._drawing
-        lines = drawing.lines(palette, self.cursor, self.below) if isinstance(drawing, Drawing) else drawing
-        if height == self.height:
-            return lines
-        title = _titled(plot.x_title, plot.x_unit)
-        note = "".join(f" · {safe(n)}" for n in plot.notes)
-        return [*lines, [Segment(_say(shorten(title + note, self.width), palette), palette.get("header"))]]
-
-    def move(self, by: int) -> str:
-        """To the next point: the cursor is linked, so this moves along the tree as well."""
-        keys = [k for s in (self.plot.series if self.plot else ()) if not s.line for k in s.keys]
-        if not keys:
-            return ""
-        index = keys.index(self.cursor) if self.cursor in keys else (-1 if by > 0 else 0)
-        return keys[max(0, min(len(keys) - 1, index + by))]
-
-    def at(self, x: int, y: int) -> str:
-        """The key of the point drawn nearest to a place, at most REACH cells away; '' where there is none."""
-        drawing = self._drawing
-        if not isinstance(drawing, Drawing):
-            return ""
-        left = sum(width_of(segment.text) for segment in drawing.labels[0])
-        columns, rows = len(drawing.cells[0]), len(drawing.cells)
-        nearest, least = "", float(REACH)
-        for series in drawing.points:
-            for key, a, b in zip(series.keys, series.x, series.y, strict=False):
-                place = drawing.x.place(a)
-                if place is None or drawing.y.place(b) is None:
-                    continue
-                column = left + min(columns - 1, max(0, int(place * (columns - 0.001))))
-                away = abs(column - x) / 2 + abs(_row(drawing.y, b, rows) + 1 - y)
-                if away < least:
-                    nearest, least = key, away
-        return nearest
-
-    def scroll(self, by: int) -> None:
-        """A plot is always in sight as a whole."""
-
-    def page(self) -> int:
-        return 10
-
-    def extent(self) -> tuple[int, int, int]:
-        return 0, 1, 1
-
-    def forget(self) -> None:
-        self._drawing, self._lines = None, []

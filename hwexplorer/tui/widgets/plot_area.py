@@ -1,0 +1,98 @@
+"""The plot of a pane: its drawing kept, its cursor, the point that a click meant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rich.segment import Segment
+
+from hwexplorer.format import safe
+from hwexplorer.tui.cell_text import shorten, width_of
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.widgets.plot import Drawing, draw, row_of, say, titled
+from hwexplorer.views.plain import Plot
+
+REACH = 2  # cells from a click to the point that was meant
+
+
+class PlotArea:
+    """The plot of a pane, drawn once per size and data; a cursor that moves draws only itself anew."""
+
+    def __init__(self) -> None:
+        self.plot: Plot | None = None
+        self.cursor = ""
+        self.below: Collection[str] = ()
+        self.width = self.height = 0
+        self._drawing: Drawing | list[list[Segment]] | None = None
+        self._lines: list[list[Segment]] = []
+
+    def update(self, plot: Plot | None, cursor: str, below: Collection[str] = ()) -> None:
+        """`below` are the keys of what the row of the cursor stands for."""
+        if plot is not self.plot:
+            self._drawing = None
+        if plot is not self.plot or (cursor, below) != (self.cursor, self.below):
+            self.plot, self.cursor, self.below = plot, cursor, below
+            self._lines = []
+
+    def resize(self, width: int, height: int) -> None:
+        if (width, height) != (self.width, self.height):
+            self.width, self.height = width, height
+            self.forget()
+
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        if self.plot is None:
+            return []
+        if not self._lines:
+            self._lines = self._drawn(self.plot, palette)
+        return self._lines[y] if y < len(self._lines) else []
+
+    def _drawn(self, plot: Plot, palette: Palette) -> list[list[Segment]]:
+        height = self.height - 1 if self.height > 8 else self.height
+        if self._drawing is None:
+            self._drawing = draw(plot, self.width, height, palette)
+        drawing = self._drawing
+        lines = drawing.lines(palette, self.cursor, self.below) if isinstance(drawing, Drawing) else drawing
+        if height == self.height:
+            return lines
+        title = titled(plot.x_title, plot.x_unit)
+        note = "".join(f" · {safe(n)}" for n in plot.notes)
+        return [*lines, [Segment(say(shorten(title + note, self.width), palette), palette.get("header"))]]
+
+    def move(self, by: int) -> str:
+        """To the next point: the cursor is linked, so this moves along the tree as well."""
+        keys = [k for s in (self.plot.series if self.plot else ()) if not s.line for k in s.keys]
+        if not keys:
+            return ""
+        index = keys.index(self.cursor) if self.cursor in keys else (-1 if by > 0 else 0)
+        return keys[max(0, min(len(keys) - 1, index + by))]
+
+    def at(self, x: int, y: int) -> str:
+        """The key of the point drawn nearest to a place, at most REACH cells away; '' where there is none."""
+        drawing = self._drawing
+        if not isinstance(drawing, Drawing):
+            return ""
+        left = sum(width_of(segment.text) for segment in drawing.labels[0])
+        columns, rows = len(drawing.cells[0]), len(drawing.cells)
+        nearest, least = "", float(REACH)
+        for series in drawing.points:
+            for key, a, b in zip(series.keys, series.x, series.y, strict=False):
+                place = drawing.x.place(a)
+                if place is None or drawing.y.place(b) is None:
+                    continue
+                column = left + min(columns - 1, max(0, int(place * (columns - 0.001))))
+                away = abs(column - x) / 2 + abs(row_of(drawing.y, b, rows) + 1 - y)
+                if away < least:
+                    nearest, least = key, away
+        return nearest
+
+    def scroll(self, by: int) -> None:
+        """A plot is always in sight as a whole."""
+
+    def page(self) -> int:
+        return 10
+
+    def extent(self) -> tuple[int, int, int]:
+        return 0, 1, 1
+
+    def forget(self) -> None:
+        self._drawing, self._lines = None, []
