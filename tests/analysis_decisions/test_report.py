@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
@@ -12,11 +13,12 @@ from decisions import DEFAULTS, hwexplorer
 
 from hwexplorer import registry
 from hwexplorer.declare import Report
+from hwexplorer.export import html_tree
 from hwexplorer.export.html import as_html
 from hwexplorer.export.render import plain
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Page, Plot, Row, Series, Table, Text
+from hwexplorer.views.plain import Column, Page, Plot, Row, Series, Table, Text, View
 
 VOID = {"meta", "br"}
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=1+1", "&amp;", "\x1b[31mred", "a\nb")
@@ -30,9 +32,11 @@ class _Page(HTMLParser):
         self.open: list[str] = []
         self.fetched: list[str] = []
         self.tags: list[str] = []
+        self.rows = 0  # of trees, which are no tables
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.rows += (dict(attrs).get("class") or "").partition(" ")[0] == "row"
         self.fetched += [f"{k}={v}" for k, v in attrs if k in ("src", "href", "action", "data") or k.startswith("on")]
         if tag not in VOID:
             self.open.append(tag)
@@ -98,9 +102,23 @@ def _on_screen(name: str) -> bool:
 def test_every_view_as_html(name: str) -> None:
     built = Answer(name, State("resnet18")).view()
     reader = _check(as_html(built))
-    tables = built.parts if isinstance(built, Page) else (built,)
-    rows = sum(len(part.rows) + 1 for part in tables if isinstance(part, Table))
-    assert reader.tags.count("tr") == rows
+    rows, branches = 0, 0
+    for part in _parts(built):
+        if isinstance(part, Table) and html_tree.is_tree(part):
+            branches += len(part.rows) + 1
+        elif isinstance(part, Table):
+            rows += len(part.rows) + 1
+        elif isinstance(part, Text):
+            rows += len(part.steps)
+    assert (reader.tags.count("tr"), reader.rows) == (rows, branches)
+
+
+def _parts(view: View | Page) -> Iterator[View]:
+    if isinstance(view, Page):
+        for part in view.parts:
+            yield from _parts(part)
+    else:
+        yield view
 
 
 def test_hostile_names_are_text() -> None:
