@@ -50,7 +50,6 @@ def test_shipped_captures_need_neither_torch_nor_textual() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.usefixtures("quick_captures")
 def test_another_size_is_captured_with_progress_then_cached(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     phases: list[tuple[str, float]] = []
     assert not store.is_ready("resnet18", 96)
