@@ -98,7 +98,8 @@ def parsed() -> Callable[[str], list[dict[str, str]]]:
 def parse_table(text: str) -> list[dict[str, str]]:
     lines = text.splitlines()
     assert not [line for line in lines if line != line.rstrip()], "trailing space"
-    start = lines.index("") + 1  # after the title
+    # After the title; of a comparison, after the answer.
+    start = lines.index("", lines.index("Devices") if "Devices" in lines else 0) + 1
     end = lines.index("", start) if "" in lines[start:] else len(lines)
     rows = [_cells(line) for line in lines[start:end]]
     width = max(map(len, rows))
