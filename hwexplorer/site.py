@@ -21,6 +21,8 @@ PAGES = {
     "KEYS.md": "keys.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
+    "docs/kpu_study.md": "kpu_study.md",
+    "docs/models-tried.md": "models_tried.md",
 }
 FOLDERS = ("examples", "screenshots")
 _VERB_PAGES = "verbs"
