@@ -69,7 +69,7 @@ class _Scenario(TypedDict, total=False):
     runtime: str | None
     execution: str | None
     like_for_like: bool | None
-    layout: Literal["nchw", "channels_last"] | None
+    layout: Literal["channels_last", "nchw"] | None
     image_size: int | None
     sequence: int | None
     kv: int | None
@@ -87,7 +87,7 @@ def advise(
     model: Model | Workload | str,
     *,
     on: str | None = ...,
-    aim: Literal["energy", "latency", "memory", "throughput", "edp"] | None = ...,
+    aim: Literal["edp", "energy", "latency", "memory", "throughput"] | None = ...,
     instead: Sequence[str] | str | None = ...,
     include_design_targets: bool | None = ...,
     **options: Unpack[_Scenario],
@@ -117,7 +117,7 @@ def compare(
     on: Sequence[str] | str | None = ...,
     baseline: str | None = ...,
     include_design_targets: bool | None = ...,
-    level: Literal["summary", "detailed", "subgraph", "operator", "progression"] | None = ...,
+    level: Literal["detailed", "operator", "progression", "subgraph", "summary"] | None = ...,
     metric: Literal["edp", "energy", "latency"] | None = ...,
     **options: Unpack[_Scenario],
 ) -> Result[Comparison | Levels | Progression]:
@@ -163,7 +163,7 @@ def design(
     runtime: str | None = ...,
     execution: str | None = ...,
     like_for_like: bool | None = ...,
-    layout: Literal["nchw", "channels_last"] | None = ...,
+    layout: Literal["channels_last", "nchw"] | None = ...,
     input: Sequence[str] | str | None = ...,
     batch_dim: str | None = ...,
     time_limit: float | str | None = ...,
@@ -178,7 +178,7 @@ def design(
     metric: Literal["edp", "energy", "latency"] | None = ...,
     max_power: float | str | None = ...,
     max_area: str | None = ...,
-    how: Literal["grid", "random", "local"] | None = ...,
+    how: Literal["grid", "local", "random"] | None = ...,
     designs: int | None = ...,
     seed: int | None = ...,
     workers: int | None = ...,
@@ -317,7 +317,7 @@ def plot(
     model: Model | Workload | str,
     *,
     on: Sequence[str] | str | None = ...,
-    plot: Literal["roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory"] | None = ...,
+    plot: Literal["batch", "cumulative", "energy_roofs", "memory", "pareto", "roofline", "roofs"] | None = ...,
     **options: Unpack[_Scenario],
 ) -> Result[dict[str, Any]]:
     """Points of a plot of the screen: roofline, roofs, energy_roofs, cumulative, batch, pareto, memory."""
@@ -327,7 +327,7 @@ def rank(
     *,
     on: str | None = ...,
     family: str | None = ...,
-    sort: Literal["energy", "latency", "throughput", "accuracy", "edp"] | None = ...,
+    sort: Literal["accuracy", "edp", "energy", "latency", "throughput"] | None = ...,
     **options: Unpack[_Scenario],
 ) -> Result[Rank]:
     """Models on one device, with their published accuracy."""
@@ -359,7 +359,7 @@ def search(
     max_power: float | str | None = ...,
     min_throughput: float | str | None = ...,
     max_cost: float | str | None = ...,
-    sort: Literal["edp", "energy", "latency", "throughput", "cost"] | None = ...,
+    sort: Literal["cost", "edp", "energy", "latency", "throughput"] | None = ...,
     batches: Sequence[int] | int | None = ...,
     precisions: Sequence[str] | str | None = ...,
     power_modes: bool | None = ...,
@@ -401,7 +401,7 @@ def tree(
     *,
     on: str | None = ...,
     node: str | None = ...,
-    by: Literal["module", "subgraph", "kind", "kernel"] | None = ...,
+    by: Literal["kernel", "kind", "module", "subgraph"] | None = ...,
     **options: Unpack[_Scenario],
 ) -> Result[dict[str, Any]]:
     """Model, subgraphs and operators with their energy-delay product."""

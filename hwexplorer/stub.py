@@ -76,14 +76,14 @@ def _class(name: str, fields: Keywords) -> str:
 def written(kind: Any, imports: set[tuple[str, str]]) -> str:
     """A type as source; what it takes to write it joins the imports."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    # In an order of its own: typing remembers unions, and choices in them, in the order that a process saw first.
     if origin in (types.UnionType, typing.Union):
-        # In an order of its own: typing remembers unions by what is in them, in the order that a process first saw.
         return " | ".join(sorted({written(each, imports) for each in inner}, key=lambda name: (name == "None", name)))
     if kind in (None, types.NoneType):
         return "None"
     if origin is typing.Literal:
         imports.add(("typing", "Literal"))
-        return f"Literal[{', '.join(map(repr, inner))}]".replace("'", '"')
+        return f"Literal[{', '.join(sorted(map(repr, inner)))}]".replace("'", '"')
     if origin is not None:
         return f"{written(origin, imports)}[{', '.join(written(each, imports) for each in inner)}]"
     if kind is Ellipsis:
