@@ -116,11 +116,15 @@ class Table(_Tabled, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+_NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
+
+
 def beside(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
     """The numbers that are written with one prefix: those of a column, and of the columns that share its scale."""
     named = columns[index].scale or columns[index].key
     shared = [i for i, column in enumerate(columns) if named in (column.key, column.scale)]
-    return [value for row in rows for i in shared if isinstance(value := row.cells[i], int | float)]
+    cells = [row.cells for row in rows]
+    return [value for i in shared for each in cells if isinstance(value := each[i], _NUMBERS)]
 
 
 class Step(msgspec.Struct, frozen=True):

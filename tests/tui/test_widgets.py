@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import process_time
+from time import thread_time
 
 import pytest
 from hypothesis import given
@@ -104,19 +104,19 @@ def test_five_thousand_rows_repaint_in_time() -> None:
     times = []
     for again in range(5):
         fresh = Table(table.name, table.title, table.columns, table.rows)
-        start = process_time()
+        start = thread_time()
         content.update(fresh, frozenset())
         content.go(table.rows[1000 * again + 7].key)
         for y in range(40):
             content.line(y, PALETTE, True)
-        times.append(process_time() - start)
+        times.append(thread_time() - start)
     assert min(times) < 0.05
-    start = process_time()
+    start = thread_time()
     for _ in range(100):
         content.move(1)
         for y in range(40):
             content.line(y, PALETTE, True)
-    assert (process_time() - start) / 100 < 0.01
+    assert (thread_time() - start) / 100 < 0.01
 
 
 def test_the_plot() -> None:
