@@ -116,7 +116,7 @@ class Table(_Tabled, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-_NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
+NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
 
 
 def beside(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
@@ -124,7 +124,7 @@ def beside(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[f
     named = columns[index].scale or columns[index].key
     shared = [i for i, column in enumerate(columns) if named in (column.key, column.scale)]
     cells = [row.cells for row in rows]
-    return [value for i in shared for each in cells if isinstance(value := each[i], _NUMBERS)]
+    return [value for i in shared for each in cells if isinstance(value := each[i], NUMBERS)]
 
 
 class Step(msgspec.Struct, frozen=True):

@@ -8,10 +8,9 @@ import msgspec
 
 from hwexplorer.format import Scale, delta, quantity, scale_for
 from hwexplorer.tui.cell_text import width_of
-from hwexplorer.views.plain import Column, Stack, Table, beside
+from hwexplorer.views.plain import NUMBERS, Column, Stack, Table, beside
 
 GAP = 1
-NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
 BAR_MIN, BAR_MAX = 6, 24
 STACK_MIN = 14  # one by cause says nothing in fewer: less telling columns give way
 QUANTITY = 6  # "1.23 G"
