@@ -75,7 +75,7 @@ def _measure(plan: Plan, log: Path, progress: Progress) -> bytes:
     host.facts["units"] = float(threads)
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
-    board = _Board(plan.device)
+    board = Board(plan.device)
     meter = machine.Meter(nvml=board.joules)
     with log.open("ab", buffering=0) as file:
 
@@ -126,7 +126,7 @@ def _measure(plan: Plan, log: Path, progress: Progress) -> bytes:
     return b""
 
 
-def _timed(running: Running, board: _Board, meter: machine.Meter, threads: int, slice_s: float) -> Sample:
+def _timed(running: Running, board: Board, meter: machine.Meter, threads: int, slice_s: float) -> Sample:
     """One sample: the median of as many short blocks of calls as fill the slice, one where a call takes longer. Blocks
     in which somebody else took a core count only where there are no others, the fastest third of them; of one thread
     the processor time counts then."""
@@ -161,7 +161,7 @@ def _taken() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-class _Board:
+class Board:
     """An accelerator as torch and NVML see it; nothing of it on a CPU."""
 
     def __init__(self, device: str) -> None:
@@ -206,7 +206,7 @@ class _Board:
             torch.cuda.synchronize(self.device)
 
 
-def _cases(plan: Plan, known: dict[str, Any], board: _Board, threads: int) -> Iterator[Running]:
+def _cases(plan: Plan, known: dict[str, Any], board: Board, threads: int) -> Iterator[Running]:
     if plan.probes:
         wanted = EFFORTS[: EFFORTS.index(plan.effort) + 1]
         for row in known["probe"]:

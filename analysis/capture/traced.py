@@ -17,15 +17,17 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
+from analysis.trust.machine import Meter
 from analysis.trust.traces.chrome import MODULE
 from analysis.workload.answer import Progress, answer
 from analysis.workload.limits import TORCH_HOST
 from analysis.workload.model_ref import refer
 
-from .bench import DTYPES
+from .bench import DTYPES, Board
 from .live import ready
 
 RUNS, WARM = 5, 2
+METERED_S = 2.0  # counters of energy move every few milliseconds: one run can be shorter than that
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,27 +50,33 @@ def _trace(plan: Plan, file: Path, progress: Progress) -> bytes:
         torch.set_num_threads(plan.threads)
     dtype = getattr(torch, DTYPES[plan.precision])
     module, arguments, keywords = ready(refer(plan.model, plan.image_size), plan.batch, plan.device, dtype)
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if plan.device.startswith("cuda") else [])
+    board = Board(plan.device)
+    meter = Meter(nvml=board.joules)
+
+    def run() -> None:
+        module(*arguments, **keywords)
+        board.wait()
+
+    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if board.is_cuda else [])
     progress("warming up", 0.4)
     seconds = []
     with torch.no_grad():
         for _ in range(WARM + RUNS):
             begin = time.perf_counter()
-            module(*arguments, **keywords)
-            if plan.device.startswith("cuda"):
-                torch.cuda.synchronize()
+            run()
             seconds.append(time.perf_counter() - begin)
+        joules = meter.joules_of_one(run, METERED_S)
         progress("recording", 0.7)
         runs = schedule(wait=0, warmup=1, active=RUNS, repeat=1)
         with profile(activities=activities, record_shapes=True, schedule=runs) as recorded:
-            for run in range(1 + RUNS):
-                with _named(module) if run == 1 else _plain():
-                    module(*arguments, **keywords)
-                if plan.device.startswith("cuda"):
-                    torch.cuda.synchronize()
+            for place in range(1 + RUNS):
+                with _named(module) if place == 1 else _plain():
+                    run()
                 recorded.step()
     recorded.export_chrome_trace(str(file))
-    return msgspec.json.encode({"seconds": statistics.median(seconds[WARM:]), "threads": torch.get_num_threads()})
+    meter.close()
+    took = {"seconds": statistics.median(seconds[WARM:]), "threads": torch.get_num_threads()}
+    return msgspec.json.encode({**took, "joules": joules, "energy": meter.how})
 
 
 @contextmanager

@@ -79,8 +79,12 @@ def _document(state: State, file: Path, run_here: bool = False, threads: int | N
         trace = read(made)
         report = trace_report(trace, engine.result(measured.under(state, trace)))
     on = f"{said['threads']} thread{'s' * (said['threads'] != 1)}"
-    note = f"without the profiler a run took {quantity(said['seconds'], 's')}, with {on}"
-    return msgspec.structs.replace(report, notes=(note, *report.notes))
+    took = f"without the profiler a run took {quantity(said['seconds'], 's')}, with {on}"
+    energy = said["energy"]
+    if said["joules"] is not None:
+        both = quantity(said["joules"], "J"), quantity(report.predicted_energy_j, "J")
+        energy = f"and {both[0]} by {energy}; predicted {both[1]}"
+    return msgspec.structs.replace(report, measured_energy_j=said["joules"], notes=(took, energy, *report.notes))
 
 
 def _tests(report: TraceReport) -> tuple[measured.Test, ...]:

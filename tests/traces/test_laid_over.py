@@ -242,6 +242,8 @@ def test_a_run_here_is_laid_over_the_tree(capsys: pytest.CaptureFixture[str]) ->
     total_s = found["matched_s"] + found["unmatched_s"] + found["gap_s"] - found["overlap_s"]
     assert total_s == pytest.approx(found["wall_s"])
     assert "without the profiler" in found["notes"][0]
+    assert found["predicted_energy_j"] > 0
+    assert (found["measured_energy_j"] is None) == ("energy is not read" in found["notes"][1])
     assert {node["id"] for node in found["tree"]["children"]}
 
 

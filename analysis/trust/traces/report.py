@@ -65,7 +65,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 class TraceReport(Head, frozen=True, kw_only=True):
     """`wall_s` of one run = `matched_s` + `unmatched_s` + `gap_s` - `overlap_s`; `coverage` is the matched share of
     the operators' time. `predicted_with` is the runtime of the estimate; `ratio` is the measured time over the
-    predicted one."""
+    predicted one. `measured_energy_j` of one run without the profiler, where a run here read it."""
 
     format: str
     producer: str
@@ -79,6 +79,8 @@ class TraceReport(Head, frozen=True, kw_only=True):
     coverage: float
     predicted_with: str
     predicted_s: float
+    predicted_energy_j: float
+    measured_energy_j: float | None = None
     missing_s: float
     ratio: float | None
     gaps: tuple[Gap, ...]
@@ -113,6 +115,7 @@ def trace_report(trace: Trace, result: Estimate) -> TraceReport:
         coverage=laid_over.coverage,
         predicted_with=result.runtime.name,
         predicted_s=result.latency_s,
+        predicted_energy_j=result.energy_j,
         missing_s=laid_over.missing_s,
         ratio=usual if predicted_s else None,
         gaps=tuple(Gap(name=name, time_s=spent, share=spent / trace.wall_s) for name, spent in trace.gaps if spent > 0),
