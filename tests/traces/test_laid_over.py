@@ -263,3 +263,41 @@ def test_a_model_that_cannot_run_here_is_one_line(tmp_path: Path, capsys: pytest
         said = capsys.readouterr().err
         assert says in said
         assert said.count("\n") == 1
+
+
+def test_a_region_of_tensorrt_is_all_that_is_not_shown_beside_it(tmp_path: Path) -> None:
+    """What its compiler makes one kernel of stands for every operator up to the last that it names."""
+    workload = store.ready("vit_b_16")
+    assert workload is not None
+    result = estimate(workload, load("a100_pcie_80gb"), Scenario(1, "fp16", "tensorrt"))
+    last = "encoder.layers.encoder_layer_5"
+    names = [
+        "Reformatting CopyNode for Input Tensor 0 to /conv_proj/Conv",
+        "/conv_proj/Conv",
+        f"{{ForeignNode[class_token.../{last.replace('.', '/')}/Add_1]}}",
+        "{ForeignNode[/encoder/layers/encoder_layer_6/ln_1/LayerNormalization.../encoder/ln/LayerNormalization]}",
+        "/heads/head/Gemm",
+    ]
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps([{"count": 10}, *({"name": name, "timeMs": 1.0, "averageMs": 0.1} for name in names)]))
+    laid_over = overlay(read(path), result)
+    assert laid_over.coverage == pytest.approx(0.8)  # all but the copy
+    assert not laid_over.missing
+    operators = [i for pair in laid_over.pairs for i in pair.operators]
+    assert sorted(operators) == list(range(workload.n_operators))
+    first, second = (pair for pair in laid_over.pairs if pair.op.kind == "region")
+    assert workload.operators.path[max(first.operators)].startswith(last)
+    assert max(first.operators) < min(second.operators)
+
+
+@pytest.mark.parametrize(
+    ("layer", "kind"),
+    [("__myl_FcAddCast_myl0_7", "linear"), ("_gemm_mha_v2_myl0_4", "attention"), ("__myl_Move_myl0_0", "copy"),
+     ("__myl_CorrMulAddRelu_myl0_1", "conv"), ("__myl_MaxrSubExpSumDiv_myl0_9", "softmax"),
+     ("__myl_CastMeanSubMulMeanAddSqrtDivMulAdd_myl0_3", "layer_norm"), ("/blocks.0/mlp/fc1/MatMul_myl0_12", "matmul"),
+     ("/blocks.0/Add_1_myl2_5", "add"), ("__myl_MulSum_myl0_0", "elementwise"), ("__myl_Topk_myl0_10", "sort")],
+)  # fmt: skip
+def test_kernels_of_tensorrts_compiler_are_named_after_what_they_chain(layer: str, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps([{"count": 1}, {"name": layer, "timeMs": 1.0, "averageMs": 1.0}]))
+    assert read(path).ops[0].kind == kind

@@ -52,6 +52,9 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
     matches += _out_of_order(mine, theirs, matches)
     owner = dict(matches)
     members: dict[int, list[int]] = {j: [i] for i, j in matches}
+    for j, inside in _regions(shown, owner, mine):
+        members[j] = inside
+        owner.update(dict.fromkeys(inside, j))
     missing = []
     for i in range(len(mine)):
         if i in owner:
@@ -63,10 +66,10 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
             members[j].append(i)
     latency = result.run.latency_s
     pairs = [
-        Pair(operators=tuple(sorted(members[j])), op=shown[j], predicted_s=float(latency[members[j]].sum()))
-        for _, j in matches
+        Pair(operators=tuple(sorted(inside)), op=shown[j], predicted_s=float(latency[inside].sum()))
+        for j, inside in members.items()
     ]
-    matched = {j for _, j in matches}
+    matched = set(members)
     for i in [i for i in missing if result.workload.operators.kind[i] == "attention"]:
         inside = _opened(i, owner, shown, matched)
         if inside:
@@ -101,6 +104,22 @@ def _other_inputs(sizes: Sequence[tuple[float, float]]) -> str:
         f"the trace's inputs are {median(ratios):.3g}x as large as the estimate's: another batch, image or sequence "
         f"(seen in {len(ratios)} layers of the same weights)"
     )
+
+
+def _regions(shown: Sequence[TraceOp], owner: dict[int, int], mine: Sequence[_Item]) -> list[tuple[int, list[int]]]:
+    """What a compiler made one of: all that the trace does not show by itself, after what ran before the region and
+    before what ran after it, up to the last operator that the region names."""
+    anchors = sorted((j, i) for i, j in owner.items() if shown[j].kind != "copy")
+    found, start = [], 0
+    for j in [j for j, op in enumerate(shown) if op.kind == "region"]:
+        start = max([start, *(i + 1 for at, i in anchors if at < j)])
+        end = min((i for at, i in anchors if at > j and i >= start), default=len(mine))
+        named = [i for i in range(start, end) if shown[j].until and _is_of(mine[i].path, shown[j].until)]
+        end = named[-1] + 1 if named else end
+        if inside := [i for i in range(start, end) if i not in owner]:
+            found.append((j, inside))
+        start = end
+    return found
 
 
 def _opened(i: int, owner: dict[int, int], shown: Sequence[TraceOp], matched: set[int]) -> list[int]:
@@ -155,7 +174,7 @@ def _score(mine: _Item, theirs: _Item) -> float:
         value = _CLASS  # a linear layer may be a convolution of 1 x 1; element-wise work has many names
     else:
         return 0.0
-    if theirs.path and (mine.path == theirs.path or mine.path.startswith(f"{theirs.path}.")):
+    if theirs.path and _is_of(mine.path, theirs.path):
         value += _MODULE
     if not theirs.data:
         return value
@@ -163,6 +182,10 @@ def _score(mine: _Item, theirs: _Item) -> float:
         return value + _SIZE
     # Of another size: most likely another one of its kind.
     return value - _OTHER_SIZE if mine.data == theirs.data else value - 3.0 * _OTHER_SIZE
+
+
+def _is_of(path: str, module: str) -> bool:
+    return path == module or path.startswith(f"{module}.")
 
 
 def _aligned(mine: Sequence[_Item], theirs: Sequence[_Item]) -> list[tuple[int, int]]:

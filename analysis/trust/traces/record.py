@@ -29,7 +29,8 @@ class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
 
     `name` as the tool calls it; `kind` ours, '' where the name tells none; `shapes` of its tensor inputs and `result`
     of its first output, where recorded; `module` path, where known; `kernels` names of what ran on an accelerator;
-    `parts` the operators that it called; `count` calls that are merged in it."""
+    `parts` the operators that it called; `count` calls that are merged in it. Of a `region`, which a compiler made of
+    many operators, `until` is the module path of its last."""
 
     name: str
     seconds: float
@@ -40,6 +41,7 @@ class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
     kernels: tuple[str, ...] = ()
     parts: tuple[TraceOp, ...] = ()
     count: int = 1
+    until: str = ""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):

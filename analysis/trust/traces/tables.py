@@ -14,6 +14,7 @@ from hardware import precision
 from .record import Run, Trace, TraceError, TraceOp, assembled, clean, kind_of, module_of, number, of_runs
 
 NS, MS = 1e-9, 1e-3
+_REGION = re.compile(r"\{ForeignNode\[.*?\.\.\.(.*)\]")  # of TensorRT's compiler, from a node or a weight to a node
 
 
 def trtexec(rows: list[Any]) -> Trace:
@@ -26,7 +27,9 @@ def trtexec(rows: list[Any]) -> Trace:
             continue
         name = clean(row.get("name", ""))
         if mean > 0:
-            ops.append(TraceOp(name=name, kind=_layer(name), seconds=mean * MS, module=module_of(name)))
+            region = _REGION.match(name)
+            told = {"kind": "region", "until": module_of(region[1])} if region else {"kind": _layer(name)}
+            ops.append(TraceOp(name=name, seconds=mean * MS, module=module_of(name), **told))
     notes = ["events between the layers are in their times: their sum is 10 to 30 % above the engine's"]
     return assembled("tensorrt", ops, producer="trtexec", on_device=True, runs=max(count, 1), notes=notes)
 
@@ -39,6 +42,7 @@ def _layer(name: str) -> str:
     """The kind of a layer of TensorRT: reformats are copies whatever they are for, paths of nodes end in the kind."""
     if re.search(r"reformatter \d|^Reformatting", name):
         return "copy"
+    name = re.sub(r"_myl\d+_\d+$", "", name)  # what the compiler adds to a node's name
     ends = re.findall(r"/(\w+?)(?:_\d+)?(?=\s|\]|$)", name)
     return next((kind for end in ends if (kind := kind_of(end))), "") or kind_of(name)
 
