@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from .nvtx import Call
 from .record import (
     Run,
     Span,
@@ -23,6 +24,7 @@ from .record import (
     kind_of,
     number,
     of_runs,
+    ran_by,
     repeating,
 )  # fmt: skip
 
@@ -53,12 +55,13 @@ _OF_HOST = re.compile(r"^(cuda|cu[A-Z]|hip|hsa_|nvtx|osrt)")  # calls that table
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
-    """A kernel or copy that ran from `start_s` to `end_s` on a device."""
+    """A kernel or copy that ran from `start_s` to `end_s` on a device, launched in a call where that is known."""
 
     name: str
     start_s: float
     end_s: float
     device: str = ""
+    call: Call | None = None
 
 
 def in_order(rows: Sequence[Kernel], producer: str, device: str = "", notes: Sequence[str] = ()) -> Trace:
@@ -78,11 +81,13 @@ def in_order(rows: Sequence[Kernel], producer: str, device: str = "", notes: Seq
         )
     mine = sorted(by_device[busiest], key=lambda row: row.start_s)
     windows = repeating([row.name for row in mine], [(row.start_s, row.end_s) for row in mine])
+    told_s = sum(row.end_s - row.start_s for row in mine if row.call and row.call.name.startswith("aten::"))
+    told = told_s > 0.5 * spent[busiest]
     if not windows:
         whole = _run(mine, (mine[0].start_s, max(row.end_s for row in mine)))
         return assembled(
             "nsys", whole.ops, producer=producer, device=device, on_device=True, wall_s=whole.wall_s,
-            busy_s=whole.busy_s, is_total=True, notes=notes,
+            busy_s=whole.busy_s, is_total=True, runtime=ran_by(whole.ops, producer) if told else "", notes=notes,
         )  # fmt: skip
     windows = windows[1:] if len(windows) > 2 else windows  # the first warms caches up
     runs, place = [], 0
@@ -92,17 +97,27 @@ def in_order(rows: Sequence[Kernel], producer: str, device: str = "", notes: Seq
         end = next((i for i in range(place, len(mine)) if mine[i].start_s >= window[1]), len(mine))
         runs.append(_run(mine[place:end], window))
         place = end
-    return of_runs("nsys", runs, producer=producer, device=device, on_device=True, notes=notes)
+    runtime = ran_by(runs[0].ops, producer) if told else ""
+    return of_runs("nsys", runs, producer=producer, device=device, on_device=True, runtime=runtime, notes=notes)
 
 
 def _run(rows: Sequence[Kernel], window: Span) -> Run:
     spans = [(row.start_s, row.end_s) for row in rows]
     wall_s = max(window[1], *(end for _, end in spans)) - window[0]
-    return Run(ops=tuple(map(_op, rows)), wall_s=wall_s, busy_s=covered_s(spans))
+    calls: dict[object, list[Kernel]] = {}
+    for place, row in enumerate(rows):
+        calls.setdefault((row.call.id, row.call.name) if row.call else place, []).append(row)
+    return Run(ops=tuple(map(_op, calls.values())), wall_s=wall_s, busy_s=covered_s(spans))
 
 
-def _op(row: Kernel) -> TraceOp:
-    return TraceOp(name=row.name, kind=kind_of(row.name), seconds=row.end_s - row.start_s, kernels=(row.name,))
+def _op(rows: Sequence[Kernel]) -> TraceOp:
+    """What one call launched, or a kernel by itself."""
+    seconds, names, call = sum(row.end_s - row.start_s for row in rows), tuple(row.name for row in rows), rows[0].call
+    if call is None:
+        return TraceOp(name=names[0], kind=kind_of(names[0]), seconds=seconds, kernels=names)
+    return TraceOp(
+        name=call.name, kind=call.kind, seconds=seconds, kernels=names, module=call.module, shapes=call.shapes
+    )
 
 
 def of_text(text: str) -> Trace | None:

@@ -52,9 +52,9 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
     matches += _out_of_order(mine, theirs, matches)
     owner = dict(matches)
     members: dict[int, list[int]] = {j: [i] for i, j in matches}
-    for j, inside in _regions(shown, owner, mine):
-        members[j] = inside
-        owner.update(dict.fromkeys(inside, j))
+    for region, inside in _regions(shown, owner, mine):
+        members[region] = inside
+        owner.update(dict.fromkeys(inside, region))
     missing = []
     for i in range(len(mine)):
         if i in owner:
@@ -66,8 +66,8 @@ def overlay(trace: Trace, result: Estimate) -> Overlay:
             members[j].append(i)
     latency = result.run.latency_s
     pairs = [
-        Pair(operators=tuple(sorted(inside)), op=shown[j], predicted_s=float(latency[inside].sum()))
-        for j, inside in members.items()
+        Pair(operators=tuple(sorted(those)), op=shown[j], predicted_s=float(latency[those].sum()))
+        for j, those in members.items()
     ]
     matched = set(members)
     for i in [i for i in missing if result.workload.operators.kind[i] == "attention"]:

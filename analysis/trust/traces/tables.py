@@ -28,8 +28,8 @@ def trtexec(rows: list[Any]) -> Trace:
         name = clean(row.get("name", ""))
         if mean > 0:
             region = _REGION.match(name)
-            told = {"kind": "region", "until": module_of(region[1])} if region else {"kind": _layer(name)}
-            ops.append(TraceOp(name=name, seconds=mean * MS, module=module_of(name), **told))
+            kind, until = ("region", module_of(region[1])) if region else (layer_kind(name), "")
+            ops.append(TraceOp(name=name, kind=kind, seconds=mean * MS, module=module_of(name), until=until))
     notes = ["events between the layers are in their times: their sum is 10 to 30 % above the engine's"]
     return assembled("tensorrt", ops, producer="trtexec", on_device=True, runs=max(count, 1), notes=notes)
 
@@ -38,7 +38,7 @@ def _header_at(lines: Sequence[str], *words: str) -> int:
     return next((i for i, line in enumerate(lines[:200]) if all(word in line.lower() for word in words)), -1)
 
 
-def _layer(name: str) -> str:
+def layer_kind(name: str) -> str:
     """The kind of a layer of TensorRT: reformats are copies whatever they are for, paths of nodes end in the kind."""
     if re.search(r"reformatter \d|^Reformatting", name):
         return "copy"
