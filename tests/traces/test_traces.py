@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -287,26 +286,7 @@ def test_calls_of_the_host_are_no_kernels(tmp_path: Path) -> None:
 
 def test_kernels_are_of_the_operators_whose_ranges_launched_them(tmp_path: Path) -> None:
     """Two runs of a layer under emit_nvtx: what ATen calls inside an operator is that operator's, with its sizes."""
-    path = tmp_path / "report.sqlite"
-    process = 1 << 24
-    with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
-        kernel = "start INT, end INT, deviceId INT, demangledName INT, correlationId INT, globalPid INT"
-        db.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({kernel})")
-        db.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, globalTid INT, correlationId INT)")
-        db.execute("CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, textId INT, globalTid INT)")
-        db.executemany("INSERT INTO StringIds VALUES (?, ?)", [(1, "splitKreduce"), (2, "sgemm"), (3, "block.fc")])
-        sizes = "aten::linear, op_id = 7, sizes = [[8, 512], [1000, 512], [1000]]"
-        for start in (0, 1_000):
-            ranges = [(0, 500, None, 3), (10, 400, sizes, None), (20, 300, "aten::addmm, op_id = 8", None)]
-            rows = [(start + a, start + b, 59, text, key, process + 5) for a, b, text, key in ranges]
-            db.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?, ?)", rows)
-            for at, name in ((100, 2), (200, 1), (600, 2)):
-                key = (start + at, process + 5, start + at)
-                db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?)", key)
-                row = (start + at + 50, start + at + 90, 0, name, start + at, process)
-                db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, ?, ?)", row)
-    db.close()
+    path = files.nsys_nvtx(tmp_path / "report.sqlite")
     layer, alone = read(path).ops[:2]
     assert (layer.name, layer.kind, layer.module) == ("aten::linear", "linear", "block.fc")
     assert layer.shapes == ((8, 512), (1000, 512), (1000,))

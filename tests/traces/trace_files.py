@@ -94,6 +94,30 @@ def nsys_sqlite(path: Path) -> Path:
     return path
 
 
+def nsys_nvtx(path: Path) -> Path:
+    """Two runs under emit_nvtx, of a layer of two kernels and of a kernel that nothing is marked around."""
+    process = 1 << 24
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+        kernel = "start INT, end INT, deviceId INT, demangledName INT, correlationId INT, globalPid INT"
+        db.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({kernel})")
+        db.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, globalTid INT, correlationId INT)")
+        db.execute("CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, textId INT, globalTid INT)")
+        db.executemany("INSERT INTO StringIds VALUES (?, ?)", [(1, "splitKreduce"), (2, "sgemm"), (3, "block.fc")])
+        sizes = "aten::linear, op_id = 7, sizes = [[8, 512], [1000, 512], [1000]]"
+        for start in (0, 1_000):
+            ranges = [(0, 500, None, 3), (10, 400, sizes, None), (20, 300, "aten::addmm, op_id = 8", None)]
+            rows = [(start + a, start + b, 59, text, key, process + 5) for a, b, text, key in ranges]
+            db.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?, ?)", rows)
+            for at, name in ((100, 2), (200, 1), (600, 2)):
+                key = (start + at, process + 5, start + at)
+                db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?)", key)
+                row = (start + at + 50, start + at + 90, 0, name, start + at, process)
+                db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, ?, ?)", row)
+    db.close()
+    return path
+
+
 def openvino(path: Path) -> Path:
     path.write_text(
         "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
@@ -142,6 +166,7 @@ WRITERS = {
     "tensorrt": trtexec,
     "nsys": nsys_csv,
     "nsys_sqlite": nsys_sqlite,
+    "nsys_nvtx": nsys_nvtx,
     "openvino": openvino,
     "tflite": tflite,
     "llama-bench": llama_json,
