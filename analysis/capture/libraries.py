@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,8 +12,9 @@ import torch
 from analysis.workload import aliases, zoo
 from analysis.workload.errors import CaptureError
 from analysis.workload.targets import Target
-from hardware import files
 from hardware.names import hint, known
+
+from . import mlperf
 
 _USUAL, _DETECTED = 224, 640  # pixels, where a library does not say
 
@@ -27,7 +27,7 @@ def has(target: Target) -> bool:
 def build(target: Target) -> tuple[Any, Any]:
     """The module and an example input. Raises a `CaptureError` for a name the library lacks."""
     name = target.path.removesuffix(".models")
-    return _BUILDERS[name](importlib.import_module(name), target.factory)
+    return _BUILDERS[name](mlperf if name == "mlperf" else importlib.import_module(name), target.factory)
 
 
 def _image(size: int) -> tuple[Any]:
@@ -63,8 +63,9 @@ def _ultralytics(library: Any, name: str) -> tuple[Any, Any]:
 
 def _published(library: Any, name: str) -> tuple[Any, Any]:
     """A model of the table: made from its configuration."""
-    models = files.table(Path(__file__).with_suffix(".toml"))[library.__name__]
-    row = models[_chosen(library.__name__, name, list(models))]
+    kept = library.__name__.rpartition(".")[2]
+    models = zoo.libraries()[kept]
+    row = models[_chosen(kept, name, list(models))]
     kind = getattr(library, row["class"])
     config = row["config"]
     model = kind._from_config(kind.config_class(**config)) if hasattr(kind, "config_class") else kind(**config)
@@ -83,4 +84,5 @@ _BUILDERS: dict[str, Callable[[Any, str], tuple[Any, Any]]] = {
     "ultralytics": _ultralytics,
     "diffusers": _published,
     "transformers": _published,
+    "mlperf": _published,
 }

@@ -10,6 +10,8 @@ from typing import Any
 from hardware import files
 from hardware.names import folded, known
 
+from . import zoo
+
 _FILE = Path(__file__).with_suffix(".toml")
 
 
@@ -26,6 +28,11 @@ def _by_sound(kind: str) -> dict[str, str]:
 def libraries() -> tuple[str, ...]:
     """Libraries whose models are named after them."""
     return tuple(_table()["libraries"])
+
+
+def names() -> tuple[str, ...]:
+    """Other names of models."""
+    return tuple(_table()["models"])
 
 
 def device(name: str) -> str:
@@ -46,8 +53,8 @@ def model(text: str, names: list[str]) -> str:
     `meta-llama/Llama-3.1-8B@b8` is `llama3_8b@b8`, `timm/convnext_tiny.fb_in1k` is `timm:convnext_tiny.fb_in1k`."""
     head = re.split(r"[@?]", text, maxsplit=1)[0]
     first, _, rest = head.partition("/")
-    second = rest.partition("/")[0]
-    if second and not second.endswith(".py") and ".py:" not in second:
+    second = re.split("[/:]", rest, maxsplit=1)[0]
+    if second and not second.endswith(".py"):
         library = known(first, libraries())
         if library is not None:
             return f"{library}:{second}{text[len(first) + len(second) + 1 :]}"
@@ -55,6 +62,12 @@ def model(text: str, names: list[str]) -> str:
             return meant + text[len(first) + len(second) + 1 :]
     base = first.partition(":")[0]
     return (_one(base, names) or base) + text[len(base) :]
+
+
+def of_library(library: str, name: str) -> tuple[str, str]:
+    """A library and a model of it, spelt as they are where the model ships."""
+    library = known(library, libraries()) or library
+    return library, known(name, zoo.libraries().get(library, ())) or name
 
 
 def _one(name: str, names: list[str]) -> str | None:

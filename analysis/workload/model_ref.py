@@ -105,4 +105,5 @@ def names() -> list[str]:
 
 def _unknown(text: str) -> str:
     shown = text if len(text) <= 60 else text[:57] + "..."
-    return f"unknown model {shown!r}; {hint(text.partition(':')[0], names(), '`hwexplorer models` lists all names')}"
+    near = hint(text.partition(":")[0], [*names(), *aliases.names()], "`hwexplorer models` lists all names")
+    return f"unknown model {shown!r}; {near}"

@@ -41,7 +41,8 @@ _MODULE = re.compile(
     rf"(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*)(?P<call>\([^()]*\))?", re.ASCII
 )
 _LIBRARY = re.compile(
-    rf"(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+)(?P<call>\([^()]*\))?", re.ASCII
+    rf"(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+)(?P<call>\([^()]*\))?",
+    re.ASCII | re.IGNORECASE,
 )
 
 
@@ -138,7 +139,10 @@ def parse(text: str) -> Target | None:
         raise ModelSpecError(_no_factory(match["path"]))
     call = match["call"]
     inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
-    return Target(match["path"], match["factory"], inputs, batch_dim, call is not None)
+    path, factory = match["path"], match["factory"]
+    if match.re is _LIBRARY:
+        path, factory = aliases.of_library(path, factory)
+    return Target(path, factory, inputs, batch_dim, call is not None)
 
 
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
@@ -254,7 +258,8 @@ def source(target: Target) -> Path:
     if (shipped := shipped_at(target)).is_file():
         return shipped
     relative = Path(*target.path.split("."))
-    for folder in (Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
+    ours = [Path(__file__).parents[1] / "capture"] if target.is_library else []  # for mlperf
+    for folder in (*ours, Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
         for path in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):
             if path.is_file():
                 return path.absolute()

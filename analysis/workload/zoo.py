@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from hardware import files
 from hardware.names import known as known_name
 
 from . import limits
@@ -153,6 +155,13 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
         value=default.value,
         weights=weights,
     )
+
+
+@cache
+def libraries() -> dict[str, dict[str, Any]]:
+    """Models of other libraries, by library and by their name there: how large those are that ship, what others are
+    made of."""
+    return files.table(Path(__file__).with_name("libraries.toml"))
 
 
 def models(family: str | None = None) -> list[ModelInfo]:

@@ -1,6 +1,6 @@
 """The models that can be opened.
 
-torchvision's, transformers and the building blocks, with their published figures.
+torchvision's, transformers, what ships of other libraries and the building blocks, with their published figures.
 """
 
 from __future__ import annotations
@@ -52,8 +52,20 @@ def _document(state: State) -> Models:
         for info in zoo.table().values()
     ]
     written = [Model(**msgspec.structs.asdict(transformer_spec.listed(name))) for name in transformer_spec.names()]
+    libraries = [
+        Model(
+            name=f"{library}:{name}",
+            family=row["family"],
+            parameters=row["parameters"],
+            macs=row["macs"],
+            input=tuple(next(iter(row["inputs"].values()))[1:]),
+            source=row["source"],
+        )
+        for library, rows in zoo.libraries().items()
+        for name, row in rows.items()
+    ]
     blocks = [Model(name=name, family="block", input=parameters) for name, parameters in zoo.BLOCKS.items()]
-    return Models((*sorted((*published, *written), key=lambda model: model.name), *blocks))
+    return Models((*sorted((*published, *written, *libraries), key=lambda model: model.name), *blocks))
 
 
 def _input(model: Model) -> str:
