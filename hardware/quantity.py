@@ -110,10 +110,11 @@ def quantity(value: float | None, unit: str = "", digits: int = 3) -> str:
 def of_fact(value: float, unit: str) -> str:
     """A fact of a device or a price in its unit, with a prefix where people write one: `of_fact(1.98e9, "Hz")`."""
     if unit.startswith("J/"):
-        return f"{quantity(value, 'J')}/{unit.removeprefix('J/')}"
+        by = f"/{unit.removeprefix('J/')}"  # of operations in picojoules, as the field's tables have them
+        return f"{value * 1e12:.4g} pJ{by}" if value < 1e-9 else f"{quantity(value, 'J')}{by}"
     if unit in _UNITS:
         return quantity(value, unit)
     if unit in ("Hz", "transfer/s"):
-        return quantity(value, "SI") + unit
+        return quantity(value, "SI") + unit.replace("transfer", "T")
     number = f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
     return number if unit in ("count", "fraction") else f"{number} {unit}"

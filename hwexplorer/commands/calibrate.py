@@ -26,6 +26,7 @@ from hardware import files as storage
 from hardware import policy
 from hardware.device import files as shipped_files
 from hardware.errors import RequestError
+from hardware.quantity import of_fact
 from hwexplorer import engine, output, request
 from hwexplorer.declare import Verb
 from hwexplorer.export.files import FORMATS
@@ -126,8 +127,7 @@ _MUCH = 0.05
 
 FACTS = (
     Column("name", "Fact", role="text", keep=0),
-    Column("value", "Value", keep=0),
-    Column("unit", "Unit", role="text", keep=0),
+    Column("value", "Value", role="text", keep=0, of=lambda fact: of_fact(fact.value, fact.unit)),
     Column("source", "How it is known", role="text", keep=1),
 )
 ROWS = (

@@ -17,7 +17,7 @@ from hardware.device_file import Fact
 from hardware.errors import RequestError
 from hardware.plan import plan
 from hardware.precision import DEFAULT
-from hardware.quantity import quantity
+from hardware.quantity import of_fact, quantity
 from hwexplorer import engine, headless, output
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.export import files
@@ -26,20 +26,10 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
 ID = re.compile(r"[a-z0-9_]{1,64}")
-_UNITS = {"byte": "byte", "byte/s": "byte/s", "W": "W", "s": "s", "count": "count"}
 
 
 def _value(fact: Fact) -> str:
-    if fact.unit in _UNITS:
-        text = quantity(fact.value, _UNITS[fact.unit])
-    elif fact.unit == "Hz":
-        text = f"{fact.value / 1e9:.4g} GHz"
-    elif fact.unit == "transfer/s":
-        text = f"{fact.value / 1e9:.4g} GT/s"
-    elif fact.unit.startswith("J"):
-        text = f"{fact.value * 1e12:.4g} p{fact.unit}"
-    else:
-        text = f"{fact.value:g} {fact.unit}"
+    text = of_fact(fact.value, fact.unit)
     if fact.low is not None or fact.high is not None:
         low, high = fact.low or fact.value, fact.high or fact.value
         text += f" ({low / (fact.value or 1):.2g}-{high / (fact.value or 1):.2g}x)"
