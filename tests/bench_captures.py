@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import re
 import resource
 import sys
 import time
@@ -20,18 +21,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from analysis.capture import user
 from analysis.capture.runtime import import_torchvision, versions, without_weights
+from analysis.workload import targets
 from analysis.workload.answer import one_line
 from analysis.workload.coverage import coverage
 from analysis.workload.lower import lower
+from analysis.workload.sources.budget import Budget
+from analysis.workload.sources.onnx import model
+from analysis.workload.sources.onnx.file import read
+from analysis.workload.sources.onnx.inputs import OpenSizeError
+from analysis.workload.workload import Workload
 from hardware import files
 from tests import captured_families as families
+from tests import onnx_counter
 
 LIMIT_S, WAIT_S, MEMORY = 180, 1800, 9 << 30  # of processor; until it is given up
+_INPUTS = 40  # of an ONNX file
 CLOSE = 1e-3  # of the two counts
 
 
@@ -39,19 +49,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="*")
     parser.add_argument("-o", type=Path)
-    parser.add_argument(
-        "--from", type=Path, dest="before", nargs="+", help="files of lines printed before: the table of these"
-    )
+    parser.add_argument("--log", type=Path, help="file of lines printed before: what is in it is not tried again")
     options = parser.parse_args()
-    if options.before:
-        rows = [json.loads(line) for path in options.before for line in path.read_text().splitlines()]
-    else:
-        rows = list(_run(options.family or list(families.ALL)))
+    rows = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log else []
+    for row in _run(options.family or list(families.ALL), {(row["family"], row["model"]) for row in rows}):
+        rows.append(row)
+        print(json.dumps(row), file=options.log.open("a") if options.log else None, flush=True)
     if options.o:
         files.write(options.o, [_table(rows)])
 
 
-def _run(chosen: list[str]) -> Iterator[dict[str, Any]]:
+def _run(chosen: list[str], known: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
     torch.set_num_threads(1)
     import_torchvision()
     for family in chosen:
@@ -61,12 +69,11 @@ def _run(chosen: list[str]) -> Iterator[dict[str, Any]]:
             print(f"{family}: {one_line(error)}", file=sys.stderr)
             continue
         for name, build in models.items():
-            row = {"family": family, "model": name, **_in_a_process(build)}
-            print(json.dumps(row), flush=True)
-            yield row
+            if (family, name) not in known:
+                yield {"family": family, "model": name, **_in_a_process(build)}
 
 
-def _in_a_process(build: Callable[[], Any]) -> dict[str, Any]:
+def _in_a_process(build: Callable[[], Any] | Path) -> dict[str, Any]:
     """What one model gave, whatever it does to its process."""
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_one, args=(build, there))
@@ -81,17 +88,20 @@ def _in_a_process(build: Callable[[], Any]) -> dict[str, Any]:
         child.join()
 
 
-def _one(build: Callable[[], Any], answer: Any) -> None:
+def _one(build: Callable[[], Any] | Path, answer: Any) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
     start = time.process_time()
     try:
-        workload = lower(user._capture(build, (), 0, lambda phase, fraction: None), "tried", "custom", "tests")
+        if isinstance(build, Path):
+            workload, given = _opened(build)
+        else:
+            workload = lower(user._capture(build, (), 0, lambda phase, fraction: None), "tried", "custom", "tests")
         seconds = time.process_time() - start
         point = workload.at(batch=1)
         answer.send({
             "macs": float((workload.operators.macs @ point).sum()),
-            "counted": _counted(build),
+            "counted": onnx_counter.counted(build, workload, given) if isinstance(build, Path) else _counted(build),
             "coverage": coverage(workload).work,
             "missing": [name for name, _ in coverage(workload).missing],
             "batch": workload.inputs[0].shape[:1] == ("batch",),
@@ -101,6 +111,21 @@ def _one(build: Callable[[], Any], answer: Any) -> None:
         })  # fmt: skip
     except BaseException as error:
         answer.send({"failure": one_line(error), "seconds": round(time.process_time() - start, 1)})
+
+
+def _opened(path: Path) -> tuple[Workload, list[targets.Input]]:
+    """The workload of an ONNX file, and what it was given: what it leaves open, as its refusal says."""
+    words = next((words for part, words in families.SIZES.items() if part in str(path)), [])
+    declared = {info.name for info in read(path, Budget()).top.inputs}
+    given = [item for item in map(targets.parse_input, words) if item.name in declared]
+    while True:
+        try:
+            return model.load(path, given), given
+        except OpenSizeError as error:
+            name = re.search(r"'([^']+)' is .*--input (\S+)", str(error))
+            if name is None or len(given) == _INPUTS:
+                raise
+            given.append(msgspec.structs.replace(targets.parse_input(name[2]), name=name[1]))
 
 
 def _counted(build: Callable[[], Any]) -> float | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,12 @@ from tests.bench_models import Recurrent
 
 Build = Callable[[], tuple[Any, Any]]
 PACKAGES = ("timm", "transformers", "ultralytics", "diffusers", "segmentation_models_pytorch", "torch_geometric")
+_DENSE = {"deepseek_v2": {"first_k_dense_replace": 1}, "deepseek_v3": {"first_k_dense_replace": 1}}  # of two layers
+SUITE = "onnx, its node suite"
+_UNPACKED = Path("build/onnx")
 _PER_MODULE = 1  # of timm's modules; the first names are the small and plain ones
-_NAMES: dict[str, list[str]] = files.table(Path(__file__).with_suffix(".toml"))
+_NAMES: dict[str, Any] = files.table(Path(__file__).with_suffix(".toml"))
+SIZES: dict[str, list[str]] = _NAMES["onnx"]
 
 
 def _library(library: str, name: str) -> Build:
@@ -66,9 +72,10 @@ def _transformers(kinds: list[str], auto: str, inputs: Callable[[Any, Any], dict
 
     def build(kind: str) -> tuple[Any, Any]:
         config = transformers.AutoConfig.for_model(kind)
-        for name in ("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "decoder_layers"):
-            if isinstance(getattr(config, name, None), int):
-                setattr(config, name, 2)
+        if not hasattr(config, "depths"):  # which says how many by itself
+            cut = [name for name in _NAMES["layers"] if isinstance(getattr(config, name, None), int)]
+            with suppress(Exception):  # of a configuration that refuses: as its library has it
+                config = transformers.AutoConfig.for_model(kind, **dict.fromkeys(cut, 2), **_DENSE.get(kind, {}))
         model = getattr(transformers, auto).from_config(config)
         return model, inputs(config, model)
 
@@ -143,7 +150,36 @@ def _recurrent() -> dict[str, Build]:
     return whole | steps
 
 
-ALL: dict[str, Callable[[], dict[str, Build]]] = {
+def _node_suite() -> dict[str, Path]:
+    """One file for each node of ONNX and each way of using it, written by onnx itself."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    folder = Path(tempfile.mkdtemp())
+    for case in collect_testcases():
+        (folder / f"{case.name}.onnx").write_bytes(case.model.SerializeToString())
+    return {path.stem: path for path in sorted(folder.iterdir())}
+
+
+def _packaged() -> dict[str, Path]:
+    """ONNX files that packages ship: those of onnx, and those unpacked in build/onnx, a folder for each package. Of the
+    members of an ensemble, alike but for their weights, the first."""
+    import onnx
+
+    light = Path(onnx.__file__).parent / "backend/test/data/light"
+    paths = {f"onnx/{path.stem}": path for path in sorted(light.glob("*.onnx"))}
+    alike = set()
+    for path in sorted(_UNPACKED.rglob("*.onnx")):
+        package = path.relative_to(_UNPACKED).parts[0]
+        kind = (package, path.stem.rstrip("0123456789"), path.stat().st_size)
+        if kind not in alike:
+            alike.add(kind)
+            paths[f"{package}/{path.parent.name}/{path.stem}"] = path
+    return paths
+
+
+ALL: dict[str, Callable[[], dict[str, Build | Path]]] = {
+    "onnx, files of packages": _packaged,
+    SUITE: _node_suite,
     "recurrent": _recurrent,
     "torchvision": partial(_named, "torchvision", _NAMES["torchvision"]),
     "ultralytics": partial(_named, "ultralytics", _NAMES["ultralytics"]),

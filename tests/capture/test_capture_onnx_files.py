@@ -260,6 +260,14 @@ def test_a_scan_runs_once_for_every_slice(tmp_path: Path) -> None:
     assert w.operators.has_rule.all(), "its slices are windows"
 
 
+def test_a_scan_takes_apart_and_piles_along_the_dimensions_it_names(tmp_path: Path) -> None:
+    body = graph([node("MatMul", "x w", "y")], {"x": None}, ["y"])
+    scan = node("Scan", "x", "all", body=body, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[-2])
+    nodes = [scan, node("MatMul", "all v", "z")]
+    w = load(save(tmp_path, nodes, {"x": [2, 6, 3]}, ["z"], [weight("w", 3, 4), weight("v", 4, 5)]))
+    assert total(w) == 6 * 2 * 3 * 4 + 2 * 6 * 4 * 5
+
+
 def test_the_branch_that_the_sizes_settle_is_taken(tmp_path: Path) -> None:
     then = graph([node("MatMul", "x w", "a")], {}, ["a"])
     other = graph([node("MatMul", "x v", "b0"), node("Relu", "b0", "b")], {}, ["b"])
@@ -353,6 +361,20 @@ def test_open_sizes_are_asked_for_and_taken(tmp_path: Path) -> None:
     for wrong in ("1x4x10x20", "1x3x10"):
         with pytest.raises(UnreadableError, match="not 1x"):
             store.load(f"{path}({wrong})")
+
+
+def test_a_size_called_n_is_no_batch_beside_one_that_is_called_so(tmp_path: Path) -> None:
+    path = save(tmp_path, LINEAR, {"x": ["batch_size", "N", 4]}, ["y"], [weight("w", 4, 3)])
+    assert load(path, [targets.Input((1, 7, 4))]).inputs[0].shape == ("batch", 7, 4)
+
+
+def test_a_batch_that_the_graph_fixes_is_that_of_the_named_input(tmp_path: Path) -> None:
+    nodes = [node("Unsqueeze", "x axes", "image"), node("Conv", "image w", "y")]
+    path = save(tmp_path, nodes, {"x": ["frames", 4]}, ["y"], [numbers("axes", 0, 1), weight("w", 2, 1, 3, 1)])
+    w = load(path, [targets.parse_input("x=7x4")])
+    assert (total(w), targets.fixed_batch(w)) == (5 * 4 * 2 * 3, 7)
+    with pytest.raises(OnnxError, match="negative"):
+        load(path)
 
 
 def test_a_fixed_batch_is_said(tmp_path: Path) -> None:

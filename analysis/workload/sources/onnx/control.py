@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...poly import Poly, poly
 from .file import OnnxError, OnnxGraph
-from .op import OnnxOp, OnnxValue
+from .op import OnnxOp, OnnxValue, positive
 
 _MAX_TURNS = 4096
 _NO_LIMIT = 1 << 30  # what exporters write for "until the condition fails"
@@ -16,8 +16,8 @@ _NO_LIMIT = 1 << 30  # what exporters write for "until the condition fails"
 @dataclass(frozen=True, slots=True)
 class Turns:
     """`count` runs of an inner graph. Each is given, where `skip` is 1, its number and a condition; then `carried`
-    values, later the results of the run before; then a slice of those `taken` apart. `skip` of the results are none of
-    the node; behind the carried ones they pile up to a `length`, unless that is None."""
+    values, later the results of the run before; then a slice of those `taken` apart along `axes`. `skip` of the results
+    are none of the node; behind the carried ones they pile up to a `length` along `piled`, unless that is None."""
 
     graph: OnnxGraph
     count: int = 1
@@ -25,6 +25,8 @@ class Turns:
     taken: tuple[OnnxValue, ...] = ()
     skip: int = 0
     length: Poly | None = None
+    axes: Sequence[int] = ()
+    piled: Sequence[int] = ()
     note: str = ""
 
 
@@ -57,14 +59,19 @@ def _loop(op: OnnxOp) -> Turns:
 
 
 def _scan(op: OnnxOp) -> Turns:
-    """Carried values, then tensors that are taken apart along their first dimension, one slice a turn."""
+    """Carried values, then tensors that are taken apart, one slice a turn."""
     split = len(op.inputs) - op.int_attr("num_scan_inputs", 1)
     values = tuple(op.value(place) for place in range(len(op.inputs)))
-    length = values[split].meta.shape[0]
+    given = op.int_list("scan_input_axes", [0] * (len(values) - split))
+    axes = [positive(axis, len(value.meta.shape)) for axis, value in zip(given, values[split:], strict=True)]
+    length = values[split].meta.shape[axes[0]]
     count, note = (int(length.constant()) if length.is_constant else 0), ""
     if not 0 < count <= _MAX_TURNS:
         count, note = 1, "a loop over a live or very long dimension is counted once"
-    return Turns(_inner(op, "body"), count, values[:split], values[split:], length=length, note=note)
+    piled = op.int_list("scan_output_axes")
+    return Turns(
+        _inner(op, "body"), count, values[:split], values[split:], length=length, axes=axes, piled=piled, note=note
+    )
 
 
 CONTROL: dict[str, Callable[[OnnxOp], Turns]] = {"If": _branch, "Loop": _loop, "Scan": _scan}

@@ -47,11 +47,12 @@ def value_of(info: ValueInfo, inputs: Sequence[Input]) -> int | None:
 
 
 def batch_names(inputs: Sequence[ValueInfo]) -> set[str]:
-    """The open sizes that are the batch: those called so, else those of dimension 0."""
+    """The open sizes that are the batch: those called so, else by a letter, else those of dimension 0."""
     shapes = [info.shape or () for info in inputs]
     names = {size for shape in shapes for size in shape if isinstance(size, str)}
-    called = {name for name in names if "batch" in name.lower() or name.lower() in ("b", "n", "bs")}
-    return called or {shape[0] for shape in shapes if shape and isinstance(shape[0], str)}
+    called = {name for name in names if "batch" in name.lower()}
+    lettered = {name for name in names if name.lower() in ("b", "n", "bs")}
+    return called or lettered or {shape[0] for shape in shapes if shape and isinstance(shape[0], str)}
 
 
 def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch: Poly) -> Shape:

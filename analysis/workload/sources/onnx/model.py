@@ -41,9 +41,7 @@ def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
         sizes = [name for info in top.inputs for name in (info.shape or ())[:1] if not isinstance(name, int)]
         if isinstance(error, OpenSizeError) or not sizes:
             raise
-        batch = next((item.shape[0] for item in inputs if not item.name), 1)
-        try:
-            fixed = Walk(model, budget, batch).graph(top, inputs)
-        except OnnxError:
-            raise error from None
+        scalars = {info.name for info in top.inputs if info.shape == ()}
+        batch = next((item.shape[0] for item in inputs if item.name not in scalars), 1)
+        fixed = Walk(model, budget, batch).graph(top, inputs)
         return replace(fixed, notes=(*fixed.notes, fixed_note(batch, f"the graph fixes it ({error})")))

@@ -319,7 +319,7 @@ class Walk:
             prefix = f"{frame.prefix}{op.node.name or op.node.op}.{turn}/"
             inner = Frame(turns.graph, prefix, {}, frame, frame.attributes, frame.depth)
             counted = [self._settled(prefix, whole_array([x], ())) for x in (turn, True)[: turns.skip * 2]]
-            slices = [self._slice(prefix, op, value) for value in turns.taken]
+            slices = [self._slice(prefix, op, *part) for part in zip(turns.taken, turns.axes, strict=True)]
             names = [info.name for info in turns.graph.inputs]
             inner.values.update(zip(names, [*counted, *state, *slices], strict=False))
             self._enter(inner)
@@ -332,19 +332,25 @@ class Walk:
         if not results:
             raise OnnxError(f"{where(op.node)}: a loop that never runs")
         if turns.length is not None:
-            results[len(state) :] = [self._piled(op, value, turns.length) for value in results[len(state) :]]
+            rest = results[len(state) :]
+            axes = turns.piled or [0] * len(rest)
+            piles = [self._piled(op, value, turns.length, axis) for value, axis in zip(rest, axes, strict=True)]
+            results[len(state) :] = piles
         named = zip(op.node.outputs, results, strict=False)
         frame.values.update({name: value for name, value in named if name})
 
-    def _slice(self, prefix: str, op: OnnxOp, tensor: OnnxValue) -> OnnxValue:
-        """What one turn sees of a tensor that is taken apart along its first dimension: a window."""
-        meta = Meta(tensor.meta.shape[1:], tensor.meta.dtype, tensor.meta.storage)
-        value = OnnxValue(self._unique(prefix + tensor.name), meta, tensor.strides[1:])
+    def _slice(self, prefix: str, op: OnnxOp, tensor: OnnxValue, axis: int) -> OnnxValue:
+        """What one turn sees of a tensor that is taken apart along a dimension: a window."""
+        shape, strides = ((*row[:axis], *row[axis + 1 :]) for row in (tensor.meta.shape, tensor.strides))
+        meta = Meta(shape, tensor.meta.dtype, tensor.meta.storage)
+        value = OnnxValue(self._unique(prefix + tensor.name), meta, strides)
         self._emit(op.node, f"onnx.{op.node.op}", {"self": Ref(tensor.name)}, [value])
         return value
 
-    def _piled(self, op: OnnxOp, value: OnnxValue, length: Poly) -> OnnxValue:
-        pile = self._new(value.name, (length, *value.meta.shape), value.meta.dtype)
+    def _piled(self, op: OnnxOp, value: OnnxValue, length: Poly, axis: int) -> OnnxValue:
+        shape = list(value.meta.shape)
+        shape.insert(axis % (len(shape) + 1), length)
+        pile = self._new(value.name, tuple(shape), value.meta.dtype)
         self._emit(op.node, "aten.stack", {"tensors": [Ref(value.name)]}, [pile])
         return pile
 
