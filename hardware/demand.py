@@ -38,12 +38,12 @@ READ, READ_WEIGHT, WRITE = range(3)
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """How a model's operators follow each other, for hardware that lays out many of them at once.
 
-    `batch` inferences; `model` (k,) numbers the model that a kernel belongs to; `previous` (t,) is the kernel that
+    `batch` inferences (n,); `model` (k,) numbers the model that a kernel belongs to; `previous` (t,) is the kernel that
     touched a transfer's data last (for writes: the last that reads it), -1 for data that is new or must leave; `lag`
     (n,) is how much later than its inputs a frame is through with an operator, as a part of the time between frames:
     a row of an image. Only what lengthens the longest path counts."""
 
-    batch: int
+    batch: Ints | int
     model: Ints
     previous: Ints
     lag: Floats

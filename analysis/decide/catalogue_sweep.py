@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Generator, Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from hardware.runtime import resolve
 from hardware.text import inert
 
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
+TOGETHER = 8  # batches of them evaluated together: whatever is asked for, memory stays what it is
 FORMATS = ("csv", "json")
 
 COLUMNS = (
@@ -156,6 +157,7 @@ def run_chunk(chunk: Chunk) -> str:
     cache: dict[tuple[Any, ...], Asked] = {}
     held: dict[tuple[Any, ...], Floats] = {}
     lines: list[str] = []
+    together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
     for key, work, models in _by_work(chunk):
         device = named_device(key, chunk.folders)
         runtime = resolve(device, chunk.execution, work)
@@ -163,23 +165,24 @@ def run_chunk(chunk: Chunk) -> str:
         # One bundle for devices with caches, one for those with a scratchpad, one for those that place whole models.
         kind = (device.arch.is_managed, device.arch.places_models)
         many = bundled(models, execution, *kind)
-        for batch in chunk.batches:
+        for batches in together:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             mapped: dict[tuple[Any, ...], Mapping] = {}
+            rows: list[list[tuple[Any, ...]]] = []
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
-                asked_key = (work, batch, runs.widths, execution, kind)
+                asked_key = (work, batches, runs.widths, execution, kind)
                 if asked_key not in cache:
-                    cache[asked_key] = ask(many, batch, runs.widths)
-                demands = cache[asked_key]
+                    cache[asked_key] = ask(many, batches, runs.widths)
                 held_key = (*asked_key, device.arch.is_host)
                 if held_key not in held:
-                    held[held_key] = peaks(many, batch, runs.widths, device)
+                    held[held_key] = peaks(many, batches, runs.widths, device)
                 ran = _what_runs(runs)
                 if ran not in same:
-                    same[ran] = evaluate(demands, device, runs, runtime, chunk.layout, mapped)
-                rows = _rows(demands, device, precision, execution, *same[ran], held[held_key])
-                lines.extend(map(write, rows))
+                    same[ran] = evaluate(cache[asked_key], device, runs, runtime, chunk.layout, mapped)
+                rows.append(list(_rows(models, batches, device, precision, execution, *same[ran], held[held_key])))
+            for at in range(0, len(models) * len(batches), len(models)):
+                lines.extend(write(row) for each in rows for row in each[at : at + len(models)])
     return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
 
 
@@ -202,7 +205,8 @@ def _what_runs(runs: Plan) -> tuple[Any, ...]:
 
 
 def _rows(
-    demands: Asked,
+    models: Sequence[str],
+    batches: Sequence[int],
     device: Device,
     precision: str,
     execution: str,
@@ -210,14 +214,14 @@ def _rows(
     formats: tuple[str, ...],
     held: Floats,
 ) -> Iterator[tuple[Any, ...]]:
-    batch, room, key = demands.batch, device.memory_bytes, device.key
-    for workload, latency, pipelined, energy, peak, utilization, bound, form in zip(
-        demands.bundle.workloads, totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(),
+    room, key = device.memory_bytes, device.key
+    for (batch, name), latency, pipelined, energy, peak, utilization, bound, form in zip(
+        product(batches, models), totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(),
         held.tolist(), totals.utilization.tolist(), totals.bound, formats, strict=True,
     ):  # fmt: skip
         each = rates(batch, latency, energy, pipelined)
         yield (
-            workload.name, key, batch, precision, form, execution, latency, energy, each.energy_j_per_inference,
+            name, key, batch, precision, form, execution, latency, energy, each.energy_j_per_inference,
             each.edp_js, each.throughput_per_s, each.average_power_w, peak, peak <= room, utilization, bound,
             device.silicon,
         )  # fmt: skip

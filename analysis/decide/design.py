@@ -130,7 +130,7 @@ def _base(base: str, folders: tuple[str, ...]) -> Device:
 
 @lru_cache(maxsize=64)
 def _asked(models: tuple[str, ...], mode: str, kind: tuple[bool, bool], batch: int, widths: Any) -> Asked:
-    return ask(bundled(models, mode, *kind), batch, widths)
+    return ask(bundled(models, mode, *kind), (batch,), widths)
 
 
 Piece = tuple[Study, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
@@ -212,7 +212,7 @@ def _held(
     models: tuple[str, ...], mode: str, kind: tuple[bool, bool], batch: int, widths: Any, arch: str, base: str,
     folders: tuple[str, ...],
 ) -> Floats:  # fmt: skip
-    return peaks(bundled(models, mode, *kind), batch, widths, _base(base, folders))
+    return peaks(bundled(models, mode, *kind), (batch,), widths, _base(base, folders))
 
 
 Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]

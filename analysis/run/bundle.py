@@ -54,12 +54,11 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A bundle at one batch and widths of its tensors: the joint demand, and per workload (w,) whether convolutions
-    do most of its multiply-accumulates (None without any). Per operator, shape (n,): `times` how often it runs and
-    `devices` how many do it at once; None where all run once, on one device."""
+    """A bundle at some batches and widths of its tensors: the joint demand of b x w runs, those of a batch side by
+    side, and per run whether convolutions do most of its multiply-accumulates (None without any). Per operator, shape
+    (n,): `times` how often it runs and `devices` how many do it at once; None where all run once, on one device."""
 
     bundle: Bundle
-    batch: int
     demand: Demand
     convolution: tuple[bool | None, ...]
     times: Floats | None
@@ -184,16 +183,39 @@ def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def ask(many: Bundle, batch: int, widths: Widths) -> Asked:
-    """The joint demand of a bundle at one batch and widths of its tensors."""
-    alone = [demand(workload, batch, widths, many.execution) for workload in many.workloads]
+def ask(one: Bundle, batches: Sequence[int], widths: Widths) -> Asked:
+    """The joint demand of a bundle at some batches and widths of its tensors."""
+    many = _again(one, len(batches))
+    runs = [(workload, batch) for batch in batches for workload in one.workloads]
+    alone = [demand(workload, batch, widths, many.execution) for workload, batch in runs]
     convolution = tuple(mostly_convolution(one) for one in alone)
     times = devices = None
     if any(workload.repeats is not None for workload in many.workloads):
-        times = _by_operator(many, [_times(workload, batch) for workload in many.workloads])
+        times = _by_operator(many, [_times(workload, batch) for workload, batch in runs])
     if any(workload.devices > 1 for workload in many.workloads):
         devices = _by_operator(many, [np.full(w.n_operators, float(w.devices)) for w in many.workloads])
-    return Asked(many, batch, _join(many, alone), convolution, times, devices)
+    return Asked(many, _join(many, alone), convolution, times, devices)
+
+
+def _again(one: Bundle, times: int) -> Bundle:
+    """The bundle so many times over, end to end: at another batch no kernel is that of this one."""
+    kernels, n_ops = one.n_kernels, sum(map(len, one.ops))
+    each, places = range(times), one.places
+    return Bundle(
+        workloads=one.workloads * times,
+        execution=one.execution,
+        ops=one.ops * times,
+        transfers=one.transfers * times,
+        renumber=tuple(numbers + i * kernels for i in each for numbers in one.renumber),
+        n_kernels=kernels * times,
+        places_models=one.places_models,
+        places=Places(
+            kernel_of=_joined([places.kernel_of + i * kernels for i in each]),
+            op_of=_joined([places.op_of + i * n_ops for i in each]),
+            kernel_ptr=_pointers(one.renumber * times),
+            op_ptr=np.concatenate([[0], np.cumsum(np.tile(np.diff(places.op_ptr), times))]),
+        ),
+    )
 
 
 def _times(workload: Workload, batch: int) -> Floats:
@@ -208,11 +230,11 @@ def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
     return np.concatenate([values[mine] for values, mine in zip(each, many.ops, strict=True)])
 
 
-def peaks(many: Bundle, batch: int, widths: Widths, device: Device) -> Floats:
-    """Peak memory of each workload in bytes, (w,)."""
+def peaks(many: Bundle, batches: Sequence[int], widths: Widths, device: Device) -> Floats:
+    """Peak memory in bytes of each workload at each batch, (b * w,)."""
     scratch = applies(device, many.execution)
-    peak_bytes = [memory(workload, batch, widths, many.execution, scratch).peak_bytes for workload in many.workloads]
-    return np.array(peak_bytes)
+    runs = [(workload, batch) for batch in batches for workload in many.workloads]
+    return np.array([memory(one, batch, widths, many.execution, scratch).peak_bytes for one, batch in runs])
 
 
 def _join(many: Bundle, alone: list[Demand]) -> Demand:
@@ -269,7 +291,7 @@ def _stream(many: Bundle, alone: list[Demand]) -> Stream:
         for stream, start, mine in zip(streams, starts, many.transfers, strict=True)
     ]
     return Stream(
-        batch=streams[0].batch if streams else 1,
+        batch=np.concatenate([np.full(len(mine), one.batch) for one, mine in zip(streams, many.ops, strict=True)]),
         model=np.repeat(np.arange(len(streams)), np.diff(many.places.kernel_ptr)),
         previous=_joined(moved),
         lag=np.concatenate([stream.lag[mine] for stream, mine in zip(streams, many.ops, strict=True)]),

@@ -284,7 +284,7 @@ def _counts(
     g, m, n, k = demand.gemm
     width, macs = plan.element_bytes, demand.macs * on_matrix
     rows, columns = device.array_rows, device.array_columns
-    batch = float(demand.stream.batch) if demand.stream else 1.0
+    batch = demand.stream.batch if demand.stream else 1
     in_image = batch * np.sqrt(np.where(m > 0, m, demand.elements) / batch)
     image_rows = np.where(demand.is_convolution | (m == 0), in_image, m)
     # Each operand is read once for all columns of an array; weights stay in it for a row of the image.

@@ -37,8 +37,8 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     loaded = [workload(name) for name in SOME]
     runs = plan(device(on), precision, execution)
     many = bundle(loaded, execution, device(on).arch.is_managed, device(on).arch.places_models)
-    asked = ask(many, batch, runs.widths)
-    held = peaks(many, batch, runs.widths, device(on))
+    asked = ask(many, (batch,), runs.widths)
+    held = peaks(many, (batch,), runs.widths, device(on))
     found, formats = evaluate(asked, device(on), runs, of_mode(device(on), execution), "nchw")
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
@@ -58,7 +58,7 @@ def test_the_order_of_models_does_not_matter() -> None:
     loaded = [workload(name) for name in SOME]
     eager = of_mode(device("h100_sxm"), "eager")
     there, back = (
-        evaluate(ask(bundle(order, "eager"), 3, runs.widths), device("h100_sxm"), runs, eager, "nchw")[0]
+        evaluate(ask(bundle(order, "eager"), (3,), runs.widths), device("h100_sxm"), runs, eager, "nchw")[0]
         for order in (loaded, loaded[::-1])
     )
     assert np.array_equal(there.latency_s, back.latency_s[::-1])
