@@ -124,6 +124,28 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
         return np.where(is_product, OpClass.ELEMENTWISE, self.op_class)
 
     @cached_property
+    def shapes(self) -> tuple[Ints, Ints]:
+        """Contractions of one class and size are tiled alike: an operator of each such shape, (u,), and the number of
+        the shape of each operator, (n,), from 1 on; 0 where there is none."""
+        taken = np.flatnonzero(self.gemm[0] > 0)
+        sizes = np.stack([*self.gemm, self.macs, self.winograd_tiles, self.op_class])[:, taken]
+        order = np.lexsort(sizes)
+        sizes = sizes[:, order]
+        is_new = np.append(np.ones(min(len(taken), 1), dtype=np.bool_), (sizes[:, 1:] != sizes[:, :-1]).any(axis=0))
+        of = np.zeros(self.n, dtype=np.int64)
+        of[taken[order]] = np.cumsum(is_new)
+        return taken[order[is_new]], of
+
+    def but(self, **values: Any) -> Demand:
+        """The demand with other values, and with what was found of it: they keep the classes of operators, and which
+        of them are of one shape."""
+        found = ["is_convolution", "beside_class", "shapes"]
+        found += [] if "transfer_bytes" in values else ["read_bytes", "written_bytes"]
+        other = msgspec.structs.replace(self, **values)
+        vars(other).update((name, getattr(self, name)) for name in found)
+        return other
+
+    @cached_property
     def read_bytes(self) -> Floats:
         """Bytes that each operator reads, (n,)."""
         return self.per_op(self.transfer_bytes, READ) + self.per_op(self.transfer_bytes, READ_WEIGHT)

@@ -94,10 +94,10 @@ def _as_written(demand: Demand, device: Device, runtime: Runtime) -> Demand:
     if shares:
         rate = np.ones(len(OpClass))
         rate[[OpClass[name] for name in shares]] = [share.value for share in shares.values()]
-        demand = msgspec.structs.replace(demand, product_rate=np.where(m > 1, rate[demand.op_class], 1.0))
+        demand = demand.but(product_rate=np.where(m > 1, rate[demand.op_class], 1.0))
     if rows and demand.unpack_ops is not None:
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
-        demand = msgspec.structs.replace(demand, unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
+        demand = demand.but(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
     return demand
 
 
@@ -122,8 +122,7 @@ def _attended(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime
 def _without_resident_weights(demand: Demand) -> Demand:
     """The demand with every read of weights from memory: nothing placed them on chip before the call."""
     is_weight = demand.transfer_role == READ_WEIGHT
-    return msgspec.structs.replace(
-        demand,
+    return demand.but(
         weight_bytes=np.full(demand.n, np.inf),
         transfer_distance=np.where(is_weight, np.inf, demand.transfer_distance),
     )

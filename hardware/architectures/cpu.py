@@ -33,7 +33,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     wants_matrix = on_matrix_unit(demand, plan)
     if wants_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix)
-        matrix = tile_menu(demand.gemm, menu, device, rate, plan.operand_bytes)
+        matrix = tile_menu(demand, demand.gemm, menu, device, rate, plan.operand_bytes)
         beside = vector_beside(demand, device, plan, rates) * rates.compute[0, demand.op_class]
         quicker = matrix.seconds < vector.seconds + beside
         on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & quicker

@@ -28,7 +28,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     vector = vector_tiling(demand, device, plan, elsewhere=on_matrix)
     if on_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate
-        matrix = tile_menu(demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes)
+        matrix = tile_menu(demand, demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes)
         if demand.unpack_ops is not None:
             matrix = _few_rows(demand, demand.unpack_ops > 0, device, matrix, rate)
     else:

@@ -11,7 +11,7 @@ from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic
-from hardware.mapping.tiling import Bools, Tiling, fma, tile, vector_tiling
+from hardware.mapping.tiling import Bools, Tiling, by_shape, fma, tile, vector_tiling
 from hardware.sentence import elements, product, split, whole
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ def domain_flow(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
     rows, columns = device.array_rows, device.array_columns
     menu = device.arch.data.tiles["matrix"]
     shapes = np.array([[rows * stretch, columns / stretch, 1.0] for stretch in (*menu.stretches, columns)])
-    return tile(demand.gemm, shapes, menu.splits, device, macs_per_s, menu.k_step, fill_s=1.0 / device.clock_hz)
+
+    def tiled(gemm: Floats) -> Tiling:
+        return tile(gemm, shapes, menu.splits, device, macs_per_s, menu.k_step, fill_s=1.0 / device.clock_hz)
+
+    return by_shape(demand, demand.gemm, tiled)
 
 
 def _counts(

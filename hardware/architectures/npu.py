@@ -48,7 +48,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     vector_s = rows_vector_s
     if demand.unpack_ops is not None:
         vector_s = rows_vector_s + _unpack_seconds(demand, device, plan, rates)
-        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
+        demand = demand.but(vector_flops=demand.vector_flops + common.unpacked(demand, device))
     usable = _usable_units(device)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _beside(demand, device)

@@ -11,7 +11,7 @@ from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, total_units, traffic
-from hardware.mapping.tiling import Bools, Tiling, choose, fma, vector_tiling
+from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, fma, vector_tiling
 from hardware.sentence import elements, product, whole
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
     """Contractions on the arrays unless the vector unit is faster (depthwise); the rest on the vector unit."""
-    array = systolic(demand, device, fma(device, "matrix", plan.matrix))
+    rate = fma(device, "matrix", plan.matrix)
+    array = by_shape(demand, demand.gemm, lambda gemm: systolic(gemm, device, rate))
     wants = on_matrix_unit(demand, plan)
     vector = vector_tiling(demand, device, plan, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
     slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
@@ -29,14 +30,14 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     return assemble(demand, device, plan, layout, rates, flow, array, vector, wants & ~slow, _counts)
 
 
-def systolic(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
+def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
     """Weight-stationary passes: K x N in array-sized tiles, M rows streamed through each.
 
     A pass takes max(M, rows) cycles (the next weights load behind it) and each round of passes is filled and
     drained once. M may be divided among arrays that would otherwise idle. A format faster than one MAC per
     cell and clock (int8 on some generations) shortens the streaming.
     """
-    g, m, n, k = demand.gemm
+    g, m, n, k = gemm
     rows, columns = device.array_rows, device.array_columns
     arrays = device.units * device.arrays_per_unit
     per_cell = macs_per_s / device.matrix_clock_hz / device.arrays_per_unit / (rows * columns)

@@ -229,7 +229,7 @@ def assemble(
     if demand.unpack_ops is not None:
         # Part of the product's kernel, and as well written as the rest of it.
         vector_s = vector_s + unpack_seconds(demand, device, plan) / compute_rate
-        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + unpacked(demand, device))
+        demand = demand.but(vector_flops=demand.vector_flops + unpacked(demand, device))
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(

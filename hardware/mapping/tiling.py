@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,10 +40,25 @@ _NONE = np.zeros(1)
 NO_TILES = Tiling(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 
-def tile_menu(gemm: Floats, menu: Tiles, device: Device, macs_per_s: float, element_bytes: float) -> Tiling:
-    """The fastest of an architecture's tiles for each contraction, over its units."""
+def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) -> Tiling:
+    """What `tiled` makes of the contractions of a demand, or of what stands for them, (4, n), zero where it shall make
+    nothing: it is given each shape once, and nothing at all as the first."""
+    first, of = demand.shapes
+    sizes = gemm[:, first]
+    taken = np.flatnonzero(sizes[0])
+    place = np.zeros(len(first) + 1, dtype=np.int64)
+    place[taken + 1] = np.arange(1, len(taken) + 1)
+    few = tiled(np.hstack([np.zeros((4, 1)), sizes[:, taken]]))
+    where = place[of]
+    return Tiling(*(getattr(few, name)[where] for name in Tiling.__struct_fields__))
+
+
+def tile_menu(
+    demand: Demand, gemm: Floats, menu: Tiles, device: Device, macs_per_s: float, element_bytes: float
+) -> Tiling:
+    """The fastest of an architecture's tiles for each contraction of a demand, `gemm` (4, n), over its units."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    return tile(gemm, menu.shapes, menu.splits, device, macs_per_s, k_step)
+    return by_shape(demand, gemm, lambda few: tile(few, menu.shapes, menu.splits, device, macs_per_s, k_step))
 
 
 def tile(
@@ -61,13 +77,6 @@ def tile(
     over candidates never falls when a size grows.
     """
     units = device.units
-    empty = gemm[0] == 0
-    if np.count_nonzero(empty) > 1:  # most operators are no contraction: one of them stands for all
-        taken = np.flatnonzero(~empty)
-        place = np.full(len(empty), len(taken))
-        place[taken] = np.arange(len(taken))
-        tiling = tile(gemm[:, [*taken, empty.argmax()]], tiles, splits, device, macs_per_s, k_step, fill_s)
-        return Tiling(*(getattr(tiling, name)[place] for name in Tiling.__struct_fields__))
     g, m, n, k = gemm
     tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
     split = np.array(splits, dtype=np.float64)[None, :, None]
@@ -116,7 +125,7 @@ def vector_tiling(demand: Demand, device: Device, plan: Plan, elsewhere: Bools |
     data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
     depthwise = demand.op_class == OpClass.DEPTHWISE
     tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)
-    dense = tile_menu(demand.gemm * tiled, data.tiles["vector"], device, unit_rate, demand.element_bytes)
+    dense = tile_menu(demand, demand.gemm * tiled, data.tiles["vector"], device, unit_rate, demand.element_bytes)
     if not depthwise.any():
         return dense
     peak = 2.0 * unit_rate * device.units

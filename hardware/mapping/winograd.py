@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,12 +38,11 @@ def winograd(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> t
     spread = PRODUCTS * (patches * (n + k) + n * k) * demand.element_bytes  # transformed input, weights and result
     staged_s = memory_seconds_of(device, 2.0 * spread, float(rates.bandwidth[0, OpClass.MOVEMENT]))
     take = (patches > 0) & (
-        _seconds(gemm * (patches > 0), device, rates) + staged_s < _seconds(demand.gemm, device, rates)
+        _seconds(demand, gemm * (patches > 0), device, rates) + staged_s < _seconds(demand, demand.gemm, device, rates)
     )
     if not take.any():
         return demand, np.zeros(demand.n)
-    changed = msgspec.structs.replace(
-        demand,
+    changed = demand.but(
         macs=np.where(take, np.prod(gemm, axis=0), demand.macs),
         gemm=np.where(take, gemm, demand.gemm),
         vector_flops=demand.vector_flops + take * patches * (INPUT_FLOPS * k + OUTPUT_FLOPS * n),
@@ -53,10 +51,10 @@ def winograd(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> t
     return changed, np.where(take, staged_s, 0.0)
 
 
-def _seconds(gemm: Floats, device: Device, rates: Efficiency) -> Floats:
+def _seconds(demand: Demand, gemm: Floats, device: Device, rates: Efficiency) -> Floats:
     """Seconds of products on the vector units, at the rate that software reaches for convolutions."""
     rate = fma(device, "vector", BASE) * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
-    return tile_menu(gemm, device.arch.data.tiles["vector"], device, rate, 4.0).seconds
+    return tile_menu(demand, gemm, device.arch.data.tiles["vector"], device, rate, 4.0).seconds
 
 
 def _passing(demand: Demand, ops: NDArray[np.int64], spread: Floats) -> dict[str, NDArray[Any]]:
