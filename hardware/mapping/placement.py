@@ -28,9 +28,6 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     stream_s: Floats
     lag: Floats
 
-    def part(self, begin: int, end: int) -> Steps:
-        return Steps(**{name: getattr(self, name)[begin:end] for name in self.__struct_fields__})
-
 
 def models(demand: Demand) -> Ints:
     """The number of the model that each kernel belongs to, (k,)."""
@@ -55,53 +52,68 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
     is_handed = (before >= 0) & (demand.transfer_role != READ_WEIGHT) & (before != own)
     seconds = demand.transfer_bytes[is_handed] * room.byte_s
     begins, ends = np.minimum(own, before)[is_handed], np.maximum(own, before)[is_handed]
-    first = starts(models(demand))
+    model = models(demand)
+    first = starts(model)
     begins_part = np.zeros(demand.n_kernels, dtype=np.int64)
     begins_part[first] = 1
-    for begin, end in zip(first.tolist(), [*first[1:].tolist(), demand.n_kernels], strict=True):
-        part = steps.part(begin, end)
-        if end - begin > room.layers or part.weight_bytes.sum() > room.weight_bytes:
-            mine = (begins >= begin) & (begins < end)
-            handed = _handed(begins[mine] - begin, ends[mine] - begin, seconds[mine], end - begin)
-            begins_part[begin + np.array(quickest(part, handed, room))] = 1
+    handed = np.searchsorted(model[begins], model[first]).tolist()  # transfers stand model by model
+    alike: dict[tuple[bytes, ...], list[tuple[slice, slice]]] = {}  # one network at several batches
+    for begin, end, some, more in zip(
+        first.tolist(), [*first[1:].tolist(), demand.n_kernels], handed, [*handed[1:], len(begins)], strict=True
+    ):
+        kernels, of = slice(begin, end), slice(some, more)
+        if end - begin > room.layers or steps.weight_bytes[kernels].sum() > room.weight_bytes:
+            network = steps.weight_bytes[kernels], begins[of] - begin, ends[of] - begin
+            alike.setdefault(tuple(each.tobytes() for each in network), []).append((kernels, of))
+    for runs in alike.values():
+        kernels, of = runs[0]
+        many = Steps(
+            weight_bytes=steps.weight_bytes[kernels],
+            need_s=np.stack([steps.need_s[each] for each, _ in runs], axis=1),
+            stream_s=np.stack([steps.stream_s[each] for each, _ in runs], axis=1),
+            lag=np.stack([steps.lag[each] for each, _ in runs], axis=1),
+        )
+        handed_s = np.stack([seconds[each] for _, each in runs], axis=1)
+        found = quickest(many, begins[of] - kernels.start, ends[of] - kernels.start, handed_s, room)
+        for (each, _), parts in zip(runs, found, strict=True):
+            begins_part[each.start + np.array(parts)] = 1
     numbers: Ints = np.cumsum(begins_part) - 1
     return numbers
 
 
-def _handed(begins: Ints, ends: Ints, seconds: Floats, n: int) -> list[list[tuple[int, float]]]:
-    """What is made or handed on by one kernel and used by a later one: at each later one, where and seconds."""
-    handed: list[list[tuple[int, float]]] = [[] for _ in range(n)]
-    for begin, end, each in zip(begins.tolist(), ends.tolist(), seconds.tolist(), strict=True):
-        handed[end].append((begin, each))
-    return handed
+def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room) -> list[list[int]]:
+    """Where the parts of one model begin, so that a batch takes the least time through all of them, for each of b
+    batches: all but the weights of `steps` are (k, b).
 
-
-def quickest(steps: Steps, handed: list[list[tuple[int, float]]], room: Room) -> list[int]:
-    """Where the parts of one model begin, so that a batch takes the least time through all of them.
-
-    The kernels of a part work at once. What is handed on crosses the link once, at the first cut that parts its two
-    kernels."""
-    n = len(steps.need_s)
-    weights, need, lag = (np.cumsum([0.0, *each]) for each in (steps.weight_bytes, steps.need_s, steps.lag))
+    The kernels of a part work at once. What is handed on, (h,) from one kernel to a later one, in `seconds` (h, b),
+    crosses the link once, at the first cut that parts the two."""
+    n, b = steps.need_s.shape
+    weights, need, lag = (
+        np.concatenate([np.zeros((1, *each.shape[1:])), each]).cumsum(axis=0)
+        for each in (steps.weight_bytes, steps.need_s, steps.lag)
+    )
     low = np.maximum(np.searchsorted(weights, weights[1:] - room.weight_bytes), np.arange(n) + 1 - room.layers)
     low = np.minimum(np.maximum.accumulate(low), np.arange(n))  # one that is too large by itself is a part
-    under_way = np.zeros(n)  # seconds of what will be used, by where it was handed on
-    for end in range(n):
-        for begin, seconds in handed[end]:
-            under_way[begin] += seconds
-    least, before = np.zeros(n + 1), np.zeros(n + 1, dtype=np.int64)  # of all kernels before
-    slowest = np.zeros(n)  # of what begins at each kernel and ends here
+    order = np.argsort(ends, kind="stable")
+    begins, seconds, until = begins[order], seconds[order], np.searchsorted(ends[order], np.arange(n + 1)).tolist()
+    under_way = np.zeros((n, b))  # seconds of what will be used, by where it was handed on
+    np.add.at(under_way, begins, seconds)
+    least, before = np.zeros((n + 1, b)), np.zeros((n + 1, b), dtype=np.int64)  # of all kernels before
+    slowest = np.zeros((n, b))  # of what begins at each kernel and ends here
     for end in range(1, n + 1):
-        for begin, seconds in handed[end - 1]:
-            under_way[begin] -= seconds
+        for i in range(until[end - 1], until[end]):
+            under_way[begins[i]] -= seconds[i]
         part = slice(int(low[end - 1]), end)
         np.maximum(slowest[part], steps.stream_s[end - 1], out=slowest[part])
         cost = np.maximum(need[end] - need[part], slowest[part]) * (1.0 + lag[end] - lag[part]) + least[part]
-        cost += np.cumsum(np.maximum(under_way[part][::-1], 0.0))[::-1]
-        best = int(cost.argmin())
-        least[end], before[end] = float(cost[best]) + room.switch_s, part.start + best
-    begins, end = [], n
-    while end > 0:
-        end = int(before[end])
-        begins.append(end)
-    return begins
+        cost += np.maximum(under_way[part][::-1], 0.0).cumsum(axis=0)[::-1]
+        best = cost.argmin(axis=0)
+        least[end], before[end] = cost[best, np.arange(b)] + room.switch_s, part.start + best
+    found = []
+    for each in before.T.tolist():
+        parts, end = [], n
+        while end > 0:
+            end = each[end]
+            parts.append(end)
+        found.append(parts)
+    return found

@@ -72,19 +72,23 @@ def test_the_next_frame_enters_before_this_one_has_left() -> None:
 seconds = st.floats(0.0, 10.0).map(lambda x: round(x, 3))
 
 
+Handed = list[tuple[int, int, tuple[float, float]]]  # from a kernel to a later one, seconds at two batches
+
+
 @st.composite
-def chips(draw: st.DrawFn) -> tuple[Steps, list[list[tuple[int, float]]], Room]:
+def chips(draw: st.DrawFn) -> tuple[Steps, Handed, Room]:
     n = draw(st.integers(1, 7))
-    row = st.lists(seconds, min_size=n, max_size=n).map(np.array)
-    steps = Steps(weight_bytes=draw(row), need_s=draw(row), stream_s=draw(row), lag=draw(row))
-    handed: list[list[tuple[int, float]]] = [[] for _ in range(n)]
-    for end in range(1, n):
-        handed[end] = draw(st.lists(st.tuples(st.integers(0, end - 1), seconds), max_size=2))
+    two = st.tuples(seconds, seconds)
+    row, rows = (st.lists(each, min_size=n, max_size=n).map(np.array) for each in (seconds, two))
+    steps = Steps(weight_bytes=draw(row), need_s=draw(rows), stream_s=draw(rows), lag=draw(rows))
+    handed = [
+        (draw(st.integers(0, end - 1)), end, draw(two)) for end in range(1, n) for _ in range(draw(st.integers(0, 2)))
+    ]
     room = Room(weight_bytes=draw(st.floats(1, 20)), layers=draw(st.integers(2, 7)), switch_s=draw(seconds), byte_s=1.0)
     return steps, handed, room
 
 
-def cost(steps: Steps, handed: list[list[tuple[int, float]]], room: Room, begins: tuple[int, ...]) -> float:
+def cost(steps: Steps, handed: Handed, room: Room, begins: tuple[int, ...], batch: int) -> float:
     """Seconds of one way to cut, straight from what a part is."""
     n = len(steps.need_s)
     part = np.searchsorted(begins, np.arange(n), side="right")
@@ -93,20 +97,24 @@ def cost(steps: Steps, handed: list[list[tuple[int, float]]], room: Room, begins
         mine = part == one
         if mine.sum() > 1 and (mine.sum() > room.layers or steps.weight_bytes[mine].sum() > room.weight_bytes):
             return np.inf
-        pace = max(steps.need_s[mine].sum(), steps.stream_s[mine].max())
-        total += pace * (1.0 + steps.lag[mine].sum()) + room.switch_s
-    crossing = sum(each for end in range(n) for begin, each in handed[end] if part[begin] != part[end])
+        pace = max(steps.need_s[mine, batch].sum(), steps.stream_s[mine, batch].max())
+        total += pace * (1.0 + steps.lag[mine, batch].sum()) + room.switch_s
+    crossing = sum(each[batch] for begin, end, each in handed if part[begin] != part[end])
     return float(total + crossing)
 
 
 @given(chips())
 @settings(max_examples=150, deadline=None)
-def test_no_way_to_cut_is_quicker(chip: tuple[Steps, list[list[tuple[int, float]]], Room]) -> None:
+def test_no_way_to_cut_is_quicker(chip: tuple[Steps, Handed, Room]) -> None:
     steps, handed, room = chip
     n = len(steps.need_s)
-    chosen = cost(steps, handed, room, tuple(sorted(quickest(steps, handed, room))))
+    begins, ends = (np.array([each[i] for each in handed], dtype=np.int64) for i in (0, 1))
+    found = quickest(steps, begins, ends, np.array([each[2] for each in handed]).reshape(-1, 2), room)
     every = [(0, *rest) for count in range(n) for rest in combinations(range(1, n), count)]
-    assert chosen == pytest.approx(min(cost(steps, handed, room, begins) for begins in every), rel=1e-9, abs=1e-9)
+    for batch, parts in enumerate(found):
+        chosen = cost(steps, handed, room, tuple(sorted(parts)), batch)
+        least = min(cost(steps, handed, room, each, batch) for each in every)
+        assert chosen == pytest.approx(least, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("precision", ["q5_0", "iq2_xxs", "w4a16"])
