@@ -209,6 +209,7 @@ def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
 
 def in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     """The device at one operating point ('' is its default)."""
+    mode = mode or spec.mode
     if spec.id != path.stem:
         raise fail(path, f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
     if mode and mode not in spec.power_modes:

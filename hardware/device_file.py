@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Derived(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file of a what-if device: a shipped device with changes."""
+    """A file of a what-if device: a shipped one, or one of the same folder, in a power mode or not, with changes."""
 
     id: str
     name: str
@@ -91,7 +92,8 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: dict[str, dict[str, str]] = {}
     coefficients: dict[str, Fact] = {}
     exceptions: dict[str, str] = {}
-    # A what-if device: the changes made, and what the prices of its events were multiplied with.
+    # A what-if device: its mode, the changes made, and what the prices of its events were multiplied with.
+    mode: str = ""
     changes: tuple[str, ...] = ()
     price_factors: dict[str, float] = {}
     rates: Software | None = None
@@ -117,11 +119,21 @@ def _check_fact(path: Path, where: str, fact: Fact, unit: str) -> None:
         raise fail(path, f"{where}: value {fact.value} is outside low-high {low}-{high}")
 
 
+def fraction(value: float) -> str:
+    """What is wrong with a count of things, '' where it is whole."""
+    if value.is_integer():
+        return ""
+    near = sorted({max(math.floor(value), 1), math.ceil(value)})
+    return f"{value:g} is no whole number (nearest: {' or '.join(map(str, near))})"
+
+
 def _check_facts(path: Path, where: str, known: dict[str, Field], facts: dict[str, Fact]) -> None:
     for name, fact in facts.items():
         if name not in known:
             raise fail(path, f"{where}: {unknown('field', name, known)}")
         _check_fact(path, f"{where}.{name}", fact, known[name].unit)
+        if known[name].is_whole and (wrong := fraction(fact.value)):
+            raise fail(path, f"{where}.{name}: {wrong}")
         if fact.value <= 0.0 and known[name].is_required and not known[name].of:
             raise fail(path, f"{where}.{name}: must be greater than 0, is {fact.value}")
 
@@ -208,15 +220,16 @@ def _check_measured(path: Path, spec: DeviceFile) -> None:
             raise fail(path, f"trust of {held.runtime}: low must be above 0 and hold 1 with high")
 
 
-def read(path: Path) -> DeviceFile:
-    """A catalogue file, validated. Raises RequestError naming file, field and allowed values."""
+def read(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
+    """A catalogue file, validated; `extending`: files that are made from it. Raises RequestError naming file, field and
+    allowed values."""
     try:
         data = storage.table(path)
     except OSError as error:
         raise fail(path, f"cannot be read ({error.strerror})") from None
     try:
         if "extends" in data:
-            return _extended(path, msgspec.convert(data, Derived))
+            return _extended(path, msgspec.convert(data, Derived), (*extending, path.stem))
         spec = msgspec.convert(data, DeviceFile)
     except msgspec.ValidationError as error:
         raise fail(path, _located(data, error)) from None
@@ -240,14 +253,26 @@ def read(path: Path) -> DeviceFile:
     return spec
 
 
-def _extended(path: Path, own: Derived) -> DeviceFile:
-    """The file of a shipped device under another name, its changes still to be made."""
-    shipped = {file.stem: file for file in CATALOG.glob("*.toml")}
-    if own.extends not in shipped:
-        raise fail(path, f"extends: {unknown('device', own.extends, shipped, listing='a shipped one, without a mode')}")
-    base = read(shipped[own.extends])
-    kept = {"id": own.id, "name": own.name, "aliases": own.aliases, "notes": (*own.notes, *base.notes)}
-    return msgspec.structs.replace(base, **kept, changes=own.changes, is_silicon=False)
+def _extended(path: Path, own: Derived, extending: tuple[str, ...]) -> DeviceFile:
+    """The file of another device under its own name, its changes still to be made."""
+    files = {file.stem: file for folder in (path.parent, CATALOG) for file in folder.glob("*.toml")}
+    known = {name: file for name, file in files.items() if name not in extending}
+    name, _, mode = own.extends.partition(":")
+    if name not in known:
+        raise fail(path, f"extends: {unknown('device', name, known, listing='shipped, or of the same folder')}")
+    base = read(known[name], extending)
+    if mode and mode not in base.power_modes:
+        raise fail(path, f"extends: {unknown(f'power mode of {name}', mode, base.power_modes)}")
+    return msgspec.structs.replace(
+        base,
+        id=own.id,
+        name=own.name,
+        aliases=own.aliases,
+        notes=(*own.notes, *base.notes),
+        mode=mode or base.mode,
+        changes=(*base.changes, *own.changes),
+        is_silicon=False,
+    )
 
 
 def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:

@@ -7,6 +7,7 @@ or below that of the device's own file takes another voltage, as in a power mode
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -16,8 +17,9 @@ import msgspec
 
 from hardware import files
 from hardware.amount import parse_amount
+from hardware.architectures.data import WHOLE
 from hardware.area import silicon_amount
-from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics
+from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics, fraction
 from hardware.errors import RequestError, unknown
 from hardware.names import known, listed
 from hardware.precision import UNITS
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 RANGES = Path(__file__).with_name("what_if.toml")
 _CHANGE = re.compile(r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)")
 _MOST = 64  # changes of one device
+_CLOSE = 1e-9  # relative, within which a scaled count is whole
 ARRAY = "array"  # `array=32x32` is its rows and columns
 
 
@@ -87,6 +90,15 @@ def amount_of(text: str, unit: str) -> float:
     return parse_amount(text, "J" if unit.startswith("J/") else unit)
 
 
+def check(value: float, unit: str) -> None:
+    """Raises ValueError where nothing of this unit can be set to a value."""
+    least, most = limits(unit)
+    if not least <= value <= most:
+        raise ValueError(f"{value:g} {unit} is out of range (allowed: {least:g} to {most:g} {unit})")
+    if unit in WHOLE and (wrong := fraction(value)):
+        raise ValueError(wrong)
+
+
 def fields(device: Device, name: str) -> tuple[str, str]:
     """The full name and the unit of what can be set to a value: a fact, `array`, one format of a unit, or an event.
     Raises RequestError."""
@@ -119,9 +131,12 @@ def _new(change: Change, unit: str, old: float) -> float:
         if factor <= 0.0:
             raise RequestError(f"{change}: a factor greater than 0 is expected")
         value = old * factor if change.how == "*" else old / factor
-    least, most = limits(kind)
-    if not least <= value <= most:
-        raise RequestError(f"{change}: {value:g} {unit} is out of range (allowed: {least:g} to {most:g} {unit})")
+    if kind in WHOLE and math.isclose(value, round(value), rel_tol=_CLOSE):
+        value = float(round(value))
+    try:
+        check(value, unit)
+    except ValueError as error:
+        raise RequestError(f"{change}: {error}") from None
     return value
 
 

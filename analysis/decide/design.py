@@ -24,12 +24,13 @@ from analysis.run.bundle import Asked, ask, evaluate, peaks
 from analysis.run.scenario import Scenario
 from analysis.run.totals import rates
 from analysis.workload.workload import Floats
+from hardware.architectures.data import WHOLE
 from hardware.area import area
 from hardware.device import Device, load
 from hardware.errors import RequestError
 from hardware.plan import plan
 from hardware.runtime import resolve
-from hardware.what_if import ARRAY, Change, amount_of, changed, fields
+from hardware.what_if import ARRAY, Change, amount_of, changed, check, fields
 
 PIECE = 16  # designs that a worker evaluates at a time
 DESIGNS_MAX = 1_000_000
@@ -44,6 +45,7 @@ class Knob(msgspec.Struct, frozen=True):
     least: float
     most: float
     values: tuple[float, ...] = ()
+    is_whole: bool = False
 
     def steps(self) -> tuple[float, ...]:
         """Those of a grid: the few given, or doubled from the least."""
@@ -58,7 +60,7 @@ class Knob(msgspec.Struct, frozen=True):
         if self.values:
             return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
         value = self.least * (self.most / self.least) ** share
-        return float(round(value)) if self.least >= 8 and self.least.is_integer() else value
+        return float(round(value)) if self.is_whole else value
 
     def change(self, value: float) -> Change:
         return Change(self.name, "=", f"{value:.4g}x{value:.4g}" if self.name == ARRAY else f"{value:.4g}")
@@ -118,9 +120,19 @@ def knob(device: Device, text: str) -> Knob:
         ends = amount_of(least, unit), amount_of(most, unit)
         if not 0 < ends[0] < ends[1]:
             raise RequestError(f"knob {text[:40]!r}: a range from a value above 0 to a larger one is expected")
-        return Knob(full, *ends)
-    values = tuple(sorted({amount_of(value, unit) for value in said.split("|")}))
-    return Knob(full, values[0], values[-1], values)
+        return Knob(full, *_allowed(text, ends, unit), is_whole=unit in WHOLE)
+    values = _allowed(text, sorted({amount_of(value, unit) for value in said.split("|")}), unit)
+    return Knob(full, values[0], values[-1], tuple(values))
+
+
+def _allowed(text: str, values: Sequence[float], unit: str) -> Sequence[float]:
+    """Values that a fact may be set to. Raises RequestError for others."""
+    for value in values:
+        try:
+            check(value, unit)
+        except ValueError as error:
+            raise RequestError(f"knob {text[:40]!r}: {error}") from None
+    return values
 
 
 @lru_cache(maxsize=4)

@@ -123,4 +123,6 @@ def _latency(bench: Bench, factors: dict[str, float]) -> float | None:
 
 def _amount(bench: Bench, name: str, factor: float) -> str:
     fact = bench.device.facts.get(name)
-    return f"{factor:.2g} x what it is" if fact is None else of_fact(fact.value * factor, fact.unit)
+    if fact is None:
+        return f"{factor:.2g} x what it is"
+    return of_fact(fact.value * bench.possible(name, factor), fact.unit)

@@ -45,8 +45,31 @@ class Bench(msgspec.Struct, frozen=True, dict=True):
 
     def run(self, factors: Mapping[str, float]) -> Estimate:
         """With each knob at a factor of what it is. Raises RequestError for a chip that cannot be."""
-        changes = tuple(Change(name, "*", f"{factor:.5g}") for name, factor in factors.items() if factor != 1.0)
+        changes = tuple(self._change(name, factor) for name, factor in factors.items() if factor != 1.0)
         return estimate(self.workload, changed(self.device, changes), self.scenario)
+
+    def _counted(self, knob: str) -> float:
+        """How many there are, of a knob that comes whole; 0 for others."""
+        field = self.device.arch.data.facts.get(knob)
+        return self.device.values[knob] if field is not None and field.is_whole else 0.0
+
+    def _change(self, knob: str, factor: float) -> Change:
+        if count := self._counted(knob):
+            return Change(knob, "=", f"{max(round(count * factor), 1)}")
+        return Change(knob, "*", f"{factor:.5g}")
+
+    def possible(self, knob: str, factor: float) -> float:
+        """The nearest factor that a knob can have: counts come whole, others with five digits."""
+        if count := self._counted(knob):
+            return max(round(count * factor), 1) / count
+        return float(f"{factor:.5g}")
+
+    def _beside(self, knob: str, factor: float, turn: float) -> float:
+        """The factor a turn further; of a count at least one further, where there is one."""
+        if count := self._counted(knob):
+            there = count * factor * turn
+            return max(math.ceil(there - 1e-9) if turn > 1 else math.floor(there + 1e-9), 1) / count
+        return factor * turn
 
     def cost(self, factors: Mapping[str, float]) -> Cost:
         return cost(self.run(factors), self.path)
@@ -55,11 +78,13 @@ class Bench(msgspec.Struct, frozen=True, dict=True):
         """d ln(metric) / d ln(knob) around a point, by metric; None for a knob that cannot be turned there."""
         ends = []
         widest = SIDE_STEP if knob in self.device.arch.data.matrix_follows else step
+        here = factors.get(knob, 1.0)
         for turn in (1 / widest, widest):
+            there = self._beside(knob, here, turn)
             try:
-                ends.append((turn, self.cost({**factors, knob: factors.get(knob, 1.0) * turn})))
+                ends.append((there, self.cost({**factors, knob: there})))
             except RequestError:  # the chip cannot be: the other side tells
-                ends.append((1.0, self.cost(factors)))
+                ends.append((here, self.cost(factors)))
         (low, before), (high, after) = ends
         if low == high:
             return None

@@ -96,7 +96,7 @@ def places(result: Estimate, name: str) -> tuple[Place, ...]:
     device = result.device
     fact = amount(result, name)
     least, most = limits(fact.unit)
-    is_whole = fact.unit == "count" and fact.value.is_integer()
+    is_whole = name in device.facts and device.arch.data.facts[name].is_whole
     found = {fact.value: Place(1.0, "")}
     for step in _DOUBLED if name in device.arch.data.matrix_follows else _STEPS:
         there = fact.value * step

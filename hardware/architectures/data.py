@@ -14,6 +14,7 @@ from hardware.efficiency import Efficiency, rates
 from hardware.events import Event
 
 COMMON = Path(__file__).with_name("common.toml")
+WHOLE = ("count", "bit")  # units of what comes whole
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,6 +65,11 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def is_required(self) -> bool:
         """Whether a device always has it, stated or by rule."""
         return self.must or self.value is not None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it counts things that are not divided."""
+        return self.unit in WHOLE
 
 
 class Clocked(Price, frozen=True, kw_only=True):

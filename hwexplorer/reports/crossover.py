@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.decide.crossover import MOST, Crossover, Goal, Turn
+from analysis.decide.crossover import MOST, Crossover, Goal, Turn, Way
 from analysis.decide.crossover import crossover as find
 from analysis.decide.knobs import METRICS, checked, facts
 from hardware.quantity import of_fact, quantity
@@ -27,13 +27,19 @@ def _turn(turn: Turn) -> str:
     return f"{turn.knob} x {turn.factor:.3g} = {of_fact(turn.value, turn.unit)}"
 
 
+def _change(way: Way) -> str:
+    """What is turned; of a way on which nothing is, its knobs."""
+    turned = [_turn(turn) for turn in way.turns if turn.factor != 1.0]
+    return ", ".join(turned) or f"{', '.join(way.knobs)} as it is"
+
+
 def _goal(goal: Goal) -> str:
     odds = "" if goal.odds is None else f" (odds {goal.odds:.0%})"
     return f"{goal.metric} {goal.ratio:.2f}x{odds}"
 
 
 COLUMNS = (
-    Column("change", "Change", role="text", keep=0, of=lambda way: ", ".join(map(_turn, way.turns))),
+    Column("change", "Change", role="text", keep=0, of=_change),
     Column("matches", "Matches", role="text", keep=0, of=lambda way: "yes" if way.device else "no"),
     Column("size", "Size", keep=1, help="of the change: root of the sum of squared logarithms of the factors"),
     Column(

@@ -13,7 +13,7 @@ from typing import Any
 from hardware import device as catalogue
 from hardware.area import Area, area
 from hardware.coefficients import price
-from hardware.device_file import Fact
+from hardware.device_file import CATALOG, Fact
 from hardware.errors import RequestError
 from hardware.plan import plan
 from hardware.precision import DEFAULT
@@ -108,17 +108,19 @@ def _run(arguments: argparse.Namespace) -> None:
         headless.report("device", VERB, arguments)
         return
     device, target = engine.device(arguments.device), Path(arguments.save)
-    if device.power_mode or not device.changes:
-        raise RequestError("--save keeps a device with changes and without a power mode, as h100_sxm{units*2}")
+    if not device.changes:
+        raise RequestError("--save keeps a device with changes, as h100_sxm{units*2}")
     if target.suffix != ".toml" or not ID.fullmatch(target.stem):
         raise RequestError(
             f"--save {arguments.save[:60]!r}: a file NAME.toml is expected, the name being the device's id"
         )
+    if not any((folder / f"{device.id}.toml").exists() for folder in (CATALOG, target.parent)):
+        raise RequestError(f"--save {arguments.save[:60]!r}: {device.id}.toml, which it extends, is in another folder")
     changes = ", ".join(f'"{change}"' for change in device.file.changes)
     lines = (
         f'id = "{target.stem}"',
         f'name = "{target.stem}"',
-        f'extends = "{device.id}"',
+        f'extends = "{device.key.removesuffix(device.changes)}"',
         f"changes = [{changes}]",
         "",
     )

@@ -1,0 +1,71 @@
+"""Physics of random what-if devices: any chip of the catalogue with a few facts at an eighth to eight times theirs.
+
+Some at each run; `HWEXPLORER_DEVICES=10000 pytest tests/analysis/test_random_devices.py` takes as many, from a new seed
+with `--hypothesis-seed N`."""
+
+from __future__ import annotations
+
+import os
+
+import grid
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+from test_estimate_conservation import check_sums
+from test_estimate_physics import check_physics
+
+from analysis.decide.knobs import Bench, facts
+from analysis.run.estimate import Estimate
+from analysis.run.scenario import Scenario
+from hardware.device import catalogue, load
+from hardware.errors import RequestError
+
+MANY = settings(
+    max_examples=int(os.environ.get("HWEXPLORER_DEVICES", "40")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+IDS = tuple(device.id for device in catalogue())
+UNLIMITED = "tdp_w=1e5,power_limit_w=1e5,sustained_w=1e5"
+MODELS = ("conv2d", "mlp", "attention_head", "resnet18", "mobilenet_v2")
+FACTOR = st.floats(-3.0, 3.0).map(lambda power: 2.0**power)
+
+
+@st.composite
+def _benches(draw: st.DrawFn, changes: str = "") -> tuple[Bench, dict[str, float]]:
+    """A model on a device, and what some of its facts are multiplied with."""
+    device = load(draw(st.sampled_from(IDS)) + changes)
+    names = draw(st.lists(st.sampled_from(facts(device)), min_size=1, max_size=4, unique=True))
+    batch, precision = draw(st.sampled_from((1, 16))), draw(st.sampled_from(("fp32", "fp16", "int8")))
+    bench = Bench(grid.workload(draw(st.sampled_from(MODELS))), device, Scenario(batch=batch, precision=precision))
+    return bench, {name: bench.possible(name, draw(FACTOR)) for name in names}
+
+
+def _run(bench: Bench, factors: dict[str, float]) -> Estimate:
+    """Without an example where such a chip cannot be: more power at rest than its limit, a bus that contradicts it."""
+    try:
+        return bench.run(factors)
+    except RequestError:
+        reject()
+
+
+@MANY
+@given(_benches())
+def test_physics_holds(asked: tuple[Bench, dict[str, float]]) -> None:
+    result = _run(*asked)
+    check_physics(result)
+    check_sums(result)
+    assert load(result.device.key) == result.device
+    for low, high in (result.latency_band_s, result.energy_band_j):
+        assert 0 < low <= high < float("inf")
+
+
+@MANY
+@given(_benches(f"{{{UNLIMITED}}}"), st.sampled_from(("units", "clock_hz", "memory_bandwidth")), st.floats(1.0, 3.0))
+def test_more_is_never_slower_without_a_limit_of_power(
+    asked: tuple[Bench, dict[str, float]], knob: str, more: float
+) -> None:
+    bench, factors = asked
+    factors = {name: factor for name, factor in factors.items() if not name.endswith("_w")}
+    before = _run(bench, factors)
+    after = _run(bench, {**factors, knob: bench.possible(knob, factors.get(knob, 1.0) * more)})
+    assert after.latency_s <= before.latency_s * (1 + 1e-9)
