@@ -120,19 +120,20 @@ def knob(device: Device, text: str) -> Knob:
         ends = amount_of(least, unit), amount_of(most, unit)
         if not 0 < ends[0] < ends[1]:
             raise RequestError(f"knob {text[:40]!r}: a range from a value above 0 to a larger one is expected")
-        return Knob(full, *_allowed(text, ends, unit), is_whole=unit in WHOLE)
-    values = _allowed(text, sorted({amount_of(value, unit) for value in said.split("|")}), unit)
-    return Knob(full, values[0], values[-1], tuple(values))
+        _check_values(text, ends, unit)
+        return Knob(full, *ends, is_whole=unit in WHOLE)
+    values = tuple(sorted({amount_of(value, unit) for value in said.split("|")}))
+    _check_values(text, values, unit)
+    return Knob(full, values[0], values[-1], values)
 
 
-def _allowed(text: str, values: Sequence[float], unit: str) -> Sequence[float]:
-    """Values that a fact may be set to. Raises RequestError for others."""
+def _check_values(text: str, values: Sequence[float], unit: str) -> None:
+    """Raises RequestError for a value that a fact cannot be set to."""
     for value in values:
         try:
             check(value, unit)
         except ValueError as error:
             raise RequestError(f"knob {text[:40]!r}: {error}") from None
-    return values
 
 
 @lru_cache(maxsize=4)
