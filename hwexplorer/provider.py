@@ -139,6 +139,11 @@ class EngineProvider:
             return None
         return sheet(Answer(verb, replace(state, at=node(state.at))).view(), width)
 
+    def report(self, name: str, state: State) -> Table | Text | Page:
+        view = Answer(name, state).view()
+        assert isinstance(view, Table | Text | Page)
+        return view
+
     def named(self, model: str, inputs: tuple[str, ...]) -> str:
         return engine.named(model, inputs)
 

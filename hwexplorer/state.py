@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -30,7 +32,9 @@ PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
 BYS = ("module", "subgraph", "kind", "kernel")  # as analysis/run/outline.py has them
 SORTS = ("graph", "share", "latency", "energy", "name")
-PLOTS = ("roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory")
+_FIRST = ("roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory")
+_FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
+PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new one is its module alone
 RANKS = ("given", "latency", "energy", "edp", "throughput", "power", "memory", "name")
 FOLDS = (0.0, 0.5, 1.0, 2.0, 5.0)  # per cent: what the fold key goes through
 EACH = "~each"  # ends what is open where the blocks of a branch are shown one by one

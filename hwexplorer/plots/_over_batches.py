@@ -12,6 +12,8 @@ from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 
+# The same at each batch.
+READS = ("model", "image_size", "sequence", "kv", "precision", "execution", "layout", "devices", "plot")
 ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 

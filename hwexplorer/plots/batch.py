@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from analysis.run.metrics import METRICS
 from hwexplorer import engine
+from hwexplorer.plots._over_batches import READS as OVER_BATCHES
 from hwexplorer.plots._over_batches import keys, line
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.words import MARKED
+
+READS = (*OVER_BATCHES, "metric")
 
 
 def plot(state: State) -> Plot:

@@ -7,6 +7,7 @@ import numpy as np
 from analysis.run.figures import Figures
 from hwexplorer import engine
 from hwexplorer.format import quantity
+from hwexplorer.plots._over_batches import READS as READS
 from hwexplorer.plots._over_batches import keys, line
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series

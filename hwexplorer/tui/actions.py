@@ -1,7 +1,7 @@
 """Every action of the screen in one table: keys, help, footer hints, palette and docs come from it.
 
-An action is either a pure change `State -> State` or the name of an effect, a method of the app, for what needs
-the rows on screen or the world outside.
+An action is either a pure change `State -> State` or the name of an effect, for what needs the rows on screen or the
+world outside: the method `do_EFFECT` of the pane that has the keys, of the session or of the screen.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "palette",
         ),
         _effect("theme", "T", "Theme", "The next of: " + ", ".join(THEMES), "theme"),
-        _effect("quit", "q ctrl+c", "Quit", "Leave", "quit", hint="quit"),
+        _effect("quit", "q ctrl+c", "Quit", "Leave", "leave", hint="quit"),
     ),
 }
 ACTIONS: tuple[Action, ...] = tuple(replace(a, group=group) for group, actions in _GROUPS.items() for a in actions)
@@ -336,6 +336,10 @@ class Keymap:
     def find(self, key: str, pane: str) -> Action | None:
         """The action of a key in a pane: the pane's own first."""
         return self._own.get((key, pane)) or self._everywhere.get(key)
+
+    def of(self, key: str, character: str | None, pane: str) -> Action | None:
+        """The action of a key as a terminal sends it: by what it types first."""
+        return self.find(character or key, pane) or self.find(key, pane)
 
     def hints(self, pane: str) -> list[tuple[str, str, str]]:
         """(action, key, word) of the footer for a pane, the most useful first; what is in its way drops at the end."""

@@ -20,7 +20,7 @@ from hwexplorer.tui import actions
 from hwexplorer.tui.standing import batches
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.screen import Explorer
 
 ROWS_IDLE = 0.03  # seconds without a key before the rows around the cursor: two small views each
 IDLE = 0.15  # and before the settings, whose views are larger
@@ -29,8 +29,8 @@ NEIGHBOURS = ("batch_up", "batch_down", "precision_up", "precision_down")
 
 
 class Ahead:
-    def __init__(self, app: HwExplorer) -> None:
-        self._app = app
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer, self._session = explorer, explorer.session
         self._timer: Timer | None = None
         self._waiting: deque[tuple[str, State]] = deque()
         self._done: State | None = None
@@ -39,75 +39,76 @@ class Ahead:
         """A key: whatever was under way starts anew when it is quiet again."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self._app.set_timer(ROWS_IDLE, self._begin)
+        self._timer = self._explorer.set_timer(ROWS_IDLE, self._begin)
 
     def finished(self) -> bool:
         """Is all computed that hangs around the state on screen?"""
-        return self._done == self._app.state and not self._waiting
+        return self._done == self._session.state and not self._waiting
 
     def _begin(self) -> None:
-        app = self._app
-        if app.capture is not None or app.prompt is not None or app.views is None:
+        session = self._session
+        if any(job.dims for job in session.jobs) or self._explorer.prompt is not None or session.views is None:
             return
-        if app.state.limits and app.limits.more(app, [row.key for row in app.cache.view("devices", app.state).rows]):
-            app.show_lines(app.size.width)
-            self._timer = app.set_timer(PAUSE, self._begin)
+        state = session.state
+        if state.limits and session.limits.more(session, [r.key for r in session.cache.view("devices", state).rows]):
+            self._explorer.show_lines()
+            self._timer = self._explorer.set_timer(PAUSE, self._begin)
             return
-        if app.state == self._done:
+        if session.state == self._done:
             return
         self._await(self._rows())
         self._step(self._then_settings)
 
     def _then_settings(self) -> None:
-        self._timer = self._app.set_timer(IDLE - ROWS_IDLE, self._begin_settings)
+        self._timer = self._explorer.set_timer(IDLE - ROWS_IDLE, self._begin_settings)
 
     def _begin_settings(self) -> None:
         """What the knobs do, one evaluation at a time, then the settings around this one."""
-        app, is_new = self._app, None
-        if app.is_running and "knobs" in app.wanted(app.state):
+        session, is_new = self._session, None
+        if self._explorer.is_running and "knobs" in session.wanted(session.state):
             with suppress(RequestError):  # what cannot be is told when it is asked for
-                is_new = app.provider.deepen(app.state)
+                is_new = session.provider.deepen(session.state)
         if is_new:
-            app.cache.forget("knobs")
-            app.views = app.cache.views(app.state)
-            app.show()
+            session.cache.forget("knobs")
+            session.views = session.cache.views(session.state)
+            self._explorer.show()
         if is_new is not None:
-            self._timer = app.set_timer(PAUSE, self._begin_settings)
+            self._timer = self._explorer.set_timer(PAUSE, self._begin_settings)
             return
-        self._done = app.state
+        self._done = session.state
         self._await(self._settings())
-        state = self._app.state
-        self._waiting.extend(("rate", each) for each in batches(state) if not self._app.cache.has("rate", each))
-        self._step(lambda: self._app.show_lines(self._app.size.width))
+        state = self._session.state
+        self._waiting.extend(("rate", each) for each in batches(state) if not self._session.cache.has("rate", each))
+        self._step(self._explorer.show_lines)
 
     def _await(self, states: Iterator[State]) -> None:
-        app = self._app
+        session = self._session
         self._waiting = deque(
             (name, near)
             for near in states
-            if near != app.state
-            for name in app.wanted(near)
-            if not app.cache.has(name, near)
+            if near != session.state
+            for name in session.wanted(near)
+            if not session.cache.has(name, near)
         )
 
     def _rows(self) -> Iterator[State]:
         """The row below the cursor, then the one above, then the knob a step further."""
-        outline, state = self._app.outline, self._app.state
+        outline, state = self._explorer.outline, self._session.state
         for place in (outline.cursor + 1, outline.cursor - 1):
             if 0 <= place < len(outline.visible):
                 yield replace(state, at=outline.table.rows[outline.visible[place]].key)
         for by in (1, -1) if state.pane == "knobs" else ():
             with suppress(RequestError):  # at the end of its way
-                yield self._app.provider.turned(state, by)
+                yield self._session.provider.turned(state, by)
 
     def _settings(self) -> Iterator[State]:
         for id in NEIGHBOURS:
             change = actions.BY_ID[id].change
             if change is not None:
-                yield change(self._app.state)
+                yield change(self._session.state)
 
     def _step(self, then: Callable[[], None] | None) -> None:
-        if not self._app.is_running:
+        if not self._explorer.is_running:
             return
         if not self._waiting:
             if then is not None:
@@ -115,5 +116,5 @@ class Ahead:
             return
         name, state = self._waiting.popleft()
         with suppress(Exception):  # a neighbour that cannot be is told when it is asked for
-            self._app.cache.view(name, state)
-        self._timer = self._app.set_timer(PAUSE, partial(self._step, then))
+            self._session.cache.view(name, state)
+        self._timer = self._explorer.set_timer(PAUSE, partial(self._step, then))

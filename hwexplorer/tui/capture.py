@@ -1,32 +1,34 @@
-"""One capture under way: started off the event loop, asked about from it, given up at any time."""
+"""One capture of a model under way."""
 
 from __future__ import annotations
 
-from threading import Thread
-from time import monotonic
+from typing import TYPE_CHECKING
 
+from hwexplorer.history import History
 from hwexplorer.state import State
+from hwexplorer.tui.changes import with_model
+from hwexplorer.tui.job import Job
 from hwexplorer.tui.provider import WatchedCapture
 
+if TYPE_CHECKING:
+    from hwexplorer.tui.session import Session
 
-class Capture:
-    """A job for the state that wants it. Starting may take a moment (a process), so a thread does it."""
+
+class Capture(Job):
+    """A job for the state that wants it."""
+
+    dims, stopped = True, "capture cancelled"
 
     def __init__(self, state: State, job: WatchedCapture) -> None:
-        self.state = state
-        self.job = job
-        self.started = monotonic()
+        super().__init__(f"capturing {state.model}")
+        self.state, self._job = state, job
         self._failure = ""
-        self._last = (f"capturing {state.model}", -1.0)
+        self._last = super().progress()
         self._begun = False
-        self._thread = Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def _run(self) -> None:
         try:
-            self.job.start()
+            self._job.start()
         except Exception as error:  # told on screen by `error`
             self._failure = str(error) or type(error).__name__
         self._begun = True
@@ -35,27 +37,29 @@ class Capture:
         return self._last
 
     def done(self) -> bool:
-        """Ask the job once; True when there is nothing more to wait for."""
         if self._failure:
             return True
         if not self._begun:
             return False
         try:
-            phase, fraction = self.job.poll()
+            phase, fraction = self._job.poll()
             self._last = (f"{self.state.model}: {phase}", fraction)
-            return bool(self.job.finished or self.job.error)
+            return bool(self._job.finished or self._job.error)
         except Exception as error:
             self._failure = str(error) or type(error).__name__
             return True
 
     def error(self) -> str:
-        """One line, empty when all went well."""
-        text = self._failure or self.job.error
-        return " ".join(str(text).split()) if text else ""
+        return " ".join((self._failure or self._job.error).split())
 
-    def cancel(self) -> None:
-        Thread(target=self.job.cancel, daemon=True).start()
+    def finish(self, session: Session) -> None:
+        """The model comes on screen, in the state as it is by now."""
+        if session.views is None:
+            session.history = History(present=self.state)
+            session.apply(self.state, session.history)
+        else:
+            state = with_model(session.state, self.state.model, self.state.image_size)
+            session.apply(state, session.history if state == session.state else None)  # the same one, captured anew
 
     def end(self) -> None:
-        """Give it up and wait until its process is gone."""
-        self.job.cancel()
+        self._job.cancel()

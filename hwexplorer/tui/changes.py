@@ -25,6 +25,13 @@ def batch(state: State, double: bool) -> State:
     return replace(state, batch=batch)
 
 
+def with_model(state: State, model: str, image_size: int | None = None) -> State:
+    """Another model: nothing of the old one's tree is left."""
+    if model == state.model and image_size == state.image_size:
+        return state
+    return replace(state, model=model, image_size=image_size, at="", open=(), find="")
+
+
 def pane(name: str) -> Change:
     return lambda state: replace(state, pane=name)
 

@@ -10,51 +10,48 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from hardware.errors import RequestError, unknown
 from hwexplorer import registry
 from hwexplorer.tui.commands import ALIASES, COMMANDS, NOT_HERE, names, run_verb
-from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.prompt import Prompt
+from hwexplorer.tui.prompt import Line
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.session import Session
 
 HISTORY_MAX = 200
 
 # --- running ----------------------------------------------------------------------------------------------
 
 
-def submit(app: HwExplorer, text: str) -> None:
+def submit(session: Session, text: str) -> None:
     """Do what a line says, and remember it."""
     text = text.strip()
     if not text:
         return
-    if not app.commands or app.commands[-1] != text:
-        app.commands = [*app.commands[-HISTORY_MAX + 1 :], text]
+    if not session.typed or session.typed[-1] != text:
+        session.typed = [*session.typed[-HISTORY_MAX + 1 :], text]
     try:
         words = shlex.split(text)
     except ValueError as error:
-        app.say(f"{error}: {text[:60]}".lower(), "bad")
+        session.say(f"{error}: {text[:60]}".lower(), "bad")
         return
     try:
-        _run(app, words)
+        _run(session, words)
     except RequestError as error:
-        app.say(str(error), "bad")
+        session.say(str(error), "bad")
     except Exception as error:
-        app.fail(error)
+        session.fail(error)
 
 
-def _run(app: HwExplorer, words: list[str]) -> None:
+def _run(session: Session, words: list[str]) -> None:
     name = words[0].replace("-", "_") if words else ""
     name = ALIASES.get(name, name)
     if name in COMMANDS:
-        COMMANDS[name].run(app, words[1:])
+        COMMANDS[name].run(session, words[1:])
     elif name in NOT_HERE:
         raise RequestError(f"{name} is for the shell, not for this line")
     elif name in registry.names():
-        run_verb(app, [name, *words[1:]])
+        run_verb(session, [name, *words[1:]])
     else:
         raise unknown("command", name, names())
 
@@ -62,7 +59,7 @@ def _run(app: HwExplorer, words: list[str]) -> None:
 # --- while typing -----------------------------------------------------------------------------------------
 
 
-def candidates(app: HwExplorer, text: str) -> list[str]:
+def candidates(session: Session, text: str) -> list[str]:
     """Whole lines that the text may become, those that begin like its last word before those that hold it."""
     name, space, rest = text.partition(" ")
     if not space:
@@ -71,7 +68,7 @@ def candidates(app: HwExplorer, text: str) -> list[str]:
     if command is None or " " in rest:
         return []
     head, comma, last = rest.rpartition(",")
-    return [f"{name} {head}{comma}{word}" for word in _fitting(last, command.complete(app))]
+    return [f"{name} {head}{comma}{word}" for word in _fitting(last, command.complete(session))]
 
 
 def _fitting(start: str, words: Iterable[str]) -> list[str]:
@@ -80,12 +77,12 @@ def _fitting(start: str, words: Iterable[str]) -> list[str]:
     return sorted(fitting, key=lambda word: not word.casefold().startswith(wanted))
 
 
-def note(app: HwExplorer, text: str) -> str:
+def note(session: Session, text: str) -> str:
     """What the text could become, or what the command takes."""
     if not text.strip():
         return "tab completes · help lists · batch 32 · on tpu_v4 · at fc · roofline"
     try:
-        lines = candidates(app, text)
+        lines = candidates(session, text)
     except RequestError:
         lines = []
     name, space, _ = text.partition(" ")
@@ -98,40 +95,29 @@ def note(app: HwExplorer, text: str) -> str:
     return registry.helps().get(name, "")
 
 
-def moved(app: HwExplorer, typing: Prompt, key: str) -> Prompt:
+def moved(session: Session, line: Line, key: str) -> Line:
     """Tab to the next completion; up and down through what was typed before."""
     if key in ("up", "down"):
-        return _recalled(app, typing, -1 if key == "up" else 1)
-    stem = typing.stem if typing.stem is not None else typing.text
+        return _recalled(session, line, -1 if key == "up" else 1)
+    stem = line.stem if line.stem is not None else line.text
     try:
-        lines = candidates(app, stem)
+        lines = candidates(session, stem)
     except RequestError:
         lines = []
     if not lines:
-        return typing
+        return line
     step = 1 if key == "tab" else -1
-    place = (lines.index(typing.text) + step) % len(lines) if typing.text in lines else 0 if step > 0 else -1
+    place = (lines.index(line.text) + step) % len(lines) if line.text in lines else 0 if step > 0 else -1
     text = lines[place]
     if len(lines) == 1 and " " not in text and text in COMMANDS and " " in COMMANDS[text].usage:
-        return msgspec.structs.replace(typing, text=text + " ", place=len(text) + 1, stem=None)
-    return msgspec.structs.replace(typing, text=text, place=len(text), stem=stem)
+        return Line(text + " ", len(text) + 1)
+    return Line(text, len(text), stem)
 
 
-def _recalled(app: HwExplorer, typing: Prompt, step: int) -> Prompt:
+def _recalled(session: Session, line: Line, step: int) -> Line:
     """The line before or after, of those that begin as what was typed."""
-    stem = typing.stem if typing.stem is not None else typing.text
-    past = [line for line in dict.fromkeys(app.commands) if line.startswith(stem)] + [stem]
-    here = past.index(typing.text) if typing.text in past else len(past) - 1
+    stem = line.stem if line.stem is not None else line.text
+    past = [each for each in dict.fromkeys(session.typed) if each.startswith(stem)] + [stem]
+    here = past.index(line.text) if line.text in past else len(past) - 1
     text = past[max(0, min(len(past) - 1, here + step))]
-    return msgspec.structs.replace(typing, text=text, place=len(text), stem=stem)
-
-
-def preview(app: HwExplorer, text: str) -> None:
-    """Themes are tried on while their name is typed; whatever else is typed brings the old one back."""
-    if app.no_color or (app.prompt is None and not text):
-        return
-    name, _, rest = text.partition(" ")
-    before = app.prompt.before if app.prompt is not None else text
-    wanted = rest if name == "theme" and rest in THEMES else before
-    if wanted in THEMES and wanted != app.look:
-        app.dress(wanted)
+    return Line(text, len(text), stem)

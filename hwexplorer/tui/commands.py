@@ -16,24 +16,24 @@ from hwexplorer import state as states
 from hwexplorer.export.files import SCREEN
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, replace
-from hwexplorer.tui import effects, exports, moves, overlays, results, work
+from hwexplorer.tui import changes
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.views.plain import Column, Row, Table, Text
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.session import Session
 
 # Verbs that are not for this line.
 NOT_HERE = ("open", "serve", "check")
-Run = Callable[["HwExplorer", list[str]], None]
-Complete = Callable[["HwExplorer"], Iterable[str]]
+Run = Callable[["Session", list[str]], None]
+Complete = Callable[["Session"], Iterable[str]]
 
 
 class Command(msgspec.Struct, frozen=True):
     usage: str
     help: str
     run: Run
-    complete: Complete = lambda app: ()
+    complete: Complete = lambda session: ()
 
 
 # --- settings ---------------------------------------------------------------------------------------------
@@ -52,301 +52,320 @@ def _whole(text: str, what: str) -> int:
 
 
 def _field(name: str, example: str) -> Run:
-    def run(app: HwExplorer, words: list[str]) -> None:
-        _set(app, replace(app.state, **{name: _one(words, example)}))
+    def run(session: Session, words: list[str]) -> None:
+        _set(session, replace(session.state, **{name: _one(words, example)}))
 
     return run
 
 
-def _set(app: HwExplorer, state: State) -> None:
+def _set(session: Session, state: State) -> None:
     """A new state, checked: replace does not check, reading a state string does."""
-    app.apply(states.parse(states.format(state)))
+    session.apply(states.parse(states.format(state)))
 
 
-def _batch(app: HwExplorer, words: list[str]) -> None:
-    _set(app, replace(app.state, batch=_whole(_one(words, "batch 32"), "batch")))
+def _batch(session: Session, words: list[str]) -> None:
+    _set(session, replace(session.state, batch=_whole(_one(words, "batch 32"), "batch")))
 
 
-def _image_size(app: HwExplorer, words: list[str]) -> None:
+def _image_size(session: Session, words: list[str]) -> None:
     size = _whole(_one(words, "image_size 320"), "image size")
-    app.apply(effects.with_model(app.state, app.state.model, size or None))
+    session.apply(changes.with_model(session.state, session.state.model, size or None))
 
 
 def _tokens(name: str) -> Run:
-    def run(app: HwExplorer, words: list[str]) -> None:
+    def run(session: Session, words: list[str]) -> None:
         text = _one(words, f"{name} 2048")
-        _set(app, replace(app.state, **{name: None if text == "default" else _whole(text, name)}))
+        _set(session, replace(session.state, **{name: None if text == "default" else _whole(text, name)}))
 
     return run
 
 
-def _model(app: HwExplorer, words: list[str]) -> None:
+def _model(session: Session, words: list[str]) -> None:
     """Another model; with inputs one of the user's own, whose code may run (in a process of its own): it was named
     here, by hand, which a state string or a session is not."""
     if not words:
         raise RequestError("a name is expected, as in model vit_b_16 or model net.py:make 1x3x224x224")
-    state = effects.with_model(app.state, app.provider.named(words[0], tuple(words[1:])))
-    if app.provider.ready(state) and app.provider.edited(state):
-        app.start_capture(state)  # what is shown stays until the new one is there
+    state = changes.with_model(session.state, session.provider.named(words[0], tuple(words[1:])))
+    if session.provider.ready(state) and session.provider.edited(state):
+        session.capture(state)  # what is shown stays until the new one is there
     else:
-        app.apply(state, app.history if state == app.state else None)
+        session.apply(state, session.history if state == session.state else None)
 
 
-def _on(app: HwExplorer, words: list[str]) -> None:
+def _on(session: Session, words: list[str]) -> None:
     """To a device; one that is not compared yet is added."""
     name = _one(words, "on tpu_v4")
-    spelt = next((d for d in app.state.devices if d == name), None) or _spelt(app, name)
-    devices = app.state.devices if spelt in app.state.devices else (*app.state.devices, spelt)
-    app.apply(replace(app.state, devices=devices, on=spelt))
+    spelt = next((d for d in session.state.devices if d == name), None) or _spelt(session, name)
+    devices = session.state.devices if spelt in session.state.devices else (*session.state.devices, spelt)
+    session.apply(replace(session.state, devices=devices, on=spelt))
 
 
-def _spelt(app: HwExplorer, name: str) -> str:
+def _spelt(session: Session, name: str) -> str:
     """How a device is spelt among those compared, by whatever name it was asked for."""
-    key = app.provider.device_key(name)
-    return next((d for d in app.state.devices if app.provider.device_key(d) == key), name)
+    key = session.provider.device_key(name)
+    return next((d for d in session.state.devices if session.provider.device_key(d) == key), name)
 
 
-def _devices(app: HwExplorer, words: list[str]) -> None:
+def _devices(session: Session, words: list[str]) -> None:
     if not words:
-        app.perform("devices")
+        session.stage.perform("devices")
         return
     names = tuple(part for word in words for part in listed(word))
     spelt: dict[str, str] = {}
     for name in names:
-        other = spelt.setdefault(app.provider.device_key(name), name)
+        other = spelt.setdefault(session.provider.device_key(name), name)
         if other != name:
             raise RequestError(f"{other} and {name} are the same device: name it once")
-    _set(app, replace(app.state, devices=names, on=states.preferred(names), baseline=states.preferred(names)))
+    _set(session, replace(session.state, devices=names, on=states.preferred(names), baseline=states.preferred(names)))
 
 
-def _add(app: HwExplorer, words: list[str]) -> None:
+def _add(session: Session, words: list[str]) -> None:
     name = _one(words, "add l4")
-    spelt = _spelt(app, name)
-    if spelt in app.state.devices:
+    spelt = _spelt(session, name)
+    if spelt in session.state.devices:
         raise RequestError(f"{spelt} is there already")
-    app.apply(replace(app.state, devices=(*app.state.devices, name)))
+    session.apply(replace(session.state, devices=(*session.state.devices, name)))
 
 
-def _remove(app: HwExplorer, words: list[str]) -> None:
-    name = _spelt(app, words[0]) if words else app.state.on
-    if name not in app.state.devices:
-        raise unknown("device", name, app.state.devices)
-    rest = tuple(d for d in app.state.devices if d != name)
+def _remove(session: Session, words: list[str]) -> None:
+    name = _spelt(session, words[0]) if words else session.state.on
+    if name not in session.state.devices:
+        raise unknown("device", name, session.state.devices)
+    rest = tuple(d for d in session.state.devices if d != name)
     if not rest:
         raise RequestError("one device has to stay")
-    on = app.state.on if app.state.on in rest else states.preferred(rest)
-    baseline = app.state.baseline if app.state.baseline in rest else states.preferred(rest)
-    app.apply(replace(app.state, devices=rest, on=on, baseline=baseline))
+    on = session.state.on if session.state.on in rest else states.preferred(rest)
+    baseline = session.state.baseline if session.state.baseline in rest else states.preferred(rest)
+    session.apply(replace(session.state, devices=rest, on=on, baseline=baseline))
 
 
-def _baseline(app: HwExplorer, words: list[str]) -> None:
-    name = _spelt(app, _one(words, "baseline h100_sxm"))
-    if name not in app.state.devices:
-        raise unknown("baseline", name, app.state.devices)
-    app.apply(replace(app.state, baseline=name))
+def _baseline(session: Session, words: list[str]) -> None:
+    name = _spelt(session, _one(words, "baseline h100_sxm"))
+    if name not in session.state.devices:
+        raise unknown("baseline", name, session.state.devices)
+    session.apply(replace(session.state, baseline=name))
 
 
-def _at(app: HwExplorer, words: list[str]) -> None:
+def _at(session: Session, words: list[str]) -> None:
     name = words[0] if words else ""
-    if name in ("/", app.state.model):
+    if name in ("/", session.state.model):
         name = ""
-    place = app.unfolded.place
+    place = session.unfolded.place
     if name not in place:  # the end of a path will do where it tells one node
         ends = [key for key in place if key.endswith(("." + name, "/" + name))]
         if len(ends) != 1:
             raise unknown("node", name, place)
         name = ends[0]
-    app.move_to(name)
+    session.move_to(name)
 
 
-def _fold(app: HwExplorer, words: list[str]) -> None:
-    moves.fold_at(app, states._percent(_one(words, "fold 1").rstrip("%")))
+def _fold(session: Session, words: list[str]) -> None:
+    session.fold(states._percent(_one(words, "fold 1").rstrip("%")))
 
 
-def _pin(app: HwExplorer, words: list[str]) -> None:
+def _pin(session: Session, words: list[str]) -> None:
     if not words:
-        app.perform("pin")
+        session.stage.perform("pin")
         return
-    _set(app, replace(app.state, pin=_one(words, "pin tpu_v4@b8,fp16"), diff=True))
+    _set(session, replace(session.state, pin=_one(words, "pin tpu_v4@b8,fp16"), diff=True))
 
 
 def _text(name: str) -> Run:
-    def run(app: HwExplorer, words: list[str]) -> None:
-        app.apply(replace(app.state, **{name: " ".join(words), "pane": "tree" if name == "find" else "models"}))
+    def run(session: Session, words: list[str]) -> None:
+        session.apply(replace(session.state, **{name: " ".join(words), "pane": "tree" if name == "find" else "models"}))
         if name == "find" and words:
-            moves.find(app, 1)
+            session.do_find(1)
 
     return run
 
 
-def _plot(app: HwExplorer, words: list[str]) -> None:
+def _plot(session: Session, words: list[str]) -> None:
     if words:
-        _set(app, replace(app.state, plot=_one(words, "plot cumulative"), pane="plot"))
+        _set(session, replace(session.state, plot=_one(words, "plot cumulative"), pane="plot"))
     else:
-        app.apply(replace(app.state, pane="plot"))
+        session.apply(replace(session.state, pane="plot"))
 
 
-def _state(app: HwExplorer, words: list[str]) -> None:
-    app.apply(states.parse(_one(words, "state 'resnet50@b8,fp16'")))
+def _state(session: Session, words: list[str]) -> None:
+    session.apply(states.parse(_one(words, "state 'resnet50@b8,fp16'")))
 
 
 # --- the program ------------------------------------------------------------------------------------------
 
 
-def _export(app: HwExplorer, words: list[str]) -> None:
-    exports.export(app, _one(words, "export resnet50.json"), overwrite=False)
+def _export(session: Session, words: list[str]) -> None:
+    session.stage.export(_one(words, "export resnet50.json"))
 
 
-def _export_all(app: HwExplorer, words: list[str]) -> None:
-    exports.export(app, _one(words, "export_all folder").rstrip("/") + "/", overwrite=False)
+def _export_all(session: Session, words: list[str]) -> None:
+    session.stage.export(_one(words, "export_all folder").rstrip("/") + "/")
 
 
-def _theme(app: HwExplorer, words: list[str]) -> None:
-    name = _one(words, "theme light")
-    if name not in THEMES:
-        raise unknown("theme", name, THEMES)
-    if app.no_color:
-        raise RequestError("NO_COLOR is set: there is only the terminal's own look")
-    app.dress(name)
+def _theme(session: Session, words: list[str]) -> None:
+    session.stage.do_theme(_one(words, "theme light"))
 
 
-def _save(app: HwExplorer, words: list[str]) -> None:
-    if app.keeper is None:
+def _save(session: Session, words: list[str]) -> None:
+    if session.keeper is None:
         raise RequestError("no place to save sessions in")
     name = _one(words, "save monday")
-    app.keeper.save(name, app.state)
-    app.say(f"saved as {name}: `:load {name}` or `hwexplorer open --session {name}` brings it back", "good")
+    session.keeper.save(name, session.state)
+    session.say(f"saved as {name}: `:load {name}` or `hwexplorer open --session {name}` brings it back", "good")
 
 
-def _load(app: HwExplorer, words: list[str]) -> None:
-    if app.keeper is None:
+def _load(session: Session, words: list[str]) -> None:
+    if session.keeper is None:
         raise RequestError("no place to load sessions from")
-    app.apply(app.keeper.state(words[0] if words else "last"))
+    session.apply(session.keeper.state(words[0] if words else "last"))
 
 
-def _sessions(app: HwExplorer, words: list[str]) -> None:
-    kept = app.keeper.all() if app.keeper is not None else {}
+def _sessions(session: Session, words: list[str]) -> None:
+    kept = session.keeper.all() if session.keeper is not None else {}
     if not kept:
         raise RequestError("none is saved yet: `:save NAME` saves one")
     columns = (Column("name", "Session", role="text", keep=0), Column("state", "State", role="text", keep=0))
     rows = tuple(Row(name, (name, text), leads=text) for name, text in kept.items())
-    results.show(app, "sessions", Sheet("Sessions", "", Table("sessions", "Sessions", columns, rows)), states.parse)
+    session.stage.present("sessions", Sheet("Sessions", "", Table("sessions", "Sessions", columns, rows)), states.parse)
 
 
-def _help(app: HwExplorer, words: list[str]) -> None:
+def _help(session: Session, words: list[str]) -> None:
     settings = tuple(f"{c.usage}\t{c.help}" for name, c in COMMANDS.items() if name not in registry.names())
     verbs = tuple(f"{name}\t{line}" for name, line in registry.helps().items() if name not in NOT_HERE)
     sections = (("On this screen", settings), ("Verbs, run on this state; options as in the shell", verbs))
-    overlays.show_text(app, "commands", "Commands", Text("commands", "Commands", sections))
+    session.stage.show_text("commands", "Commands", Text("commands", "Commands", sections))
 
 
-def run_verb(app: HwExplorer, words: list[str]) -> None:
+def run_verb(session: Session, words: list[str]) -> None:
     """A verb of the shell on this state: at once where it is a view, beside the screen where it takes a while."""
     from hwexplorer.tui.task import Task
 
     verb, rest = words[0], words[1:]
-    width = app.size.width - 4
-    if not rest and app.views is not None:
-        sheet = app.provider.sheet(app.state, verb, width)
+    width = session.size[0] - 4
+    if not rest and session.views is not None:
+        sheet = session.provider.sheet(session.state, verb, width)
         if sheet is not None:
-            results.show(app, verb, sheet)
+            session.stage.present(verb, sheet)
             return
     if registry.is_report(verb) and not {"--format", "-o", "--output"} & set(rest):
         rest = [*rest, "--format", SCREEN]
     if registry.takes_model(verb) and "--all" not in rest:
-        shown = states.format(replace(app.state, at=states.node(app.state.at), open=()))
+        shown = states.format(replace(session.state, at=states.node(session.state.at), open=()))
         rest = ["--model", shown, *rest] if registry.names_model(verb) else [shown, *rest]
-    work.start_errand(app, Task([verb, *rest], width))
+    session.start(Task([verb, *rest], width))
 
 
 def _go(pane: str) -> Run:
-    def run(app: HwExplorer, words: list[str]) -> None:
+    def run(session: Session, words: list[str]) -> None:
         if words:
-            run_verb(app, [pane, *words])
+            run_verb(session, [pane, *words])
         else:
-            app.apply(replace(app.state, pane=pane))
+            session.apply(replace(session.state, pane=pane))
 
     return run
 
 
-def _trace(app: HwExplorer, words: list[str]) -> None:
+def _trace(session: Session, words: list[str]) -> None:
     """A measured trace beside the tree; with options the verb of that name."""
     if len(words) > 1:
-        run_verb(app, ["trace", *words])
+        run_verb(session, ["trace", *words])
         return
-    state = app.state
+    state = session.state
     if words:
         from hwexplorer.views import measured
 
         state = measured.under(state, measured.trace(words[0]))  # what is wrong is said here, not in the tree
-    app.apply(replace(state, trace="".join(words), pane="tree"))
+    session.apply(replace(state, trace="".join(words), pane="tree"))
 
 
-def _limits(app: HwExplorer, words: list[str]) -> None:
-    _set(app, replace(app.state, limits=" ".join(words)))
+def _limits(session: Session, words: list[str]) -> None:
+    _set(session, replace(session.state, limits=" ".join(words)))
 
 
-def _device(app: HwExplorer, words: list[str]) -> None:
-    overlays.sheet(app, words[0] if words else None)
+def _device(session: Session, words: list[str]) -> None:
+    session.do_sheet(words[0] if words else None)
 
 
 def _perform(id: str) -> Run:
-    return lambda app, words: app.perform(id)
+    return lambda session, words: session.stage.perform(id)
+
+
+# --- what completes a line ------------------------------------------------------------------------------
+
+
+def _models(session: Session) -> list[str]:
+    return [row.key for row in session.cache.view("models", replace(session.state, filter="")).rows]
+
+
+def _catalogue(session: Session) -> list[str]:
+    return [row.key for row in session.provider.devices(session.state).rows]
+
+
+def _saved(session: Session) -> list[str]:
+    try:
+        return list(session.keeper.all()) if session.keeper is not None else []
+    except RequestError:
+        return []
+
+
+def _chosen(session: Session) -> Iterable[str]:
+    return session.state.devices
+
+
+def _nodes(session: Session) -> Iterable[str]:
+    return session.unfolded.place
 
 
 COMMANDS: dict[str, Command] = {
-    "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, lambda app: ("1", "8", "32", "128")),
+    "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, lambda session: ("1", "8", "32", "128")),
     "precision": Command(
         "precision P",
         formats.LISTED,
         _field("precision", "precision fp16"),
-        lambda app: formats.NAMES,
+        lambda session: formats.NAMES,
     ),
     "execution": Command(
         "execution X",
         "auto (what one would deploy), eager, compiled, fused, or a runtime by name",
         _field("execution", "execution fused"),
-        lambda app: states.executions(),
+        lambda session: states.executions(),
     ),
-    "layout": Command("layout L", ", ".join(LAYOUTS), _field("layout", "layout nchw"), lambda app: LAYOUTS),
+    "layout": Command("layout L", ", ".join(LAYOUTS), _field("layout", "layout nchw"), lambda session: LAYOUTS),
     "image_size": Command("image_size S", "pixels; 0: as the weights have it", _image_size),
     "sequence": Command(
-        "sequence N", "tokens of a sequence, or default", _tokens("sequence"), lambda app: ("default",)
+        "sequence N", "tokens of a sequence, or default", _tokens("sequence"), lambda session: ("default",)
     ),
-    "kv": Command("kv N", "tokens in the key-value cache, or default", _tokens("kv"), lambda app: ("default",)),
-    "model": Command(
-        "model NAME [INPUT..]", "another; your own as net.py:make 1x3x224x224", _model, lambda app: _models(app)
-    ),
-    "on": Command("on DEV", "the device under the cursor; added if it is new", _on, lambda app: _catalogue(app)),
-    "devices": Command("devices [DEV,..]", "choose the devices, or name them", _devices, lambda app: _catalogue(app)),
-    "add": Command("add DEV", "one device more", _add, lambda app: _catalogue(app)),
-    "remove": Command("remove [DEV]", "one device less", _remove, lambda app: app.state.devices),
-    "baseline": Command("baseline DEV", "what the others are compared with", _baseline, lambda app: app.state.devices),
-    "at": Command("at NODE", "to a node of the tree; the end of its path will do", _at, lambda app: app.unfolded.place),
+    "kv": Command("kv N", "tokens in the key-value cache, or default", _tokens("kv"), lambda session: ("default",)),
+    "model": Command("model NAME [INPUT..]", "another; your own as net.py:make 1x3x224x224", _model, _models),
+    "on": Command("on DEV", "the device under the cursor; added if it is new", _on, _catalogue),
+    "devices": Command("devices [DEV,..]", "choose the devices, or name them", _devices, _catalogue),
+    "add": Command("add DEV", "one device more", _add, _catalogue),
+    "remove": Command("remove [DEV]", "one device less", _remove, _chosen),
+    "baseline": Command("baseline DEV", "what the others are compared with", _baseline, _chosen),
+    "at": Command("at NODE", "to a node of the tree; the end of its path will do", _at, _nodes),
     "find": Command("find TEXT", "rows: words, kind:conv share>5 bound:memory", _text("find")),
     "filter": Command("filter TEXT", "narrow the models", _text("filter")),
-    "sort": Command("sort KEY", ", ".join(states.SORTS), _field("sort", "sort share"), lambda app: states.SORTS),
-    "rank": Command("rank KEY", "order of the devices", _field("rank", "rank edp"), lambda app: states.RANKS),
+    "sort": Command("sort KEY", ", ".join(states.SORTS), _field("sort", "sort share"), lambda session: states.SORTS),
+    "rank": Command("rank KEY", "order of the devices", _field("rank", "rank edp"), lambda session: states.RANKS),
     "metric": Command(
-        "metric M", ", ".join(states.METRICS), _field("metric", "metric energy"), lambda app: states.METRICS
+        "metric M", ", ".join(states.METRICS), _field("metric", "metric energy"), lambda session: states.METRICS
     ),
-    "fold": Command("fold PERCENT", "fold rows below this share; 0 folds none", _fold, lambda app: ("0", "1", "5")),
+    "fold": Command("fold PERCENT", "fold rows below this share; 0 folds none", _fold, lambda session: ("0", "1", "5")),
     "heat": Command("heat", "the metric on every device in the tree, or not", _perform("heat")),
     "trace": Command("trace [FILE]", "a measured trace beside the tree; without a file none", _trace),
     "limits": Command(
         "limits [L<5ms ..]", "what devices are held against: L latency, E energy, P power, M memory", _limits
     ),
-    "plot": Command("plot [KIND]", ", ".join(states.PLOTS), _plot, lambda app: states.PLOTS),
-    "pin": Command("pin [DEV@SETTINGS]", "what deltas are against", _pin, lambda app: app.state.devices),
+    "plot": Command("plot [KIND]", ", ".join(states.PLOTS), _plot, lambda session: states.PLOTS),
+    "pin": Command("pin [DEV@SETTINGS]", "what deltas are against", _pin, _chosen),
     "swap": Command("swap", "what is pinned comes on screen", _perform("swap")),
     "state": Command("state STRING", "any screen, from its one string", _state),
     "export": Command("export FILE", "this view; .svg the screen, a folder everything", _export),
     "export_all": Command("export_all FOLDER", "every view in every format", _export_all),
-    "theme": Command("theme NAME", ", ".join(THEMES), _theme, lambda app: THEMES),
-    "save": Command("save NAME", "keep this state", _save, lambda app: _saved(app)),
-    "load": Command("load NAME", "a saved state", _load, lambda app: _saved(app)),
+    "theme": Command("theme NAME", ", ".join(THEMES), _theme, lambda session: THEMES),
+    "save": Command("save NAME", "keep this state", _save, _saved),
+    "load": Command("load NAME", "a saved state", _load, _saved),
     "sessions": Command("sessions", "saved states", _sessions),
-    "device": Command("device [DEV]", "its sheet, with the source of every fact", _device, lambda app: _catalogue(app)),
+    "device": Command("device [DEV]", "its sheet, with the source of every fact", _device, _catalogue),
     "undo": Command("undo", "undo the last change", _perform("undo")),
     "redo": Command("redo", "redo what was undone", _perform("redo")),
     "keys": Command("keys", "all keys", _perform("help")),
@@ -359,18 +378,3 @@ ALIASES = {"q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precisi
 
 def names() -> list[str]:
     return sorted({*COMMANDS, *(verb for verb in registry.names() if verb not in NOT_HERE)})
-
-
-def _models(app: HwExplorer) -> list[str]:
-    return [row.key for row in app.cache.view("models", replace(app.state, filter="")).rows]
-
-
-def _catalogue(app: HwExplorer) -> list[str]:
-    return [row.key for row in app.provider.devices(app.state).rows]
-
-
-def _saved(app: HwExplorer) -> list[str]:
-    try:
-        return list(app.keeper.all()) if app.keeper is not None else []
-    except RequestError:
-        return []

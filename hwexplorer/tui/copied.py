@@ -3,40 +3,13 @@
 from __future__ import annotations
 
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from hardware.text import safe
 from hwexplorer import state as states
 from hwexplorer.format import quantity
 from hwexplorer.state import State
-from hwexplorer.tui import clipboard
 from hwexplorer.tui.widgets.table import TreeTable
 from hwexplorer.views.plain import Column, Row
-
-if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
-
-
-def copy(app: HwExplorer, what: str) -> None:
-    """Off the event loop: a clipboard program may take its time."""
-    content = app.contents[app.state.pane]
-    text = copied(what, app.state, content if isinstance(content, TreeTable) else app.outline)
-    if not text:
-        app.say("nothing here to copy", "warn")
-        return
-
-    def work() -> None:
-        route = clipboard.copy(text)
-        app.call_from_thread(told, route)
-
-    def told(route: str | None) -> None:
-        if route is None:
-            app.copy_to_clipboard(text)
-            route = "the terminal (OSC 52)"
-        short = text if len(text) <= 60 else text[:57] + "..."
-        app.say(f"copied through {route}: {short}", "good")
-
-    app.run_worker(work, thread=True, exit_on_error=False)
 
 
 def copied(what: str, state: State, table: TreeTable) -> str:

@@ -22,6 +22,7 @@ from hwexplorer.tui.commands import COMMANDS, names
 
 if TYPE_CHECKING:
     from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.session import Session
 
 IN_HELP = 0.1  # the score of what has the words in its help alone: below every title
 # Commands that would list all devices once more.
@@ -42,9 +43,9 @@ class Everything(Provider):
     settings, themes, sessions."""
 
     async def startup(self) -> None:
-        app = cast("HwExplorer", self.app)
-        self._actions = list(_actions(app))
-        self._items = [*self._actions, *_terms(app), *_lines(app)]
+        session = cast("HwExplorer", self.app).session
+        self._actions = list(_actions(session))
+        self._items = [*self._actions, *_terms(session), *_lines(session)]
 
     async def discover(self) -> Hits:
         for item in self._actions:
@@ -60,28 +61,30 @@ class Everything(Provider):
                 yield Hit(score, matcher.highlight(item.title), item.run, help=item.help)
 
 
-def _actions(app: HwExplorer) -> Iterator[Item]:
-    for action in app.keymap.actions:
-        if not action.panes or app.state.pane in action.panes:
-            yield Item(f"{action.title} ({actions.keys_of(action)})", action.help, partial(app.perform, action.id))
+def _actions(session: Session) -> Iterator[Item]:
+    for action in session.keymap.actions:
+        if not action.panes or session.state.pane in action.panes:
+            yield Item(
+                f"{action.title} ({actions.keys_of(action)})", action.help, partial(session.stage.perform, action.id)
+            )
 
 
-def _terms(app: HwExplorer) -> Iterator[Item]:
+def _terms(session: Session) -> Iterator[Item]:
     for term in terms.terms():
-        yield Item(f"term: {term.name}", term.says, partial(app.say, f"{term.name}: {term.says}"))
+        yield Item(f"term: {term.name}", term.says, partial(session.say, f"{term.name}: {term.says}"))
 
 
-def _lines(app: HwExplorer) -> Iterator[Item]:
+def _lines(session: Session) -> Iterator[Item]:
     """A command without what follows it where it needs nothing; else one for each way to complete it."""
     helps = registry.helps()
     for name in names():
         known = COMMANDS.get(name)
         told = known.help if known is not None else helps[name]
-        lines = command.candidates(app, f"{name} ") if known is not None and name not in _REPEAT else []
+        lines = command.candidates(session, f"{name} ") if known is not None and name not in _REPEAT else []
         if not lines or "[" in (known.usage if known is not None else ""):
             lines = [name, *lines]
         for line in lines:
-            yield Item(line, told, partial(command.submit, app, line))
+            yield Item(line, told, partial(command.submit, session, line))
 
 
 class Finder(CommandPalette):

@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hwexplorer.state import PANES, replace
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.screen import Explorer
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"
 
 
-def start(app: HwExplorer, _: Any) -> None:
-    """Letters on what is in sight, cards first."""
-    boxes = app.boxes(*app.screen_stack[0].size)
-    cards = [("on", card.key) for card in app.strip.cards] if "cards" in boxes else []
-    panes = [("pane", name) for name in PANES if name in boxes]
-    _label(app, dict(zip(LETTERS, [*cards, *panes], strict=False)))
-    app.say("a letter goes there", "dim")
+class Jumps:
+    """`places`: letter -> field of the state and its value, while they are shown."""
 
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer = explorer
+        self.places: dict[str, tuple[str, str]] = {}
 
-def go(app: HwExplorer, character: str | None) -> None:
-    """Where the letter stands; any other key leaves."""
-    field, name = app.jumps.get(character or "", ("", ""))
-    _label(app, {})
-    app.hush()
-    if field:
-        app.apply(replace(app.state, **{field: name}))
+    def do_jump(self) -> None:
+        """Letters on what is in sight, cards first."""
+        explorer = self._explorer
+        boxes = explorer.boxes(*explorer.size)
+        cards = [("on", card.key) for card in explorer.strip.cards] if "cards" in boxes else []
+        panes = [("pane", name) for name in PANES if name in boxes]
+        self._label(dict(zip(LETTERS, [*cards, *panes], strict=False)))
+        explorer.session.say("a letter goes there", "dim")
 
+    def go(self, character: str | None) -> None:
+        """Where the letter stands; any other key leaves."""
+        session = self._explorer.session
+        field, name = self.places.get(character or "", ("", ""))
+        self._label({})
+        session.hush()
+        if field:
+            session.apply(replace(session.state, **{field: name}))
 
-def _label(app: HwExplorer, jumps: dict[str, tuple[str, str]]) -> None:
-    app.jumps = jumps
-    letters = {target: letter for letter, target in jumps.items()}
-    app.strip.letters = {name: letter for (field, name), letter in letters.items() if field == "on"}
-    app.strip.refresh()
-    for name, pane in app.panes.items():
-        pane.letter = letters.get(("pane", name), "")
-        pane.redraw()
+    def _label(self, places: dict[str, tuple[str, str]]) -> None:
+        self.places = places
+        letters = {target: letter for letter, target in places.items()}
+        strip = self._explorer.strip
+        strip.letters = {name: letter for (field, name), letter in letters.items() if field == "on"}
+        strip.refresh()
+        for name, pane in self._explorer.panes.items():
+            pane.letter = letters.get(("pane", name), "")
+            pane.redraw()

@@ -6,11 +6,18 @@ from typing import Literal
 
 import msgspec
 
-from hwexplorer.tui.widgets.strip import lines_of
-
 Mode = Literal["grid", "small", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
-_SIDE = ("events", "why", "plot", "knobs")
+_MAIN = ("models", "compare", "tree")  # those that do not stand beside the tree
+NARROWEST = 25  # cells of a card
+TALL = 5  # lines of a card
+
+
+def lines_of(width: int, height: int, devices: int) -> int:
+    """How many lines the strip takes: as cards where they fit side by side, else a line each."""
+    if height >= 30 and devices * NARROWEST <= width:
+        return TALL
+    return min(devices, max(1, (height - 2) // 5))
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -63,32 +70,28 @@ def _small(body: Box, pane: str) -> dict[str, Box]:
     x, y, width, height = body
     if width < 60:
         return {"tree": body}
-    left = width * 2 // 5 if pane in _SIDE else width * 3 // 5
-    side = pane if pane in _SIDE else "why"
+    is_side = pane not in _MAIN
+    left = width * 2 // 5 if is_side else width * 3 // 5
+    side = pane if is_side else "why"
     return {"tree": (x, y, left, height), side: (x + left, y, width - left, height)}
 
 
 def _grid(body: Box, pane: str) -> dict[str, Box]:
     """The tree on the left; on the right why over events over the plot, the one gone to the largest; of the last two
-    one where it is low; or the knobs over why."""
+    one where it is low; or any other over why."""
     x, y, width, height = body
     left = max(40, width * 60 // 100)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
     panes = ("why", "events", "plot") if height >= 27 else ("why", "plot" if pane == "plot" else "events")
-    if pane == "knobs":
-        panes = ("knobs", "why")
+    is_other = pane not in (*_MAIN, "why", "events", "plot")
+    if is_other:
+        panes = (pane, "why")
     at = y
     for place, name in enumerate(panes):
         left_over = y + height - at
         share = (
-            70
-            if name == "knobs"
-            else 46
-            if pane == name
-            else 27
-            if pane in panes and len(panes) == 3
-            else 100 // len(panes)
+            70 if is_other else 46 if pane == name else 27 if pane in panes and len(panes) == 3 else 100 // len(panes)
         )
         tall = left_over if place == len(panes) - 1 else height * share // 100
         boxes[name] = (right[0], at, right[1], tall)

@@ -15,7 +15,7 @@ from hwexplorer.tui import query
 from hwexplorer.views.plain import Cell, Column, Table
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.session import Session
 
 COLUMNS = (
     Column("latency", "Latency", "s", role="quantity", keep=0),
@@ -41,9 +41,9 @@ class Limits:
         if self._state is None or changed_fields(self._state, state) & _RUN:
             self._state, self._figures = state, {}
 
-    def applied(self, app: HwExplorer, table: Table, text: str) -> Table:
+    def applied(self, session: Session, table: Table, text: str) -> Table:
         """The devices with their figures, those within the limits first, the others dim. Raises RequestError."""
-        self._follow(app.state)
+        self._follow(session.state)
         unknown: tuple[Cell, ...] = (None,) * len(COLUMNS)
         rows = [
             msgspec.structs.replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or unknown)))
@@ -56,30 +56,30 @@ class Limits:
         dimmed = (msgspec.structs.replace(row, dim=row.key not in held) for row in ordered)
         return msgspec.structs.replace(known, rows=tuple(dimmed))
 
-    def more(self, app: HwExplorer, keys: list[str]) -> bool:
+    def more(self, session: Session, keys: list[str]) -> bool:
         """Compute for a moment; whether there is more to do."""
-        self._follow(app.state)
+        self._follow(session.state)
         missing = [key for key in keys if key not in self._figures]
         until = perf_counter() + SLICE_S
         for key in missing:
             try:
-                self._figures[key] = app.provider.figures(app.state, key)
+                self._figures[key] = session.provider.figures(session.state, key)
             except RequestError:  # it cannot run this: it is within no limit
                 self._figures[key] = (None,) * len(COLUMNS)
             if perf_counter() > until:
                 break
         return len(missing) > 0
 
-    def said(self, app: HwExplorer) -> str:
+    def said(self, session: Session) -> str:
         """`limits L<5ms E<1J: 3 of 74 pass`, `...` while not all devices are known."""
-        self._follow(app.state)
-        key = (app.state.limits, app.state.devices, len(self._figures), id(self._state))
+        self._follow(session.state)
+        key = (session.state.limits, session.state.devices, len(self._figures), id(self._state))
         if key != self._told[0]:
-            rows = self.applied(app, app.cache.view("devices", app.state), app.state.limits).rows
+            rows = self.applied(session, session.cache.view("devices", session.state), session.state.limits).rows
             tried = sum(bool(self._figures.get(row.key)) for row in rows)
             is_done = all(row.key in self._figures for row in rows)
             told = f"{sum(not row.dim for row in rows)} of {tried} pass" if is_done else "..."
-            self._told = key, f"limits {app.state.limits}: {told}"
+            self._told = key, f"limits {session.state.limits}: {told}"
         return self._told[1]
 
 

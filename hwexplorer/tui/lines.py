@@ -12,8 +12,7 @@ from hwexplorer.state import PANES, State, pinned
 from hwexplorer.tui import actions
 from hwexplorer.tui.cell_text import shorten, width_of
 from hwexplorer.tui.palette import CAUSE, CURSOR, PLAIN, Palette
-from hwexplorer.tui.prompt import Prompt
-from hwexplorer.tui.views import Views
+from hwexplorer.tui.prompt import Line
 from hwexplorer.tui.widgets.cells import bar
 from hwexplorer.views.causes import LOOKS
 
@@ -99,20 +98,6 @@ def legend(palette: Palette) -> list[Part]:
     return parts
 
 
-def heading(name: str, state: State, views: Views) -> str:
-    """A pane's title: what it shows, short, for the line above the panes has told the rest."""
-    device = next((card.name for card in views.cards if card.key == state.on), state.on)
-    about = {
-        "compare": views.verdict,
-        "tree": f"by {state.by} · {device}{' and others' * state.heat}",
-        "events": state.at or state.model,
-        "why": state.at or state.model,
-        "plot": f"{state.plot} · {device}",
-        "knobs": device,
-    }.get(name, "")
-    return f"{name.title()} · {about}" if about else name.title()
-
-
 def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], list[Place]]:
     """The panes as tabs, and where each one is, for the mouse."""
     parts: list[Part] = [("dim", " ")]
@@ -164,20 +149,20 @@ def message(
     return [*segments, *_segments([("text", space), (role, text)], palette)], places
 
 
-def prompt_line(prompt: Prompt, note: str, width: int, palette: Palette) -> list[Segment]:
+def prompt_line(label: str, line: Line, note: str, width: int, palette: Palette) -> list[Segment]:
     """The label, the text with a block where the cursor is, and on the right a remark where the text leaves room."""
-    label = f" {shorten(prompt.label, max(8, width - 12))} "
-    free = width - width_of(label) - width_of(safe(prompt.text)) - 5
+    label = f" {shorten(label, max(8, width - 12))} "
+    free = width - width_of(label) - width_of(safe(line.text)) - 5
     note = shorten(note, free) if free > 8 else ""
     room = max(4, width - width_of(label) - width_of(note) - 3)
-    start = max(0, prompt.place - room + 2)
-    before = safe(prompt.text[start : prompt.place])
-    under = safe(prompt.text[prompt.place : prompt.place + 1]) or " "
-    after = safe(prompt.text[prompt.place + 1 : start + room])
+    start = max(0, line.place - room + 2)
+    before = safe(line.text[start : line.place])
+    under = safe(line.text[line.place : line.place + 1]) or " "
+    after = safe(line.text[line.place + 1 : start + room])
     cursor = palette.get("strong") + Style(reverse=True)
     segments = [
         Segment(label, palette.get("key")),
-        Segment(before, palette.get("strong", CURSOR if prompt.selected else PLAIN)),
+        Segment(before, palette.get("strong", CURSOR if line.selected else PLAIN)),
         Segment(under, cursor),
         Segment(after, palette.get("strong")),
     ]

@@ -1,9 +1,10 @@
-"""What is shown over all panes: the help, a device sheet, a report, sessions, the device picker."""
+"""What lies over the panes: text to be read, and the devices to choose from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -11,157 +12,189 @@ from hardware.errors import RequestError
 from hwexplorer import terms
 from hwexplorer.state import replace
 from hwexplorer.tui import actions, query
-from hwexplorer.tui.prompt import Prompt
+from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.heads import Headed
+from hwexplorer.tui.widgets.pane import Content, Pane
+from hwexplorer.tui.widgets.prose import EMPTY, Prose
+from hwexplorer.tui.widgets.table import TreeTable
 from hwexplorer.views.plain import Text
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.screen import Explorer
+    from hwexplorer.tui.session import Session
 
 
-def show_text(app: HwExplorer, name: str, heading: str, text: Text) -> None:
-    """Prose over everything, until escape."""
-    app.told = text
-    search(app, "")
-    app.help.top = 0
-    pane = app.panes["help"]
-    pane.heading, pane.remark = heading, "/ searches · esc closes"
-    app.overlay = name
-    app.show()
+class Overlay(Pane):
+    """Covers the panes until it is left."""
+
+    def __init__(self, session: Session, name: str, content: Content, palette: Palette) -> None:
+        super().__init__(name, 0, content, palette)
+        self.session = session
+
+    @property
+    def explorer(self) -> Explorer:
+        return cast("Explorer", self.parent)
+
+    def press(self, key: str, character: str | None) -> bool:
+        """False where a key means nothing in it."""
+        return False
 
 
-def search(app: HwExplorer, text: str) -> None:
-    """Of the prose over everything only the lines with these words, under their headings."""
-    words = text.casefold().split()
-    sections = (
-        (head, tuple(s for s in said if all(w in s.casefold() for w in words))) for head, said in app.told.sections
-    )
-    kept = tuple((head, said) for head, said in sections if said) if words else app.told.sections
-    app.help.update(msgspec.structs.replace(app.told, sections=kept))
+class Reading(Overlay):
+    """Prose: terms and keys, a device sheet, the text of a report."""
 
+    content: Prose
 
-def help(app: HwExplorer, _: Any) -> None:
-    """What is in the focused pane, then all terms, then all keys."""
-    pane = app.state.pane
-    content = app.contents[pane]
-    columns = content.table.columns if isinstance(content, Headed) else ()
-    here = tuple(f"{column.title}\t{terms.help_of(column)}" for column in columns if terms.help_of(column))
-    sections = [(f"Columns of {pane}", here)] if here else []
-    keys = [(name, actions.help_lines(group, pane)) for name, group in app.keymap.groups(pane)]
-    show_text(app, "help", "Terms and keys", Text("help", f"help {pane}", (*sections, *terms.sections(), *keys)))
+    def __init__(self, session: Session, palette: Palette) -> None:
+        super().__init__(session, "help", Prose(), palette)
+        self._all = EMPTY  # of which some may be searched for
+        self.remark = "/ searches · esc closes"
 
+    def open(self, heading: str, text: Text) -> None:
+        self._all = text
+        self.search("")
+        self.content.top = 0
+        self.heading = heading
 
-def sheet(app: HwExplorer, name: str | None) -> None:
-    """The device under the cursor, or the one named."""
-    try:
-        text = app.provider.device(name or app.state.on)
-    except RequestError as error:
-        app.say(str(error), "bad")
-        return
-    show_text(app, "sheet", text.title, text)
+    def open_help(self, content: Content) -> None:
+        """What is in the focused pane, then all terms, then all keys."""
+        pane = self.session.state.pane
+        columns = content.table.columns if isinstance(content, Headed) else ()
+        here = tuple(f"{column.title}\t{terms.help_of(column)}" for column in columns if terms.help_of(column))
+        sections = [(f"Columns of {pane}", here)] if here else []
+        keys = [(name, actions.help_lines(group, pane)) for name, group in self.session.keymap.groups(pane)]
+        self.open("Terms and keys", Text("help", f"help {pane}", (*sections, *terms.sections(), *keys)))
 
+    def search(self, text: str) -> None:
+        """Only the lines with these words, under their headings."""
+        words = text.casefold().split()
+        sections = (
+            (head, tuple(s for s in said if all(w in s.casefold() for w in words))) for head, said in self._all.sections
+        )
+        kept = tuple((head, said) for head, said in sections if said) if words else self._all.sections
+        self.content.update(msgspec.structs.replace(self._all, sections=kept))
 
-def key(app: HwExplorer, key: str, character: str | None) -> bool:
-    """A key while text is over the panes."""
-    action = app.keymap.find(character or key, app.state.pane) or app.keymap.find(key, app.state.pane)
-    moves: dict[str, Callable[[], Any]] = {
-        "down": lambda: app.help.scroll(1),
-        "up": lambda: app.help.scroll(-1),
-        "page_down": lambda: app.help.scroll(app.help.page()),
-        "page_up": lambda: app.help.scroll(-app.help.page()),
-        "first": lambda: app.help.scroll(-(10**6)),
-        "last": lambda: app.help.scroll(10**6),
-    }
-    if action is not None and action.id in moves:
-        moves[action.id]()
-        app.panes["help"].redraw()
+    @property
+    def lines(self) -> int:
+        return sum(len(said) for _, said in self.content.text.sections)
+
+    def press(self, key: str, character: str | None) -> bool:
+        action = self.session.keymap.of(key, character, self.session.state.pane)
+        id = action.id if action is not None else ""
+        page = self.content.page()
+        moves: dict[str, Callable[[], Any]] = {
+            "down": partial(self.content.scroll, 1),
+            "up": partial(self.content.scroll, -1),
+            "page_down": partial(self.content.scroll, page),
+            "page_up": partial(self.content.scroll, -page),
+            "first": partial(self.content.scroll, -(10**6)),
+            "last": partial(self.content.scroll, 10**6),
+        }
+        if id in moves:
+            moves[id]()
+            self.redraw()
+        elif key == "escape" or id in ("help", "back", "quit", "sheet"):
+            self.explorer.cover("")
+        elif id in ("find", "filter"):
+            self.explorer.do_prompt("search")
+        elif id == "command":
+            self.explorer.cover("")
+            self.explorer.perform("command")
+        else:
+            return False
         return True
-    if key == "escape" or (action is not None and action.id in ("help", "back", "quit", "sheet")):
-        app.overlay = ""
-        app.show()
-        return True
-    if action is not None and action.id in ("find", "filter"):
-        app.prompt = Prompt("search", "search")
-        app.show_lines(app.size.width)
-        return True
-    if action is not None and action.id == "command":
-        app.overlay = ""
-        app.show()
-        app.perform("command")
-        return True
-    return False
 
 
-# --- devices ----------------------------------------------------------------------------------------------
+class Picker(Overlay):
+    """The catalogue; typing narrows it, space adds a device or takes it away."""
 
+    content: TreeTable
 
-def devices(app: HwExplorer, _: Any) -> None:
-    """The catalogue over everything; typing narrows it, space adds a device or takes it away."""
-    app.overlay, app.picked = "picker", False
-    text = f"{app.state.limits} " if app.state.limits else ""
-    app.prompt = Prompt("devices", "devices", text, len(text), before=text)
-    fill_picker(app)
-    app.picker.go(app.state.on)
-    app.show()
+    def __init__(self, session: Session, palette: Palette) -> None:
+        super().__init__(session, "picker", TreeTable(tree=False), palette)
+        self._typed = ""
+        self._is_picked = False  # a device with space, since it was opened
 
+    def open(self, typed: str) -> None:
+        self._is_picked = False
+        self.fill(typed)
+        self.content.go(self.session.state.on)
 
-def fill_picker(app: HwExplorer) -> None:
-    table = app.cache.view("devices", app.state)
-    text = asked(app)
-    words = [word.casefold() for word in query.words(text)]
-    is_limited = len(words) < len(text.split())
-    if is_limited:
-        try:
-            table = app.limits.applied(app, table, text)
-        except RequestError:
-            is_limited = False  # half typed; the note says what is missing
-    rows = tuple(
-        row for row in table.rows if all(word in " ".join([row.key, *map(str, row.cells)]).casefold() for word in words)
-    )
-    before = app.picker.key
-    app.picker.update(msgspec.structs.replace(table, rows=rows))
-    keys = [row.key for row in rows]
-    app.picker.go(next((key for key in (*words, before) if key in keys), keys[0] if keys else ""))
-    app.panes["picker"].heading = f"Devices · {len(app.state.devices)} chosen"
-    app.panes["picker"].remark = f"{len(rows)} of {len(table.rows)}"
-    if is_limited and app.limits.more(app, keys):
-        app.set_timer(0.01, lambda: _again(app))
+    def fill(self, typed: str) -> None:
+        """The devices with these words; limits among them grey the rest out."""
+        session, self._typed = self.session, typed
+        table = session.cache.view("devices", session.state)
+        words = [word.casefold() for word in query.words(typed)]
+        is_limited = self.has_limits
+        if is_limited:
+            try:
+                table = session.limits.applied(session, table, typed)
+            except RequestError:
+                is_limited = False  # half typed; the note says what is missing
+        rows = tuple(
+            row
+            for row in table.rows
+            if all(word in " ".join([row.key, *map(str, row.cells)]).casefold() for word in words)
+        )
+        before = self.content.key
+        self.content.update(msgspec.structs.replace(table, rows=rows))
+        keys = [row.key for row in rows]
+        self.content.go(next((key for key in (*words, before) if key in keys), keys[0] if keys else ""))
+        self.heading = f"Devices · {len(session.state.devices)} chosen"
+        self.remark = f"{len(rows)} of {len(table.rows)}"
+        if is_limited and session.limits.more(session, keys):
+            self.explorer.set_timer(0.01, self._again)
 
+    def _again(self) -> None:
+        """Some more figures are known."""
+        if self.explorer.overlay == "picker":
+            self.fill(self._typed)
+            self.redraw()
+            self.explorer.show_lines()
 
-def asked(app: HwExplorer) -> str:
-    """What is typed: commas part it, for space adds a device."""
-    return app.prompt.text.replace(",", " ") if app.prompt is not None else ""
+    @property
+    def has_limits(self) -> bool:
+        return len(query.words(self._typed)) < len(self._typed.split())
 
+    def note(self) -> str:
+        if self.has_limits:
+            passing = sum(not row.dim for row in self.content.table.rows)
+            return f"{passing} of {len(self.content.visible)} pass · space adds or takes away, enter keeps the limits"
+        enter = "enter adds it" if self.enter_adds else "enter done"
+        return f"{len(self.content.visible)} devices · space adds or takes away, {enter}"
 
-def _again(app: HwExplorer) -> None:
-    """Some more figures are known."""
-    if app.overlay == "picker":
-        fill_picker(app)
-        app.panes["picker"].redraw()
-        app.show_lines(app.size.width)
+    @property
+    def enter_adds(self) -> bool:
+        """Whoever types a device and presses enter wants it; whoever has chosen with space is done."""
+        row = self.content.row
+        is_wanted = bool(query.words(self._typed)) and not self._is_picked
+        return is_wanted and row is not None and row.key not in self.session.state.devices
 
+    def move(self, key: str) -> None:
+        step = self.content.page() if key.startswith("page") else 1
+        self.content.move(step if key.endswith("down") else -step)
+        self.redraw()
 
-def enter_adds(app: HwExplorer) -> bool:
-    """Whoever types a device and presses enter wants it; whoever has chosen with space is done."""
-    row = app.picker.row
-    typed = app.prompt is not None and app.prompt.kind == "devices" and bool(query.words(asked(app)))
-    return typed and not app.picked and row is not None and row.key not in app.state.devices
-
-
-def pick(app: HwExplorer) -> None:
-    """Add the device under the cursor, or take it away."""
-    state, row = app.state, app.picker.row
-    app.picked = True
-    if row is None:
-        return
-    if row.key in state.devices:
-        rest = tuple(name for name in state.devices if name != row.key)
-        if not rest:
-            app.say("one device has to stay", "warn")
+    def pick(self) -> None:
+        """Add the device under the cursor, or take it away."""
+        state, row = self.session.state, self.content.row
+        self._is_picked = True
+        if row is None:
             return
-        app.apply(replace(state, devices=rest))
-    else:
-        app.apply(replace(state, devices=(*state.devices, row.key), on=state.on))
-    place = app.picker.cursor
-    fill_picker(app)
-    app.picker.move(place - app.picker.cursor)
+        if row.key in state.devices:
+            rest = tuple(name for name in state.devices if name != row.key)
+            if not rest:
+                self.session.say("one device has to stay", "warn")
+                return
+            self.session.apply(replace(state, devices=rest))
+        else:
+            self.session.apply(replace(state, devices=(*state.devices, row.key), on=state.on))
+        place = self.content.cursor
+        self.fill(self._typed)
+        self.content.move(place - self.content.cursor)
+        self.redraw()
+
+    def click(self, at: Pane.Clicked) -> None:
+        if (key := self.content.at(at.y)) is not None:
+            self.content.go(key)
+            self.pick()

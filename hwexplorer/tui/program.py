@@ -55,7 +55,7 @@ def run(
             try:
                 app.run(mouse=mouse and settings.mouse)
             finally:
-                app.end_work()
+                app.session.end()
                 with suppress(RequestError):
                     keeper.save(LAST, app.state)
                     kept = True

@@ -1,153 +1,193 @@
-"""Typing in the foot: find, filter, command, export, the device picker; every key shows what it does so far."""
+"""What is typed in the foot: a class for each; every key shows what the line does so far."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hardware.errors import RequestError
 from hwexplorer.state import replace
-from hwexplorer.tui import exports, limits, navigate, overlays, query
-from hwexplorer.tui.prompt import Prompt, edit
+from hwexplorer.tui import command, limits, navigate, query
+from hwexplorer.tui.overlays import Picker, Reading
+from hwexplorer.tui.palette import THEMES
+from hwexplorer.tui.panes.models import Models
+from hwexplorer.tui.prompt import Line
+from hwexplorer.tui.prompt import edit as edited
+from hwexplorer.tui.session import Session
 
-if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
 
+class Prompt:
+    """`before` is what escape goes back to."""
 
-def prompt_note(app: HwExplorer) -> str:
-    """What the text does so far, on the right of the line."""
-    typing = app.prompt
-    if typing is None:
+    label = ""
+
+    def __init__(self, session: Session, text: str = "", selected: bool = False) -> None:
+        self.session, self.before = session, text
+        self.line = Line(text, len(text), selected=selected and bool(text))
+
+    @property
+    def text(self) -> str:
+        return self.line.text
+
+    def note(self) -> str:
+        """What the text does so far, on the right of the line."""
         return ""
-    if typing.kind == "export":
-        return ".txt .json .csv .md .html .svg or a folder/ · enter writes, esc leaves"
-    if typing.kind == "overwrite":
-        return "y overwrites, n leaves it"
-    if typing.kind == "search":
-        return f"{sum(len(said) for _, said in app.help.text.sections)} lines · enter keeps them, esc shows all"
-    if typing.kind == "filter":
-        return f"{len(app.models.visible)} models · enter loads"
-    if typing.kind == "devices":
-        enter = "enter adds it" if overlays.enter_adds(app) else "enter done"
-        if len(query.words(overlays.asked(app))) < len(overlays.asked(app).split()):
-            passing = sum(not row.dim for row in app.picker.table.rows)
-            return f"{passing} of {len(app.picker.visible)} pass · space adds or takes away, enter keeps the limits"
-        return f"{len(app.picker.visible)} devices · space adds or takes away, {enter}"
-    if typing.kind == "command":
-        from hwexplorer.tui import command
 
-        return command.note(app, typing.text)
-    if not typing.text:
-        return query.HINT
-    try:
-        count = len(query.matches(app.unfolded.table, typing.text))
-    except RequestError as error:
-        return str(error)
-    return f"{count} row{'s' * (count != 1)}"
+    def follow(self, text: str) -> None:
+        """What every key shows."""
 
+    def change(self, line: Line) -> None:
+        is_other, self.line = line.text != self.line.text, line
+        if is_other:
+            self.follow(line.text)
+        self.session.stage.show_lines()
 
-def prompt_key(app: HwExplorer, key: str, character: str | None) -> None:
-    typing = app.prompt
-    assert typing is not None
-    if typing.kind == "overwrite":
-        app.prompt = None
-        if character in ("y", "Y"):
-            exports.export(app, typing.text, overwrite=True)
+    def press(self, key: str, character: str | None) -> None:
+        if key in ("escape", "ctrl+c", "enter"):
+            self.session.stage.ask(None)  # a picture of the screen shows no line that is being typed
+            (self.enter if key == "enter" else self.leave)()
+            self.session.stage.show()
         else:
-            app.say("left as it was", "dim")
-    elif key in ("escape", "ctrl+c"):
-        app.prompt = None
-        _live(app, typing.kind, typing.before)
-        _close_picker(app, typing)
-        app.show()
-    elif key == "enter":
-        if typing.kind == "devices":
-            _enter_device(app)
-            _keep_limits(app, overlays.asked(app))
-        app.prompt = None
-        app.show_lines(app.size.width)  # a picture of the screen shows no line that is being typed
-        _submit(app, typing)
-        app.show()
-    elif typing.kind == "command" and key in ("tab", "shift+tab", "up", "down"):
-        from hwexplorer.tui import command
+            self.edit(key, character)
 
-        prompt_changed(app, command.moved(app, typing, key))
-    elif typing.kind == "devices" and key == "space" and query.ends_in_condition(typing.text):
-        prompt_changed(app, edit(typing, key, " "))  # more limits may follow; the next one picks
-    elif typing.kind == "devices" and key in ("up", "down", "pageup", "pagedown", "space"):
-        _pick(app, key)
-    elif key in ("up", "down") and typing.kind == "filter":
-        app.models.move(1 if key == "down" else -1)
-        app.panes["models"].redraw()
-    else:
-        prompt_changed(app, edit(typing, key, character))
+    def edit(self, key: str, character: str | None) -> None:
+        """A key that neither enters nor leaves."""
+        self.change(edited(self.line, key, character))
+
+    def enter(self) -> None:
+        """Do it: the line is gone already."""
+
+    def leave(self) -> None:
+        """Escape: as it was before."""
+        self.follow(self.before)
 
 
-def _pick(app: HwExplorer, key: str) -> None:
-    if key == "space":
-        overlays.pick(app)
-    else:
-        step = app.picker.page() if key.startswith("page") else 1
-        app.picker.move(step if key.endswith("down") else -step)
-    app.panes["picker"].redraw()
+class Find(Prompt):
+    label = "find"
 
-
-def _enter_device(app: HwExplorer) -> None:
-    if overlays.enter_adds(app):
-        overlays.pick(app)
-
-
-def _close_picker(app: HwExplorer, typing: Prompt) -> None:
-    if typing.kind == "devices":
-        app.overlay = ""
-
-
-def _keep_limits(app: HwExplorer, text: str) -> None:
-    """What was typed to narrow the devices is what they are held against from now on."""
-    try:
-        app.apply(replace(app.state, limits=limits.typed(text)))
-    except RequestError as error:
-        app.say(str(error), "bad")
-
-
-def prompt_changed(app: HwExplorer, typing: Prompt) -> None:
-    before, app.prompt = app.prompt, typing
-    if before is not None and before.text != typing.text:
-        _live(app, typing.kind, typing.text)
-    app.show_lines(app.size.width)
-
-
-def _live(app: HwExplorer, kind: str, text: str) -> None:
-    """Find, filter, devices and themes follow every key."""
-    if kind == "filter":
-        app.apply(replace(app.state, filter=text))
-    elif kind == "search":
-        overlays.search(app, text)
-        app.panes["help"].redraw()
-    elif kind == "devices":
-        overlays.fill_picker(app)
-        app.panes["picker"].redraw()
-    elif kind == "command":
-        from hwexplorer.tui import command
-
-        command.preview(app, text)
-    elif kind == "find":
-        app.apply(replace(app.state, find=text))
+    def note(self) -> str:
+        if not self.text:
+            return query.HINT
         try:
-            target = navigate.find(app.unfolded.table, text, app.state.at, 0)
+            count = len(query.matches(self.session.unfolded.table, self.text))
+        except RequestError as error:
+            return str(error)
+        return f"{count} row{'s' * (count != 1)}"
+
+    def follow(self, text: str) -> None:
+        session = self.session
+        session.apply(replace(session.state, find=text))
+        try:
+            target = navigate.find(session.unfolded.table, text, session.state.at, 0)
         except RequestError:
             return  # half typed; the note says what is missing
         if target is not None:
-            app.move_to(target)
+            session.move_to(target)
 
 
-def _submit(app: HwExplorer, typing: Prompt) -> None:
-    if typing.kind == "export":
-        exports.export(app, typing.text.strip(), overwrite=False)
-    elif typing.kind == "filter":
-        app.perform("choose")
-    elif typing.kind == "command":
-        from hwexplorer.tui import command
+class Filter(Prompt):
+    label = "filter"
 
-        command.submit(app, typing.text)
-    else:
-        _close_picker(app, typing)
+    def __init__(self, session: Session, models: Models) -> None:
+        super().__init__(session, session.state.filter, selected=True)
+        self._models = models
+
+    def note(self) -> str:
+        return f"{len(self._models.content.visible)} models · enter loads"
+
+    def follow(self, text: str) -> None:
+        self.session.apply(replace(self.session.state, filter=text))
+
+    def edit(self, key: str, character: str | None) -> None:
+        if key in ("up", "down"):
+            self._models.do_move(1 if key == "down" else -1)
+        else:
+            super().edit(key, character)
+
+    def enter(self) -> None:
+        self._models.do_choose()
+
+
+class Search(Prompt):
+    """Words of what is read."""
+
+    label = "search"
+
+    def __init__(self, session: Session, reading: Reading) -> None:
+        super().__init__(session)
+        self._reading = reading
+
+    def note(self) -> str:
+        return f"{self._reading.lines} lines · enter keeps them, esc shows all"
+
+    def follow(self, text: str) -> None:
+        self._reading.search(text)
+        self._reading.redraw()
+
+
+class Devices(Prompt):
+    """Words and limits that narrow the catalogue."""
+
+    label = "devices"
+
+    def __init__(self, session: Session, picker: Picker) -> None:
+        super().__init__(session, f"{session.state.limits} " if session.state.limits else "")
+        self._picker = picker
+
+    @property
+    def asked(self) -> str:
+        """Commas part it, for space adds a device."""
+        return self.text.replace(",", " ")
+
+    def note(self) -> str:
+        return self._picker.note()
+
+    def follow(self, text: str) -> None:
+        self._picker.fill(self.asked)
+        self._picker.redraw()
+
+    def edit(self, key: str, character: str | None) -> None:
+        if key == "space" and query.ends_in_condition(self.text):
+            super().edit(key, " ")  # more limits may follow; the next one picks
+        elif key == "space":
+            self._picker.pick()
+        elif key in ("up", "down", "pageup", "pagedown"):
+            self._picker.move(key)
+        else:
+            super().edit(key, character)
+
+    def enter(self) -> None:
+        """What was typed to narrow the devices is what they are held against from now on."""
+        if self._picker.enter_adds:
+            self._picker.pick()
+        try:
+            self.session.apply(replace(self.session.state, limits=limits.typed(self.asked)))
+        except RequestError as error:
+            self.session.say(str(error), "bad")
+        self.session.stage.cover("")
+
+    def leave(self) -> None:
+        self.session.stage.cover("")
+
+
+class Command(Prompt):
+    """Themes are tried on while their name is typed; whatever else is typed brings the old one back."""
+
+    label = ":"
+
+    def __init__(self, session: Session, look: str) -> None:
+        super().__init__(session)
+        self._look = look
+
+    def note(self) -> str:
+        return command.note(self.session, self.text)
+
+    def follow(self, text: str) -> None:
+        name, _, rest = text.partition(" ")
+        self.session.stage.try_on(rest if name == "theme" and rest in THEMES else self._look)
+
+    def edit(self, key: str, character: str | None) -> None:
+        if key in ("tab", "shift+tab", "up", "down"):
+            self.change(command.moved(self.session, self.line, key))
+        else:
+            super().edit(key, character)
+
+    def enter(self) -> None:
+        command.submit(self.session, self.text)

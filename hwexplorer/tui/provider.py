@@ -132,6 +132,10 @@ class Provider(Protocol):
 
     def capture(self, state: State) -> WatchedCapture: ...
 
+    def report(self, name: str, state: State) -> Table | Text | Page:
+        """What a report says about a state, for a pane of its name."""
+        ...
+
     def exported(self, state: State, view: str, form: str) -> str:
         """One view (a pane's name) as a file of a format holds it."""
         ...

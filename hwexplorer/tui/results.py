@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
 from textual import events
@@ -14,39 +14,21 @@ from textual.screen import ModalScreen
 from hardware.errors import RequestError
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.format import safe
-from hwexplorer.state import State, led, pin_string, replace
-from hwexplorer.tui import lines, overlays
+from hwexplorer.state import State, pin_string, replace
+from hwexplorer.tui import lines
 from hwexplorer.tui.cell_text import shorten
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.session import Session
 from hwexplorer.tui.widgets.heads import in_order
 from hwexplorer.tui.widgets.pane import Line, Pane
 from hwexplorer.tui.widgets.table import TreeTable
-from hwexplorer.views.plain import Row, Table, Text
+from hwexplorer.views.plain import Row, Table
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
+    pass
 
 KEYS = "enter applies · space pins · ← → column · s sorts · t all of it as text · esc closes"
 Go = Callable[[str], State]
-
-
-def show(app: HwExplorer, name: str, sheet: Sheet, go: Go | None = None) -> None:
-    """Rows to choose from, or the text of a report whose rows lead nowhere; `go` makes the state of a row."""
-    if sheet.table is None:
-        text = Text("report", sheet.title, (("", tuple(sheet.text.rstrip().split("\n"))),))
-        overlays.show_text(app, "report", name.title(), text)
-    else:
-        app.push_screen(Results(name, sheet, sheet.table, go or (lambda leads: led(app.state, leads))))
-
-
-def report(app: HwExplorer, name: str) -> None:
-    """A report of the state on screen that takes no time worth waiting for elsewhere."""
-    try:
-        sheet = app.provider.sheet(app.state, name, app.size.width - 4) if app.views is not None else None
-    except RequestError as error:
-        app.say(str(error), "bad")
-        return
-    if sheet is not None:
-        show(app, name, sheet)
 
 
 class Results(ModalScreen[None]):
@@ -58,34 +40,30 @@ class Results(ModalScreen[None]):
     Results Line { height: 1; }
     """
 
-    def __init__(self, name: str, sheet: Sheet, table: Table, go: Go) -> None:
+    def __init__(self, session: Session, colours: Palette, name: str, sheet: Sheet, table: Table, go: Go) -> None:
         super().__init__()
+        self.session, self._colours = session, colours
         self._sheet, self._table, self._go = sheet, table, go
         self._heading = name
         self.content = TreeTable(tree=False)
         self.content.column = 0
 
-    @property
-    def explorer(self) -> HwExplorer:
-        return cast("HwExplorer", self.app)
-
     def compose(self) -> ComposeResult:
-        pane = Pane("results", 0, self.content, self.explorer.colours)
+        pane = Pane("results", 0, self.content, self._colours)
         pane.heading, pane.remark, pane.active = f"{self._heading.title()} · {self._sheet.title}", KEYS, True
         self.content.update(self._table)
         first = next((row.key for row in self._table.rows if row.leads), "")
         self.content.go(first)
         yield pane
-        yield Line("told", self.explorer.colours)
+        yield Line("told", self._colours)
 
     def on_mount(self) -> None:
         self._tell()
 
     def _tell(self, text: str = "", role: str = "good") -> None:
         """A line below: what was done, else what the column under the cursor is."""
-        app = self.explorer
         said = text or self.content.told_of_column()
-        told = Segment(" " + shorten(safe(said), self.size.width - 2), app.colours.get(role if text else "dim"))
+        told = Segment(" " + shorten(safe(said), self.size.width - 2), self._colours.get(role if text else "dim"))
         self.query_one(Line).show([told])
         self.query_one(Pane).redraw()
 
@@ -96,7 +74,7 @@ class Results(ModalScreen[None]):
         event.prevent_default()
         content = self.content
         page = content.page()
-        action = self.explorer.keymap.find(event.character or event.key, "") or self.explorer.keymap.find(event.key, "")
+        action = self.session.keymap.of(event.key, event.character, "")
         does: dict[str, Callable[[], Any]] = {
             "down": partial(content.move, 1),
             "up": partial(content.move, -1),
@@ -117,7 +95,7 @@ class Results(ModalScreen[None]):
             self._pin()
         elif event.key == "t":
             self.dismiss()
-            show(self.explorer, self._heading, Sheet(self._sheet.title, self._sheet.text))
+            self.session.stage.present(self._heading, Sheet(self._sheet.title, self._sheet.text))
         elif step is not None:
             step()
             self._tell()
@@ -134,6 +112,9 @@ class Results(ModalScreen[None]):
                 self._apply()
                 return
         self._tell()
+
+    def on_pane_wheeled(self, message: Pane.Wheeled) -> None:
+        self.query_one(Pane).scroll_content(message.by)
 
     def _sort(self) -> None:
         """By the column of the cursor, numbers from the least; again, the other way round."""
@@ -158,16 +139,16 @@ class Results(ModalScreen[None]):
             return None
 
     def _apply(self) -> None:
-        app = self.explorer
+        session = self.session
         if (chosen := self._chosen()) is None:
             return
         self.dismiss()
-        if app.apply(chosen[1]):
-            app.say(f"applied {chosen[0].cells[0]}: {chosen[1].on} {lines.settings(chosen[1])}; u undoes", "good")
+        if session.apply(chosen[1]):
+            session.say(f"applied {chosen[0].cells[0]}: {chosen[1].on} {lines.settings(chosen[1])}; u undoes", "good")
 
     def _pin(self) -> None:
         if (chosen := self._chosen()) is None:
             return
         pin = pin_string(chosen[1])
-        if self.explorer.apply(replace(self.explorer.state, pin=pin, diff=True)):
+        if self.session.apply(replace(self.session.state, pin=pin, diff=True)):
             self._tell(f"pinned {pin}: deltas are against it")

@@ -1,41 +1,387 @@
-"""The one screen: where the panes are, and where its keys go."""
+"""The one screen: the panes that show the session, the lines around them, what lies over them, and where its keys go.
+
+A key becomes an action, an action a new state of the session, which has its views shown.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from io import BytesIO
+from time import monotonic
+from typing import TYPE_CHECKING, Any, cast
+
 from textual import events
-from textual.geometry import NULL_OFFSET, Region, Size, Spacing
-from textual.layout import Layout, WidgetPlacement
+from textual.layout import Layout
 from textual.screen import Screen
-from textual.widget import Widget
+from textual.timer import Timer
 
+from hardware.errors import unknown
+from hwexplorer.state import State, led, replace
+from hwexplorer.tui import exports, lines, panes, prompts
+from hwexplorer.tui.jump import Jumps
+from hwexplorer.tui.layout import Box
+from hwexplorer.tui.overlays import Overlay, Picker, Reading
+from hwexplorer.tui.palette import THEMES, Palette
+from hwexplorer.tui.prompt import typed
+from hwexplorer.tui.prompts import Prompt
+from hwexplorer.tui.results import Results
+from hwexplorer.tui.session import Session
+from hwexplorer.tui.split import Divide, Split, applied, divide_at, dragged
+from hwexplorer.tui.standing import standing
+from hwexplorer.tui.widgets.pane import Line, Pane, PaneLayout
+from hwexplorer.tui.widgets.strip import CardStrip
+from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.views.plain import Text
 
-class PaneLayout(Layout):
-    """Places the panes where the pure `arrange` says; a pane that is not mentioned is not drawn."""
+if TYPE_CHECKING:
+    from hwexplorer.export.sheet import Sheet
+    from hwexplorer.tui.ahead import Ahead
+    from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.panes.models import Models
 
-    name = "panes"
-
-    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
-        boxes = parent.app.boxes(size.width, size.height)  # type: ignore[attr-defined]
-        return [
-            WidgetPlacement(Region(*boxes[child.id]), NULL_OFFSET, Spacing(), child)
-            for child in children
-            if child.id in boxes
-        ]
+MESSAGE_SECONDS = 6.0
+EVERY = 0.1  # seconds between two looks at the work beside the screen
 
 
 class Explorer(Screen[None]):
-    """The one screen. Keys go to the app's registry, not to a chain of bindings."""
+    """The stage of a session. Keys go to the registry of actions, not to a chain of bindings."""
 
     _panes = PaneLayout()
+
+    def __init__(self, look: str, ascii: bool, remark: str, **about: Any) -> None:
+        """`remark` is said at once; `about` is what `Session` takes."""
+        super().__init__()
+        self.session = session = Session(stage=self, **about)
+        self.look, self.ascii, self._remark = look, ascii, remark
+        self.colours = colours = Palette(look, ascii)
+        self.views = panes.load(session, colours)
+        self.reading, self.picker = Reading(session, colours), Picker(session, colours)
+        self.panes: dict[str, Pane] = {**self.views, "help": self.reading, "picker": self.picker}
+        self.strip = CardStrip(colours)
+        self.bars = {name: Line(name, colours) for name in ("head", "tabs", "foot")}
+        self.prompt: Prompt | None = None
+        self.overlay = ""  # what lies over the panes: help, sheet, picker, report
+        self.jumps = Jumps(self)
+        self.split, self.grabbed = Split(), Divide(())  # borders as they were dragged, and the one under the pointer
+        self.ahead: Ahead | None = None
+        self._saying: Timer | None = None
+        self._polling: Timer | None = None
+        self._arrangement: object = None
+        self._places: dict[str, list[lines.Place]] = {}  # what a click on a line means
 
     @property
     def layout(self) -> Layout:
         return self._panes
 
+    @property
+    def state(self) -> State:
+        return self.session.state
+
+    @property
+    def program(self) -> HwExplorer:
+        return cast("HwExplorer", self.app)
+
+    @property
+    def outline(self) -> TreeTable:
+        """The rows of the tree as they are drawn."""
+        content: TreeTable = self.views["tree"].content
+        return content
+
+    def on_mount(self) -> None:
+        self.session.size = (self.app.size.width, self.app.size.height)
+        self.mount(*self.bars.values(), self.strip, *self.panes.values())
+        if self.session.views is None:
+            self.session.capture(self.state)
+        self.show()
+        if self._remark:
+            self.session.say(self._remark, "warn")
+
+    def resized(self, width: int, height: int) -> None:
+        self.session.size = (width, height)
+        self.show_lines()
+        self.call_after_refresh(self.show)  # panes that come in sight have views to be made
+
+    # --- drawing ------------------------------------------------------------------------------------------
+
+    @property
+    def _covering(self) -> str:
+        """The pane that lies over the others."""
+        return "picker" if self.overlay == "picker" else "help" if self.overlay else ""
+
+    def boxes(self, width: int, height: int) -> dict[str, Box]:
+        boxes = applied(self.session.in_sight(self.state, (width, height)), self.split)
+        if self.overlay:
+            foot = {"foot": boxes["foot"]} if "foot" in boxes else {}
+            return {self._covering: (0, 0, width, height - len(foot)), **foot}
+        return boxes
+
+    def follow(self) -> None:
+        self.show()
+        self.wake()
+
+    def wake(self) -> None:
+        """What is computed ahead waits until it is quiet again."""
+        if self.ahead is not None:
+            self.ahead.wake()
+
+    def show(self) -> None:
+        """Hand the views to the panes and repaint."""
+        if not self.is_running:
+            return
+        session, state = self.session, self.state
+        if session.views is None:  # nothing captured yet: the models can be looked at all the same
+            views = session.cache.views(state)
+            self.views["models"].fill(views)
+        else:
+            views = session.views
+            self.strip.show(views.cards, state.on)
+            for name in session.wanted(state):
+                if name in self.views:
+                    self.views[name].fill(views)
+            for each in self.views.values():
+                each.entitle(views)
+        active = self._covering or state.pane
+        for name, pane in self.panes.items():
+            pane.active = name == active
+        self.show_lines()
+        arrangement = (active, state.zoom, self.overlay, len(state.devices), self.split)
+        if arrangement != self._arrangement:
+            self._arrangement = arrangement
+            self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
+        seen = self.boxes(*self.size)
+        for name, pane in self.panes.items():
+            if name in seen:
+                pane.redraw_if(self.views[name].stamp(views) if name in self.views else None)
+
+    def show_lines(self) -> None:
+        """The lines around the panes; the foot is whatever is most urgent."""
+        session, state, colours = self.session, self.state, self.colours
+        width, height = session.size
+        status = ""
+        if session.views is not None:
+            seen = "compare" in self.boxes(width, height)  # else the verdict has its place up here
+            told = session.views.verdict.partition(": ")[2]  # the names stand beside it already
+            status = session.views.status if seen or not told else told
+        segments, self._places["head"] = lines.head(state, status, width, colours)
+        self.bars["head"].show(segments)
+        segments, self._places["tabs"] = lines.tabs(state, width, colours)
+        self.bars["tabs"].show(segments)
+        self._places["foot"] = []
+        if self.prompt is not None:
+            segments = lines.prompt_line(self.prompt.label, self.prompt.line, self.prompt.note(), width, colours)
+        elif session.said is not None:
+            segments, self._places["foot"] = lines.message(*session.said, width, colours, state, session.keymap)
+        elif session.jobs:
+            job = session.jobs[0]
+            segments = lines.progress(*job.progress(), monotonic() - job.started, width, colours)
+        else:
+            stands = standing(session, width, colours)
+            segments, self._places["foot"] = lines.foot(state, width, colours, session.keymap, stands)
+        self.bars["foot"].show(segments)
+
+    def tell(self) -> None:
+        if self._saying is not None:
+            self._saying.stop()
+        if self.is_running:
+            self._saying = self.set_timer(MESSAGE_SECONDS, self.session.hush)
+            self.show_lines()
+
+    def attend(self) -> None:
+        if self._polling is None:
+            self._polling = self.set_interval(EVERY, self._poll)
+        else:
+            self._polling.resume()
+
+    def _poll(self) -> None:
+        if not self.session.poll() and self._polling is not None:
+            self._polling.pause()
+
+    def dress(self, look: str | None = None) -> None:
+        if look is not None:
+            self.look = look
+            self.app.theme = f"hw-{look}"
+        self.colours = Palette(self.look, self.ascii)
+        is_old = any(job.dims for job in self.session.jobs)
+        old = Palette(self.look, self.ascii, dimmed=True) if is_old else self.colours
+        for name, pane in self.panes.items():
+            pane.palette = self.colours if name in ("models", "help", "picker") else old
+            pane.content.forget()
+        for bar in self.bars.values():
+            bar.palette = self.colours
+        self.strip.palette = old
+        self.show()
+
+    def try_on(self, look: str) -> None:
+        if look != self.look and not self.app.no_color:
+            self.dress(look)
+
+    # --- what lies over the panes -------------------------------------------------------------------------
+
+    def ask(self, prompt: Prompt | None) -> None:
+        self.prompt = prompt
+        self.show_lines()
+
+    def cover(self, overlay: str) -> None:
+        self.overlay = overlay
+        self.show()
+
+    def show_text(self, name: str, heading: str, text: Text) -> None:
+        self.reading.open(heading, text)
+        self.cover(name)
+
+    def present(self, name: str, sheet: Sheet, go: Callable[[str], State] | None = None) -> None:
+        if sheet.table is None:
+            text = Text("report", sheet.title, (("", tuple(sheet.text.rstrip().split("\n"))),))
+            self.show_text("report", name.title(), text)
+        else:
+            go = go or (lambda leads: led(self.state, leads))
+            self.app.push_screen(Results(self.session, self.colours, name, sheet, sheet.table, go))
+
+    def export(self, name: str) -> None:
+        exports.export(self.session, name)
+
+    @property
+    def is_web(self) -> bool:
+        return self.app.is_web
+
+    def picture(self) -> str:
+        return self.program.picture()
+
+    def deliver(self, name: str, data: bytes) -> None:
+        self.app.deliver_binary(BytesIO(data), save_filename=name)
+
+    # --- keys and mouse -----------------------------------------------------------------------------------
+
     def on_key(self, event: events.Key) -> None:
-        if self.app.press_key(event.key, event.character):  # type: ignore[attr-defined]
+        if self.press_key(event.key, event.character):
             event.stop()
             event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
-        self.app.paste(event.text)  # type: ignore[attr-defined]
+        self.paste(event.text)
+
+    def paste(self, text: str) -> None:
+        if self.prompt is not None:
+            self.prompt.change(typed(self.prompt.line, text))
+
+    def press_key(self, key: str, character: str | None) -> bool:
+        """True when the key meant something."""
+        session, keymap = self.session, self.session.keymap
+        self.wake()
+        if key.startswith("alt+") and keymap.find(key, self.state.pane) is None:
+            self.press_key("escape", None)  # typed right after it: two keys that a terminal sends as one
+            key = key.removeprefix("alt+")
+        if self.prompt is not None:
+            self.prompt.press(key, character)
+            return True
+        if self.jumps.places:
+            self.jumps.go(character)
+            return True
+        if session.said is not None:
+            session.hush()
+        if self.overlay:
+            return self.reading.press(key, character)
+        action = keymap.of(key, character, self.state.pane)
+        if action is None:
+            return False
+        self.perform(action.id)
+        return True
+
+    def perform(self, id: str) -> None:
+        """Do an action of the registry by its name: from a key, the palette, the mouse or a test."""
+        action = self.session.keymap.by_id[id]
+        if action.change is not None:
+            self.session.apply(action.change(self.state))
+            return
+        owners = (
+            *(self.panes[name] for name in (self.state.pane, *action.panes)),
+            self.session,
+            self,
+            self.jumps,
+            self.app,
+        )
+        does = next(does for owner in owners if (does := getattr(owner, f"do_{action.effect}", None)) is not None)
+        does(*(() if action.argument is None else (action.argument,)))
+
+    def on_pane_clicked(self, message: Pane.Clicked) -> None:
+        pane = self.panes[message.pane]
+        if self.prompt is None or isinstance(pane, Overlay):
+            pane.click(message)
+
+    def on_pane_wheeled(self, message: Pane.Wheeled) -> None:
+        pane = self.panes[message.pane]
+        if self._covering or self.prompt is not None or not self.views[message.pane].wheel(message):
+            pane.scroll_content(message.by)
+
+    def on_pane_dragged(self, message: Pane.Dragged) -> None:
+        """A border is taken, then follows the pointer."""
+        boxes = self.boxes(*self.size)
+        if message.is_start:
+            self.grabbed = divide_at(boxes, message.x, message.y) or Divide(())
+        elif self.grabbed.names and not self.overlay:
+            self.split = dragged(self.split, boxes, self.grabbed, message.x, message.y)
+            self.show()
+
+    def on_card_strip_clicked(self, message: CardStrip.Clicked) -> None:
+        if self.prompt is None and not self.overlay:
+            state = replace(self.state, on=message.device)
+            self.session.apply(replace(state, pane="compare") if message.is_double else state)
+
+    def on_line_clicked(self, message: Line.Clicked) -> None:
+        if self.prompt is not None or self.overlay:  # what lies over the panes is left by a click on the foot
+            self.press_key("enter" if self.prompt is not None else "escape", None)
+            return
+        places = self._places.get(message.line, [])  # those in sight, before what was said goes
+        if self.session.said is not None:
+            self.session.hush()
+        for start, end, name in places:
+            if start <= message.x < end:
+                self.perform(f"pane_{name}" if message.line == "tabs" else name)
+                return
+
+    # --- actions of the screen ----------------------------------------------------------------------------
+
+    def do_prompt(self, kind: str) -> None:
+        """A line to type in the foot."""
+        session = self.session
+        made: dict[str, Callable[[], Prompt]] = {
+            "find": lambda: prompts.Find(session, self.state.find, selected=True),
+            "filter": lambda: prompts.Filter(session, cast("Models", self.views["models"])),
+            "search": lambda: prompts.Search(session, self.reading),
+            "command": lambda: prompts.Command(session, self.look),
+            "export": lambda: exports.Export(session),
+        }
+        self.ask(made[kind]())
+
+    def do_devices(self) -> None:
+        """The catalogue over everything."""
+        self.prompt = prompt = prompts.Devices(self.session, self.picker)
+        self.picker.open(prompt.asked)
+        self.cover("picker")
+
+    def do_help(self) -> None:
+        self.reading.open_help(self.panes[self.state.pane].content)
+        self.cover("help")
+
+    def do_back(self) -> None:
+        state = self.state
+        if self.session.stop() or self.views[state.pane].leave_column():
+            return
+        if state.find and state.pane == "tree":
+            wanted = replace(state, find="")
+        elif state.filter and state.pane == "models":
+            wanted = replace(state, filter="")
+        else:
+            wanted = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
+        self.session.apply(wanted)
+
+    def do_theme(self, name: str = "") -> None:
+        """The one named, or the next."""
+        if name and name not in THEMES:
+            raise unknown("theme", name, THEMES)
+        if self.app.no_color:
+            self.session.say("NO_COLOR is set: there is only the terminal's own look", "bad" if name else "dim")
+            return
+        self.dress(name or THEMES[(THEMES.index(self.look) + 1) % len(THEMES)])
+        if not name:
+            self.session.say(f"theme: {self.look}", "dim")

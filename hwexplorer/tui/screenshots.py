@@ -11,7 +11,6 @@ import msgspec
 from hardware import files
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.exports import picture
 from hwexplorer.tui.provider import Provider
 
 GRID, SMALL = (120, 40), (80, 24)
@@ -69,7 +68,7 @@ async def take(shot: Shot, provider: Provider) -> str:
     async with app.run_test(size=shot.size) as pilot:
         await pilot.press(*shot.keys)
         await pilot.pause()
-        return picture(app, shot.state)
+        return app.picture(shot.state)
 
 
 def main(folder: Path, provider: Provider) -> None:

@@ -12,7 +12,7 @@ from hwexplorer.tui.cell_text import shorten
 from hwexplorer.tui.palette import Palette
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.app import HwExplorer
+    from hwexplorer.tui.session import Session
 
 Part = tuple[str, str]  # role, text
 Standing = tuple[list[Part], str]  # what is told, the action of a click on it
@@ -22,13 +22,13 @@ LIMITS_MOST = 44  # cells
 RATE_FROM = 100  # cells of a screen that has room for it
 
 
-def standing(app: HwExplorer, width: int) -> list[Standing]:
+def standing(session: Session, width: int, palette: Palette) -> list[Standing]:
     told: list[Standing] = []
-    if app.views is None:
+    if session.views is None:
         return told
-    if app.state.limits:
-        told.append(([("text", f" {shorten(app.limits.said(app), LIMITS_MOST)} ")], "devices"))
-    if width >= RATE_FROM and (parts := _rates(app, app.colours)):
+    if session.state.limits:
+        told.append(([("text", f" {shorten(session.limits.said(session), LIMITS_MOST)} ")], "devices"))
+    if width >= RATE_FROM and (parts := _rates(session, palette)):
         told.append((parts, "batch_up"))
     return told
 
@@ -38,18 +38,18 @@ def batches(state: State) -> Iterator[State]:
     return (replace(state, batch=batch) for batch in BATCHES)
 
 
-def _rates(app: HwExplorer, palette: Palette) -> list[Part]:
+def _rates(session: Session, palette: Palette) -> list[Part]:
     """`batch 1 ▁▂▃▅▇ 1024  128 inf/J`, the batch on screen standing out; nothing before all of them are known."""
-    if not all(app.cache.has("rate", each) for each in batches(app.state)):
+    if not all(session.cache.has("rate", each) for each in batches(session.state)):
         return []
-    rates = {each.batch: app.cache.view("rate", each) for each in batches(app.state)}
+    rates = {each.batch: session.cache.view("rate", each) for each in batches(session.state)}
     known = {batch: rate for batch, rate in rates.items() if rate}
     if len(known) < 2:  # a model of one batch, or one that fits with no other
         return []
     levels = ASCII_LEVELS if palette.ascii else LEVELS
     full = max(known.values())
     drawn = [
-        ("strong" if batch == app.state.batch else "bar", levels[round(rate / full * (len(levels) - 1))])
+        ("strong" if batch == session.state.batch else "bar", levels[round(rate / full * (len(levels) - 1))])
         for batch, rate in known.items()
     ]
     best = max(known, key=lambda batch: known[batch])

@@ -7,32 +7,33 @@ import signal
 import subprocess
 from contextlib import suppress
 from threading import Thread
-from time import monotonic
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hwexplorer import itself
 from hwexplorer.export.sheet import Sheet, decode
+from hwexplorer.tui.job import Job
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.session import Session
 
 OUTPUT_MAX = 2_000_000  # bytes: what is longer is cut, and says so
 LEAVE_S = 2.0  # to end what the verb itself has started, before all of it is killed
 
 
-class Task:
+class Task(Job):
     """`words` are those after `hwexplorer`; what it prints is as wide as the screen."""
 
+    dims, stopped = False, "stopped"
+
     def __init__(self, words: list[str], width: int) -> None:
+        super().__init__(words[0])
         self.words, self._width = words, width
-        self.name = words[0]
-        self.started = monotonic()
         self._process: subprocess.Popen[bytes] | None = None
         self._out, self._err = b"", b""
         self._code: int | None = None
         self._cancelled = False
-        self._thread = Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def _run(self) -> None:
         try:
@@ -65,12 +66,10 @@ class Task:
     def done(self) -> bool:
         return self._code is not None
 
-    def cancel(self) -> None:
-        """Stop it, without waiting."""
-        Thread(target=self.end, daemon=True).start()
+    def finish(self, session: Session) -> None:
+        session.stage.present(self.name, self.sheet())
 
     def end(self) -> None:
-        """Stop it and wait until it is gone, and what it started with it."""
         self._cancelled = True
         if self._process is not None and self._code is None:
             self._process.terminate()
@@ -85,7 +84,7 @@ class Task:
             with suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def failed(self) -> str:
+    def error(self) -> str:
         """One line where it went wrong and printed nothing, else ''."""
         if not self._code or self._out.strip():
             return ""

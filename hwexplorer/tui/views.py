@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+from hwexplorer.plots import reads as plot_reads
 from hwexplorer.state import MORE, State, node, replace
 from hwexplorer.tui.folding import folded
 from hwexplorer.tui.provider import Provider
 from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 
-_MODEL = ("model", "image_size", "sequence", "kv")
-_RUN = (*_MODEL, "batch", "precision", "execution", "layout")
+_ALL = State.__struct_fields__
+_RUN = ("model", "image_size", "sequence", "kv", "batch", "precision", "execution", "layout")
 _AGAINST = ("pin", "baseline", "metric", "devices")
+# What views hang on; a view that is not here, on everything.
 READS: dict[str, tuple[str, ...]] = {
     "models": (*_RUN, "on"),
     "compare": (*_RUN, *_AGAINST, "diff", "rank", "rank_reverse", "limits"),
@@ -35,11 +37,6 @@ READS: dict[str, tuple[str, ...]] = {
     "verdict": (*_RUN, *_AGAINST, "on", "diff"),
 }
 ALWAYS = ("cards", "tree", "status", "verdict")  # what is on screen whatever the panes
-# A plot over batches is the same at each of them.
-_PLOT_READS = {
-    "batch": (*_MODEL, "sequence", "kv", "precision", "execution", "layout", "metric", "devices", "plot"),
-    "pareto": (*_MODEL, "sequence", "kv", "precision", "execution", "layout", "devices", "plot"),
-}
 KEPT = 160  # views; fewer where they are long, so that large models do not fill the memory
 FEWEST = 60  # those of the state on screen and of its neighbours
 ROWS = 12_000
@@ -49,6 +46,18 @@ class Views:
     """A state's views, each made when it is first asked for: those of panes that are out of sight never are. `tree` has
     its small rows folded, `unfolded` has not."""
 
+    unfolded: Table
+    heat: Table
+    models: Table
+    compare: Table
+    cards: tuple[Card, ...]
+    events: Table
+    why: Text
+    plot: Plot
+    knobs: Page
+    status: str
+    verdict: str
+
     def __init__(self, cache: Cache, state: State) -> None:
         self._cache, self._state = cache, state
 
@@ -57,72 +66,26 @@ class Views:
         for name in names:
             getattr(self, name)
 
+    def __getattr__(self, name: str) -> Any:
+        view = self._cache.view("tree" if name == "unfolded" else name, self._state)
+        setattr(self, name, view)
+        return view
+
     @cached_property
     def tree(self) -> Table:
         return self._cache.folded(self._state, self.unfolded)
 
     @cached_property
-    def unfolded(self) -> Table:
-        made: Table = self._cache.view("tree", self._state)
-        return made
-
-    @cached_property
-    def heat(self) -> Table:
-        made: Table = self._cache.view("heat", self._state)
-        return made
-
-    @cached_property
-    def models(self) -> Table:
-        made: Table = self._cache.view("models", self._state)
-        return made
-
-    @cached_property
-    def compare(self) -> Table:
-        made: Table = self._cache.view("compare", self._state)
-        return made
-
-    @cached_property
-    def cards(self) -> tuple[Card, ...]:
-        made: tuple[Card, ...] = self._cache.view("cards", self._state)
-        return made
-
-    @cached_property
-    def events(self) -> Table:
-        made: Table = self._cache.view("events", self._state)
-        return made
-
-    @cached_property
-    def why(self) -> Text:
-        made: Text = self._cache.view("why", self._state)
-        return made
-
-    @cached_property
-    def plot(self) -> Plot:
-        made: Plot = self._cache.view("plot", self._state)
-        return made
-
-    @cached_property
     def below(self) -> frozenset[str]:
         """The points that the row under the cursor stands for in a plot of operators."""
-        if not node(self._state.at) or self._state.plot in _PLOT_READS:
+        if not node(self._state.at) or plot_reads(self._state.plot):
             return frozenset()
         made: frozenset[str] = self._cache.view("below", self._state)
         return made
 
-    @cached_property
-    def knobs(self) -> Page:
-        made: Page = self._cache.view("knobs", self._state)
-        return made
-
-    @cached_property
-    def status(self) -> str:
-        made: str = self._cache.view("status", self._state)
-        return made
-
-    @cached_property
-    def verdict(self) -> str:
-        made: str = self._cache.view("verdict", self._state)
-        return made
+    def device(self, key: str) -> str:
+        """What a device is called."""
+        return next((card.name for card in self.cards if card.key == key), key)
 
 
 class Cache:
@@ -153,9 +116,12 @@ class Cache:
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        at = node(state.at) if "at" in READS[name] else ""
+        at = node(state.at) if "at" in READS.get(name, _ALL) else ""
         asked = replace(state, at=at)
-        return self._keep(key, self._blocks(asked) if name == "heat" else getattr(self.provider, name)(asked))
+        if name == "heat":
+            return self._keep(key, self._blocks(asked))
+        made = getattr(self.provider, name, None)
+        return self._keep(key, made(asked) if made is not None else self.provider.report(name, asked))
 
     def _blocks(self, state: State) -> Table:
         """The parts of the model, heaviest first, with the metric on every device side by side."""
@@ -172,7 +138,7 @@ class Cache:
         return self._key(name, state) in self._kept
 
     def _key(self, name: str, state: State) -> tuple[Any, ...]:
-        fields = _PLOT_READS.get(state.plot, READS[name]) if name == "plot" else READS[name]
+        fields = (plot_reads(state.plot) if name == "plot" else ()) or READS.get(name, _ALL)
         return (
             name,
             self.provider.revision(),
@@ -193,4 +159,4 @@ def _rows(view: Any) -> int:
 
 def linked(state: State) -> str:
     """What the cursor of the plot stands on: the node, or in plots over batches the device at its batch."""
-    return f"{state.on}@b{state.batch}" if state.plot in _PLOT_READS else node(state.at)
+    return f"{state.on}@b{state.batch}" if plot_reads(state.plot) else node(state.at)

@@ -144,4 +144,4 @@ async def test_every_pane_and_its_export(pane: str, tmp_path: Path, monkeypatch:
         await pilot.press("j", "]", "}", "w", "tab", "v")
         for form in ("text", "json", "csv", "md", "html"):
             assert EngineProvider().exported(app.state, pane, form)
-    assert app.failures == []
+    assert app.session.failures == []

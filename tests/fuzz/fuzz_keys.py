@@ -44,7 +44,7 @@ def survive(inputs: tuple[bytes, ...]) -> bool:
 async def _session(inputs: Iterator[bytes]) -> bool:
     """Until there is no more, or the screen was left: True, and there is another."""
     app, keys = HwExplorer(State(), Fake()), Keys()
-    app.start_errand = lambda errand: None  # type: ignore[method-assign]  # no processes from here
+    app.session.start = lambda job: None  # type: ignore[method-assign]  # no processes from here
     async with app.run_test(size=(100, 30)) as pilot:
         for data in inputs:
             for event in (*keys.events(data), *keys.events(b"")):
@@ -53,6 +53,6 @@ async def _session(inputs: Iterator[bytes]) -> bool:
             if not app.is_running or app._exit:
                 return True
         await pilot.pause()
-        assert app.failures == [], app.failures
+        assert app.session.failures == [], app.session.failures
         assert parse(format(app.state)) == app.state
     return False

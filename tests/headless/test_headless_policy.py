@@ -75,12 +75,12 @@ async def typed():
             if name == "quit":
                 continue
             for words in (*WORDS, ["out.svg"], ["all/"], ["../x.txt"], *SCREEN):
-                submit(app, " ".join([name, *(f"'{word}'" for word in words)]))
-            app.prompt, app.overlay = None, ""
+                submit(app.session, " ".join([name, *(f"'{word}'" for word in words)]))
+            app.explorer.prompt, app.explorer.overlay = None, ""
             await pilot.pause()
         for key in ("e", "E", "y", "L", "c"):
             await pilot.press(key, "enter")
-        return app.failures
+        return app.session.failures
 
 call(["compare", "resnet18"])  # what is imported and read by now is ours
 task.Task = Beside

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from hardware.errors import RequestError
 from hardware.precision import KEYS
 from hwexplorer.state import PANES, PLOTS, State, format, parse
-from hwexplorer.tui import actions, clipboard, effects
+from hwexplorer.tui import actions, clipboard
 from hwexplorer.tui.actions import ACTIONS, BY_ID
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import THEMES
@@ -46,11 +46,14 @@ def no_clipboard_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_action_has_a_case_a_help_line_and_something_to_do() -> None:
     assert sorted(CASES) == sorted(a.id for a in ACTIONS)
+    app = HwExplorer(State(), Fake())
+    owners = (app, app.session, app.explorer, app.explorer.jumps)
     for action in ACTIONS:
         assert action.help
         assert action.title
         assert (action.change is None) != (action.effect == "")
-        assert not action.effect or action.effect in effects.EFFECTS
+        there = (*(app.explorer.views[name] for name in action.panes or ["tree"]), *owners)
+        assert not action.effect or any(hasattr(owner, f"do_{action.effect}") for owner in there)
         assert set(action.panes) <= set(PANES)
 
 
@@ -72,7 +75,7 @@ async def test_action(id: str) -> None:
     app = HwExplorer(parse(start), Fake())
     async with app.run_test(size=GRID) as pilot:
         await run(app, pilot)
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 # --- panes ------------------------------------------------------------------------------------------------
@@ -82,7 +85,7 @@ def _pane_case(number: int, name: str) -> None:
     async def run(app: HwExplorer, pilot: Pilot[None]) -> None:
         await pilot.press("1" if number != 1 else "2", str(number))
         assert app.state.pane == name
-        assert [n for n, p in app.panes.items() if p.active] == [name]
+        assert [n for n, p in app.explorer.panes.items() if p.active] == [name]
 
     CASES[f"pane_{name}"] = ("resnet50", run)
 
@@ -142,26 +145,26 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("jump")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("semicolon")
-    labelled = {target: letter for letter, target in app.jumps.items()}
+    labelled = {target: letter for letter, target in app.explorer.jumps.places.items()}
     assert list(labelled) == [*(("on", name) for name in app.state.devices), *(("pane", n) for n in TELLING)]
     first = screen_text(app).splitlines()[1]
     assert all(labelled["on", name] in first for name in app.state.devices)
     await pilot.press(labelled["on", "tpu_v4"])
     assert app.state.on == "tpu_v4"
-    assert app.jumps == {}
+    assert app.explorer.jumps.places == {}
     await pilot.press("semicolon", labelled["pane", "plot"])
     assert app.state.pane == "plot"
     await pilot.press("semicolon", "escape")
-    assert (app.state.pane, app.jumps) == ("plot", {})
+    assert (app.state.pane, app.explorer.jumps.places) == ("plot", {})
 
 
 @case("zoom")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "5 Why" in screen_text(app)
     await pilot.press("z")
-    assert app.panes["tree"].size.width == 120
+    assert app.explorer.panes["tree"].size.width == 120
     await pilot.press("z")
-    assert app.panes["tree"].size.width < 120
+    assert app.explorer.panes["tree"].size.width < 120
 
 
 @case("back", "resnet50?zoom=1&find=conv&pane=tree")
@@ -183,10 +186,10 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.at == "layer1.0.conv1"
     await pilot.press("2", "j")
     assert app.state.on == "tpu_v4"
-    assert "TPU v4" in app.panes["tree"].heading
+    assert "TPU v4" in app.explorer.panes["tree"].heading
     await pilot.press("1", "j", "4", "j", "5", "j")
-    assert app.models.key == "vit_b_16"
-    assert app.events.cursor == 1
+    assert app.explorer.views["models"].content.key == "vit_b_16"
+    assert app.explorer.views["events"].content.cursor == 1
     await pilot.press("6", "j")
     assert app.state.at == "layer1.0.conv1/conv"
 
@@ -200,13 +203,13 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("page_down", "big100")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("pagedown")
-    assert app.outline.cursor == app.outline.page()
+    assert app.explorer.outline.cursor == app.explorer.outline.page()
 
 
 @case("page_up", "big100?at=block99")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("pageup")
-    assert app.outline.cursor == 100 - app.outline.page()
+    assert app.explorer.outline.cursor == 100 - app.explorer.outline.page()
 
 
 @case("first", "resnet50?at=fc")
@@ -242,11 +245,11 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 
 @case("toggle", "resnet50?at=conv1")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    before = len(app.outline.visible)
+    before = len(app.explorer.outline.visible)
     await pilot.press("space")
-    assert len(app.outline.visible) == before + 3
+    assert len(app.explorer.outline.visible) == before + 3
     await pilot.press("space")
-    assert len(app.outline.visible) == before
+    assert len(app.explorer.outline.visible) == before
     await pilot.press("space", "j", "space")
     assert (app.state.at, app.state.open) == ("conv1", ())
 
@@ -254,7 +257,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("open_all")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("+")
-    assert len(app.outline.visible) == len(app.outline.table.rows)
+    assert len(app.explorer.outline.visible) == len(app.explorer.outline.table.rows)
 
 
 @case("close_all", "resnet50?open=conv1,fc")
@@ -266,63 +269,69 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("heaviest")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press(".")
-    shares = {r.key: r.cells[1] for r in app.outline.table.rows if r.depth == 1}
+    shares = {r.key: r.cells[1] for r in app.explorer.outline.table.rows if r.depth == 1}
     heaviest = max(shares, key=lambda k: float(shares[k]))  # type: ignore[arg-type]
     assert app.state.at == f"{heaviest}/conv"
-    assert app.outline.key == app.state.at
-    assert app.plot.cursor == app.state.at
+    assert app.explorer.outline.key == app.state.at
+    assert app.explorer.views["plot"].content.cursor == app.state.at
 
 
 @case("sort")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("s")
     assert app.state.sort == "share"
-    assert "share" in app.panes["tree"].remark
+    assert "share" in app.explorer.panes["tree"].remark
 
 
 @case("reverse", "resnet50?sort=name")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    first = app.outline.table.rows[1].key
+    first = app.explorer.outline.table.rows[1].key
     await pilot.press("S")
-    assert app.outline.table.rows[1].key != first
+    assert app.explorer.outline.table.rows[1].key != first
 
 
 async def test_events_fold_where_they_do_not_fit() -> None:
     app = HwExplorer(parse("resnet50?pane=events"), Fake())
     async with app.run_test(size=GRID) as pilot:
-        assert len(app.events.visible) == 4
+        assert len(app.explorer.views["events"].content.visible) == 4
         await pilot.press("space", "j", "j")
-        assert app.events.key == "compute.1"
+        assert app.explorer.views["events"].content.key == "compute.1"
         await pilot.press("h")
-        assert (app.events.key, len(app.events.visible)) == ("compute", 4)
+        assert (app.explorer.views["events"].content.key, len(app.explorer.views["events"].content.visible)) == (
+            "compute",
+            4,
+        )
         await pilot.press("l", "-")
-        assert len(app.events.visible) == 4
+        assert len(app.explorer.views["events"].content.visible) == 4
         await pilot.press("+")
-        assert len(app.events.visible) == 16
+        assert len(app.explorer.views["events"].content.visible) == 16
     async with HwExplorer(parse("resnet50?pane=events"), Fake()).run_test(size=(120, 60)) as pilot:
-        assert len(pilot.app.events.visible) == 16  # type: ignore[attr-defined]
+        assert len(pilot.app.explorer.views["events"].content.visible) == 16  # type: ignore[attr-defined]
 
 
 @case("expand", "resnet50?at=conv1")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("o")
-    assert len(app.outline.visible) == len(app.outline.table.rows)
+    assert len(app.explorer.outline.visible) == len(app.explorer.outline.table.rows)
 
 
 @case("collapse", "resnet50?at=conv1/bn&open=conv1,fc")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("O")
     assert (app.state.open, app.state.at) == ((), "conv1")
-    assert {row.depth for row in map(app.outline.table.rows.__getitem__, app.outline.visible)} == {0, 1}
+    assert {row.depth for row in map(app.explorer.outline.table.rows.__getitem__, app.explorer.outline.visible)} == {
+        0,
+        1,
+    }
 
 
 @case("fold", "resnet50@b8?sort=share")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    whole = app.outline.table
+    whole = app.explorer.outline.table
     await pilot.press(*"ffff")
     assert app.state.fold == 5.0
     assert parse(format(app.state)) == app.state
-    rows = app.index.table.rows
+    rows = app.session.index.table.rows
     more = next(row for row in rows if row.key == "~more")
     small = [row for row in whole.rows if row.depth == 1 and row.cells[1] < 0.05]  # type: ignore[operator]
     assert more.cells[0] == f"{len(small)} more"
@@ -336,7 +345,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "~more" in app.state.open
     await pilot.press("f")
     assert app.state.fold == 0.0
-    assert app.outline.table.rows == whole.rows
+    assert app.explorer.outline.table.rows == whole.rows
 
 
 @case("heat")
@@ -356,7 +365,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("/", *"layer3", "enter")
     assert app.state.at == "layer3.0.conv1"
-    assert app.prompt is None
+    assert app.explorer.prompt is None
     await pilot.press("/", "ctrl+u", *"xyz")
     assert "0 rows" in screen_text(app)
     await pilot.press("escape")
@@ -378,7 +387,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("filter")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("1", "/", *"res")
-    assert len(app.models.visible) == 2
+    assert len(app.explorer.views["models"].content.visible) == 2
     await pilot.press("down", "up", "enter")
     assert (app.state.model, app.state.filter, app.state.pane) == ("resnet18", "res", "tree")  # the drawer has closed
     await pilot.press("1", "escape")
@@ -459,7 +468,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert (app.state.batch, app.state.execution) == (2, "auto")
     await pilot.press("u", "u")
     assert app.state.batch == 1
-    assert app.said is not None
+    assert app.session.said is not None
 
 
 @case("redo")
@@ -467,7 +476,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("]", "u", "U")
     assert app.state.batch == 2
     await pilot.press("U")
-    assert app.said == ("nothing to redo", "dim")
+    assert app.session.said == ("nothing to redo", "dim")
 
 
 # --- comparing --------------------------------------------------------------------------------------------
@@ -510,13 +519,13 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("devices")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("a", *"tpu")
-    assert app.picker.key == "tpu_v4"
-    assert len(app.picker.visible) == 1
+    assert app.explorer.picker.content.key == "tpu_v4"
+    assert len(app.explorer.picker.content.visible) == 1
     await pilot.press("space")
     assert app.state.devices == ("xeon_8490h", "h100_sxm", "kpu_t256")
     await pilot.press("space", "enter")
     assert app.state.devices == ("xeon_8490h", "h100_sxm", "kpu_t256", "tpu_v4")
-    assert (app.overlay, app.prompt) == ("", None)
+    assert (app.explorer.overlay, app.explorer.prompt) == ("", None)
     await pilot.press("d", "a", *"tpu", "enter")  # typed and entered: that is the one wanted
     assert "tpu_v4" in app.state.devices
     before = app.state.devices
@@ -541,14 +550,14 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("s")
     assert app.state.rank == "latency"
     assert "by latency" in screen_text(app)
-    assert app.compare.key == app.state.on
+    assert app.explorer.views["compare"].content.key == app.state.on
 
 
 @case("rank_reverse", "resnet50?pane=compare")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("S")
-    assert app.compare.table.rows[0].key == "kpu_t256"
-    assert app.compare.key == app.state.on
+    assert app.explorer.views["compare"].content.table.rows[0].key == "kpu_t256"
+    assert app.explorer.views["compare"].content.key == app.state.on
 
 
 @case("sheet")
@@ -556,7 +565,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("i")
     assert "data sheet: made up" in screen_text(app)
     await pilot.press("i")
-    assert app.overlay == ""
+    assert app.explorer.overlay == ""
 
 
 # --- views ------------------------------------------------------------------------------------------------
@@ -583,21 +592,21 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("column_before")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press(">", ">", "<")
-    assert app.outline.column == 0
+    assert app.explorer.outline.column == 0
 
 
 @case("column_after")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press(">", ">")
-    assert app.outline.column > 0
+    assert app.explorer.outline.column > 0
     await pilot.press("6", ">")
-    assert app.said == ("no columns here", "dim")
+    assert app.session.said == ("no columns here", "dim")
 
 
 @case("advise")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("A")
-    assert app.overlay == "report"
+    assert app.explorer.overlay == "report"
     assert "advise of resnet50" in screen_text(app)
 
 
@@ -629,8 +638,8 @@ async def _copied(app: HwExplorer, pilot: Pilot[None], key: str) -> str:
     await pilot.press(key)
     await app.workers.wait_for_complete()
     await pilot.pause()
-    assert app.said is not None
-    assert "OSC 52" in app.said[0]
+    assert app.session.said is not None
+    assert "OSC 52" in app.session.said[0]
     return app.clipboard
 
 
@@ -658,10 +667,10 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("export")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("e")
-    assert app.prompt is not None
-    assert app.prompt.text == "resnet50_tree.txt"
+    assert app.explorer.prompt is not None
+    assert app.explorer.prompt.text == "resnet50_tree.txt"
     await pilot.press("escape")
-    assert app.prompt is None
+    assert app.explorer.prompt is None
 
 
 @case("help")
@@ -671,7 +680,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("G")
     assert "Leave" in screen_text(app)
     await pilot.press("g", "j", "pagedown", "k", "pageup", "escape")
-    assert not app.overlay
+    assert not app.explorer.overlay
     assert app.state.pane == "tree"
 
 
@@ -679,7 +688,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press(":", *"batch 32", "enter")
     assert app.state.batch == 32
-    assert app.commands == ["batch 32"]
+    assert app.session.typed == ["batch 32"]
 
 
 @case("palette")
@@ -697,7 +706,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     for look in (*THEMES[1:], THEMES[0]):
         await pilot.press("T")
-        assert app.look == look
+        assert app.explorer.look == look
 
 
 @case("quit")
@@ -715,24 +724,24 @@ async def test_export_writes_asks_and_refuses(tmp_path: Path) -> None:
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("e", "ctrl+u")
         await pilot.pause()
-        app.paste(str(target))
+        app.explorer.paste(str(target))
         await pilot.press("enter")
         assert target.read_text() == '{"view": "tree", "model": "resnet50"}'
         target.write_text("mine")
         for answer, left in (("n", "mine"), ("y", '{"view": "tree", "model": "resnet50"}')):
             await pilot.press("e", "ctrl+u")
-            app.paste(str(target))
+            app.explorer.paste(str(target))
             await pilot.press("enter")
             assert "overwrite?" in screen_text(app)
             await pilot.press(answer)
             assert target.read_text() == left
         for wrong, said in (("x.pdf", "unknown file suffix"), (str(tmp_path / "no" / "x.txt"), "does not exist")):
             await pilot.press("e", "ctrl+u")
-            app.paste(wrong)
+            app.explorer.paste(wrong)
             await pilot.press("enter")
-            assert app.said is not None
-            assert said in app.said[0]
-    assert app.failures == []
+            assert app.session.said is not None
+            assert said in app.session.said[0]
+    assert app.session.failures == []
 
 
 async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> None:
@@ -740,12 +749,12 @@ async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> No
     app = HwExplorer(State(), provider)
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1", "G", "enter")
-        assert app.capture is not None
+        assert app.session.jobs
         assert app.state.model == "resnet50"
         await pilot.press("]")  # the screen stays in use meanwhile
         assert app.state.batch == 2
         await pilot.pause(0.8)
-        assert app.capture is None
+        assert not app.session.jobs
         assert (app.state.model, app.state.batch) == ("slow_net", 2)
 
 
@@ -755,14 +764,14 @@ async def test_a_capture_can_be_cancelled_or_fail() -> None:
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1", "G", "enter", "escape")
         await pilot.pause(0.2)
-        assert app.capture is None
+        assert not app.session.jobs
         assert provider.job is not None
         assert provider.job.cancelled
         await pilot.press("enter")
         provider.job._end = "torch is not installed\nat all"
         await pilot.pause(0.8)
-        assert app.said is not None
-        assert "torch is not installed at all" in app.said[0]
+        assert app.session.said is not None
+        assert "torch is not installed at all" in app.session.said[0]
         assert app.state.model == "resnet50"
 
 
@@ -771,7 +780,7 @@ async def test_a_model_that_needs_capture_opens_empty_and_fills() -> None:
     async with app.run_test(size=GRID) as pilot:
         for key in ("j", "2", "j", ".", "]", "e", "escape", "?", "escape", "y", "n", "escape"):
             await pilot.press(key)
-        assert app.failures == []
+        assert app.session.failures == []
     app = HwExplorer(State(model="slow_net"), Fake())
     async with app.run_test(size=GRID) as pilot:
         await pilot.pause(0.8)
@@ -803,7 +812,7 @@ async def test_the_cursor_survives_every_size() -> None:
         for size in ((80, 24), (59, 15), (20, 5), (300, 100), (61, 17), (120, 40)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
-            assert app.state.at == app.outline.key == "layer3.1.conv2"
+            assert app.state.at == app.explorer.outline.key == "layer3.1.conv2"
             if size[0] > 60:
                 assert "layer3.1.conv2" in screen_text(app)
 
@@ -834,7 +843,7 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
         help_at = re.search(r"\? terms", screen_text(app).splitlines()[-1])
         assert help_at is not None
         await pilot.click("#foot", offset=(help_at.start() + 1, 0))
-        assert app.overlay
+        assert app.explorer.overlay
 
 
 async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> None:
@@ -851,7 +860,7 @@ async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> No
         for title in ("1 Models", "2 Compare", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
             assert title in shown
         await pilot.click("#heat", offset=(8, 3))
-        assert app.state.at in {row.key for row in app.heat.table.rows}
+        assert app.state.at in {row.key for row in app.explorer.views["heat"].content.table.rows}
 
 
 def test_the_help_and_the_hints_come_from_the_registry() -> None:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.layout import TALL, lines_of
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cells import stacked
 from hwexplorer.tui.widgets.columns import PERCENT
-from hwexplorer.tui.widgets.strip import TALL, lines_of
 from hwexplorer.views.cards import cards
 from hwexplorer.views.causes import LOOKS, cells
 
@@ -88,7 +88,9 @@ def test_every_device_of_the_default_has_a_card() -> None:
 async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> None:
     app = HwExplorer(parse(model), EngineProvider(), heaviest=True)
     async with app.run_test(size=(120, 40)):
-        widths = dict(zip((c.key for c in app.outline.table.columns), app.outline._widths, strict=True))
+        widths = dict(
+            zip((c.key for c in app.explorer.outline.table.columns), app.explorer.outline._widths, strict=True)
+        )
         assert widths["bar"] - PERCENT - 1 >= 14
         assert widths["latency"]
         assert widths["energy_per_inference"]
@@ -97,7 +99,7 @@ async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> 
 async def test_a_line_tells_the_figures_of_a_request_to_their_end() -> None:
     app = HwExplorer(parse("llama3_8b:request@fp16/h100_sxm,a100_sxm4_80gb,tpu_v4,l4,l40s"), EngineProvider())
     async with app.run_test(size=(120, 40)):
-        drawn = [app.strip.render_line(y).text for y in range(app.strip.size.height)]
-    for card, line in zip(app.strip.cards, drawn, strict=False):
+        drawn = [app.explorer.strip.render_line(y).text for y in range(app.explorer.strip.size.height)]
+    for card, line in zip(app.explorer.strip.cards, drawn, strict=False):
         assert card.figures[0].startswith("first ")
         assert all(figure in line for figure in card.figures), line

@@ -14,6 +14,7 @@ from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.command import candidates, submit
 from hwexplorer.tui.commands import COMMANDS, names
+from hwexplorer.tui.exports import Overwrite
 from hwexplorer.tui.results import Results
 from hwexplorer.tui.sessions import Sessions
 from tests.tui.fake import Fake
@@ -52,7 +53,7 @@ SETS = {
 async def typed(pilot: Pilot[None], text: str) -> HwExplorer:
     app: HwExplorer = pilot.app  # type: ignore[assignment]
     await pilot.press(":")
-    app.paste(text)
+    app.explorer.paste(text)
     await pilot.press("enter")
     return app
 
@@ -62,7 +63,7 @@ async def test_settings(text: str, after: str) -> None:
     async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
         app = await typed(pilot, text)
         assert states.format(app.state) == after
-        assert app.failures == []
+        assert app.session.failures == []
 
 
 WRONG = {
@@ -88,24 +89,24 @@ WRONG = {
 async def test_wrong_commands_say_what_and_change_nothing(text: str, says: str) -> None:
     async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
         app = await typed(pilot, text)
-        assert app.said is not None
-        assert says in app.said[0]
+        assert app.session.said is not None
+        assert says in app.session.said[0]
         assert app.state == parse(START)
-        assert app.failures == []
+        assert app.session.failures == []
 
 
 async def test_tab_completes_and_up_recalls() -> None:
     async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
         app: HwExplorer = pilot.app  # type: ignore[assignment]
         await pilot.press(":", *"prec", "tab")
-        assert app.prompt is not None
-        assert app.prompt.text == "precision "
+        assert app.explorer.prompt is not None
+        assert app.explorer.prompt.text == "precision "
         await pilot.press(*"fp", "tab", "tab")
-        assert app.prompt.text == "precision fp16"
+        assert app.explorer.prompt.text == "precision fp16"
         await pilot.press("enter", ":", *"batch 4", "enter", ":", "up", "up")
-        assert app.prompt.text == "precision fp16"
+        assert app.explorer.prompt.text == "precision fp16"
         await pilot.press("down", "down", *"at lay", "tab")
-        assert app.prompt.text.startswith("at layer1.0.conv1")
+        assert app.explorer.prompt.text.startswith("at layer1.0.conv1")
         await pilot.press("escape", ":", *"devices tpu_v4,k", "tab", "enter")
         assert app.state.devices == ("tpu_v4", "kpu_t256")
 
@@ -117,7 +118,7 @@ async def test_every_command_completes_and_has_a_help_line() -> None:
         for name, command in COMMANDS.items():
             assert command.usage.split()[0] == name
             assert command.help
-            assert all(line.startswith(name) for line in candidates(app, name + " "))
+            assert all(line.startswith(name) for line in candidates(app.session, name + " "))
         assert {"compare", "roofline", "energy"} <= set(names())
 
 
@@ -125,24 +126,24 @@ async def test_a_theme_is_tried_on_while_it_is_typed() -> None:
     async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
         app: HwExplorer = pilot.app  # type: ignore[assignment]
         await pilot.press(":", *"theme light")
-        assert app.look == "light"
+        assert app.explorer.look == "light"
         await pilot.press("escape")
-        assert app.look == "dark"
+        assert app.explorer.look == "dark"
         await pilot.press(":", *"theme paper", "enter")
-        assert app.look == "paper"
+        assert app.explorer.look == "paper"
 
 
 async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
     async with HwExplorer(parse("resnet18@b8,fp16"), EngineProvider()).run_test(size=GRID) as pilot:
         app = await typed(pilot, "energy")
-        assert app.overlay == "report"
+        assert app.explorer.overlay == "report"
         assert "Top consumers" in screen_text(app) or "resnet18" in screen_text(app)
         await pilot.press("escape")
         app = await typed(pilot, "sweep --batches 1,2")
-        assert app.errand is not None
+        assert app.session.jobs
         await pilot.press("j")  # the screen stays in use
         for _ in range(100):
-            if app.errand is None:
+            if not app.session.jobs:
                 break
             await pilot.pause(0.1)
         await pilot.pause()
@@ -151,15 +152,15 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
         await pilot.press("escape")
         app = await typed(pilot, "sweep --batches nonsense")
         for _ in range(100):
-            if app.errand is None:
+            if not app.session.jobs:
                 break
             await pilot.pause(0.1)
-        assert app.said is not None
-        assert "nonsense" in app.said[0]
+        assert app.session.said is not None
+        assert "nonsense" in app.session.said[0]
         app = await typed(pilot, "sweep")
         await pilot.press("escape")
-        assert app.errand is None
-        assert app.failures == []
+        assert not app.session.jobs
+        assert app.session.failures == []
 
 
 async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
@@ -174,13 +175,13 @@ async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
         await typed(pilot, "load monday")
         assert app.state.batch == 8
         await typed(pilot, "load tuesday")
-        assert app.said is not None
-        assert "unknown session" in app.said[0]
+        assert app.session.said is not None
+        assert "unknown session" in app.session.said[0]
     keeper.path.write_text("{nonsense")
     async with HwExplorer(State(), Fake(), keeper=keeper).run_test(size=GRID) as pilot:
         app = await typed(pilot, "save x")
-        assert app.said is not None
-        assert "cannot be read" in app.said[0]
+        assert app.session.said is not None
+        assert "cannot be read" in app.session.said[0]
         assert keeper.path.read_text() == "{nonsense"
 
 
@@ -193,12 +194,12 @@ async def test_export_of_everything_and_of_the_screen(tmp_path: Path) -> None:
         svg = (tmp_path / "all" / "screen.svg").read_text()
         assert "http" not in svg.replace("http://www.w3.org", "")
         app = await typed(pilot, f"export_all {shlex.quote(str(tmp_path / 'all'))}")
-        assert app.prompt is not None
-        assert app.prompt.kind == "overwrite"
+        assert app.explorer.prompt is not None
+        assert isinstance(app.explorer.prompt, Overwrite)
         await pilot.press("n")
         app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
         assert (tmp_path / "one.svg").read_text().startswith("<svg")
-        assert app.failures == []
+        assert app.session.failures == []
 
 
 async def test_hostile_text_after_the_colon() -> None:
@@ -215,7 +216,7 @@ async def test_hostile_text_after_the_colon() -> None:
             "state ?",
             "export /no/x.txt",
         ):
-            submit(app, text)
-            assert app.said is not None
+            submit(app.session, text)
+            assert app.session.said is not None
             assert "\x1b" not in screen_text(app)
-        assert app.failures == []
+        assert app.session.failures == []

@@ -77,4 +77,4 @@ async def test_the_cursor_of_the_tree_is_on_its_point() -> None:
         assert "FLOP per joule" in text
         assert "◉" in text
         assert "layer3.0.conv2" in text
-    assert app.failures == []
+    assert app.session.failures == []

@@ -24,11 +24,11 @@ async def test_no_key_blocks_the_loop(keys: tuple[str, ...], monkeypatch: pytest
     monkeypatch.setattr(Ahead, "_begin", lambda self: None)  # what the stand-in computes is not the program's time
     app = HwExplorer(parse("resnet50?pane=tree"), fake.Fake())
     async with app.run_test(size=(120, 40)) as pilot:
-        assert len(app.outline.visible) > 5000
+        assert len(app.explorer.outline.visible) > 5000
         await pilot.press(*keys)  # what is made once, is made
         rounds = [[await _longest(pilot.press(key)) for key in keys] for _ in range(3)]
         assert all(min(times) < MOST_S for times in zip(*rounds, strict=True)), rounds
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def _longest(doing: Coroutine[Any, Any, None]) -> float:

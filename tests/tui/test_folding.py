@@ -49,9 +49,9 @@ async def test_the_cursor_is_never_folded_away() -> None:
     app = HwExplorer(parse("resnet50?at=layer1.0.conv2/relu&open=layer1.0.conv2&fold=5"), Fake())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("j", "k")
-        assert app.state.at == app.outline.key == "layer1.0.conv2/relu"
+        assert app.state.at == app.explorer.outline.key == "layer1.0.conv2/relu"
         await pilot.press("/", *"fc", "enter")
-        assert app.state.at == app.outline.key == "fc"
+        assert app.state.at == app.explorer.outline.key == "fc"
         await pilot.press("O", "G", "f", "f", "f")
-        assert app.outline.key == app.state.at
-    assert app.failures == []
+        assert app.explorer.outline.key == app.state.at
+    assert app.session.failures == []

@@ -54,11 +54,11 @@ async def drive(seed: int, count: int) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         for step in range(count):
             key = random_.choice(KEYS)
-            app.press_key(key, key if len(key) == 1 else None)
+            app.explorer.press_key(key, key if len(key) == 1 else None)
             if step % 5 == 4:
                 await pilot.pause()
             if step % 15 == 14:
-                submit(app, random_.choice(COMMANDS))
+                submit(app.session, random_.choice(COMMANDS))
             if step % 25 == 24:
                 await pilot.resize_terminal(*random_.choice(SIZES))
             if step % 40 == 39:
@@ -66,11 +66,11 @@ async def drive(seed: int, count: int) -> None:
                 at = (random_.randrange(width), random_.randrange(height))
                 await pilot.click(offset=at)
             assert parse(format(app.state)) == app.state
-            if app.views is not None and app.outline.visible:
-                assert app.outline.key == app.state.at
-                if app.panes["compare"].is_on_screen:  # what is out of sight is made when it is looked at
-                    assert app.compare.key == app.state.on
-    assert app.failures == []
+            if app.session.views is not None and app.explorer.outline.visible:
+                assert app.explorer.outline.key == app.state.at
+                if app.explorer.panes["compare"].is_on_screen:  # what is out of sight is made when it is looked at
+                    assert app.explorer.views["compare"].content.key == app.state.on
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -60,20 +60,20 @@ async def test_remapped_keys_work_and_the_help_says_so() -> None:
     assert wrong == []
     app = HwExplorer(parse("resnet50"), Fake(), keymap=keymap, remark="settings: something")
     async with app.run_test(size=GRID) as pilot:
-        assert app.said == ("settings: something", "warn")
+        assert app.session.said == ("settings: something", "warn")
         await pilot.press("f5", "]", "q")
         assert app.state.batch == 2
-        hints = {id: key for id, key, _ in app.keymap.hints("tree")}
+        hints = {id: key for id, key, _ in app.session.keymap.hints("tree")}
         assert hints["batch_up"] == "[ f5"
 
 
 async def test_the_heaviest_path_is_open_at_the_start() -> None:
     app = HwExplorer(parse("resnet50"), Fake(), heaviest=True)
     async with app.run_test(size=GRID):
-        shares = {r.key: r.cells[1] for r in app.unfolded.table.rows if r.depth == 1}
+        shares = {r.key: r.cells[1] for r in app.session.unfolded.table.rows if r.depth == 1}
         heaviest = max(shares, key=lambda key: float(shares[key]))  # type: ignore[arg-type]
         assert (app.state.at, app.state.open) == (f"{heaviest}/conv", (heaviest,))
-        assert app.outline.key == app.state.at
+        assert app.explorer.outline.key == app.state.at
     app = HwExplorer(parse("resnet50?at=fc"), Fake(), heaviest=True)
     assert app.state.at == "fc"
 
@@ -88,14 +88,14 @@ async def test_what_the_next_key_asks_for_is_computed_while_idle(
         for key in keys:
             for _ in range(100):  # until it is done: a loaded machine takes its time
                 await pilot.pause(0.1)
-                if app.ahead is not None and app.ahead.finished():
+                if app.explorer.ahead is not None and app.explorer.ahead.finished():
                     break
-            assert app.ahead is not None
+            assert app.explorer.ahead is not None
             with monkeypatch.context() as still:
-                still.setattr(app.ahead, "wake", lambda: None)
+                still.setattr(app.explorer.ahead, "wake", lambda: None)
                 before = len(provider.calls)
                 await pilot.press(key)
                 assert len(provider.calls) == before, key
-            app.ahead.wake()
+            app.explorer.ahead.wake()
         assert app.state.at == at
-    assert app.failures == []
+    assert app.session.failures == []

@@ -75,7 +75,7 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
     app = HwExplorer(State(), Fake())
     done: list[str] = []
     async with app.run_test(size=(100, 30)) as pilot:
-        app.perform = done.append  # type: ignore[method-assign]
+        app.explorer.perform = done.append  # type: ignore[method-assign]
         app.action_command_palette()
         await pilot.pause(0.3)
         await _type(app, b"theme")
@@ -86,7 +86,7 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
         assert not Finder.is_open(app)
     assert len(done) <= 1
     assert done or b"\x1b" in keys
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("keys", [b"qjjj\x1b[<0;3;3M", b"\x10q", b"\x10\x11", b"q\x1b[200~x\x1b[201~"])

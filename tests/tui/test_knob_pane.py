@@ -34,7 +34,7 @@ async def known(app: HwExplorer, pilot: Pilot[None]) -> None:
     """Until everything around the state is computed."""
     for _ in range(400):
         await pilot.pause(0.02)
-        if app.ahead is not None and app.ahead.finished():
+        if app.explorer.ahead is not None and app.explorer.ahead.finished():
             return
     raise AssertionError("still computing")
 
@@ -99,11 +99,11 @@ async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii:
     app = HwExplorer(parse(START), EngineProvider(), ascii=ascii)
     async with app.run_test(size=size) as pilot:
         await known(app, pilot)
-        assert app.knobs.key == "memory_bandwidth"
+        assert app.explorer.views["knobs"].content.key == "memory_bandwidth"
         await pilot.press("right", "l")
         assert app.state.on == "h100_sxm{memory_bandwidth*1.6}"
         assert app.state.devices[1] == app.state.baseline == app.state.on
-        card = next(card for card in app.views.cards if card.key == app.state.on) if app.views else None
+        card = next(card for card in app.session.views.cards if card.key == app.state.on) if app.session.views else None
         assert card is not None
         assert card.ghost > card.bar > 0  # quicker than unchanged
         await known(app, pilot)
@@ -122,15 +122,17 @@ async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii:
         assert app.state.on == "h100_sxm"
         await pilot.press("U")
         assert app.state.on == "h100_sxm{memory_bandwidth*1.25}"
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
     app = HwExplorer(parse(START), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await known(app, pilot)
-        y = next(y for y in range(30) if app.knobs.at(y) not in (None, START.partition("knob=")[2]))
-        other = app.knobs.at(y)
+        y = next(
+            y for y in range(30) if app.explorer.views["knobs"].content.at(y) not in (None, START.partition("knob=")[2])
+        )
+        other = app.explorer.views["knobs"].content.at(y)
         await pilot.click("#knobs", offset=(4, y + 1))
         assert (app.state.fact, app.state.on) == (other, "h100_sxm")
         await pilot.pause(0.6)
@@ -139,23 +141,23 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
         await pilot.pause(0.6)
         await pilot.click("#knobs", offset=(4, y + 1))
         assert app.state.on == "h100_sxm"
-        top, pane = app.knobs.top, app.panes["knobs"]
+        top, pane = app.explorer.views["knobs"].content.top, app.explorer.panes["knobs"]
         pane.post_message(pane.Wheeled("knobs", y, -3))
         await pilot.pause()
         assert app.state.on.startswith(f"h100_sxm{{{other}")
-        assert app.knobs.top == top
+        assert app.explorer.views["knobs"].content.top == top
         pane.post_message(pane.Wheeled("knobs", y + 3, 3))
         await pilot.pause()
-        assert app.knobs.top == top + 3
-    assert app.failures == []
+        assert app.explorer.views["knobs"].content.top == top + 3
+    assert app.session.failures == []
 
 
 async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
     app = HwExplorer(parse(f"{START}&on=kpu_t256"), EngineProvider())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("right")
-        exports.export(app, str(tmp_path / "knobs.json"), overwrite=False)
-        exports.export(app, str(tmp_path / "knobs.txt"), overwrite=False)
+        exports.export(app.session, str(tmp_path / "knobs.json"), overwrite=False)
+        exports.export(app.session, str(tmp_path / "knobs.txt"), overwrite=False)
     document = json.loads((tmp_path / "knobs.json").read_text())
     assert (document["device"], document["unchanged"]) == ("kpu_t256{memory_bandwidth*1.25}", "kpu_t256")
     assert document["knob"] == "memory_bandwidth"
@@ -168,11 +170,11 @@ async def test_what_was_found_out_stays_when_neighbours_are_computed() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await known(app, pilot)
         await pilot.press("down", "up")
-        assert app.knobs.curve.rows
-        order = [row.key for row in app.knobs.table.rows]
+        assert app.explorer.views["knobs"].content.curve.rows
+        order = [row.key for row in app.explorer.views["knobs"].content.table.rows]
         await pilot.press("right", "]", "[", "left")
-        assert [row.key for row in app.knobs.table.rows] == order
-    assert app.failures == []
+        assert [row.key for row in app.explorer.views["knobs"].content.table.rows] == order
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("width", [60, 66, 79])

@@ -16,7 +16,7 @@ GRID = (120, 40)
 
 def place_of(app: HwExplorer, pane: str, text: str) -> tuple[int, int]:
     """Where a text is drawn in a pane or a line."""
-    widget = app.panes.get(pane) or app.bars[pane]
+    widget = app.explorer.panes.get(pane) or app.explorer.bars[pane]
     for y in range(widget.size.height):
         line = widget.render_line(y).text
         if text in line:
@@ -33,14 +33,14 @@ async def test_a_double_click_on_the_last_model_in_sight_loads_that_model() -> N
     app = HwExplorer(State(), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
-        height = app.panes["models"].size.height
-        wanted = app.models.at(height - 3)
+        height = app.explorer.panes["models"].size.height
+        wanted = app.explorer.views["models"].content.at(height - 3)
         await pilot.click("#models", offset=(4, height - 2))
-        assert app.models.at(height - 3) == wanted  # it has not moved
+        assert app.explorer.views["models"].content.at(height - 3) == wanted  # it has not moved
         await pilot.pause(0.6)
         await pilot.click("#models", offset=(4, height - 2), times=2)
         assert app.state.model == wanted
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def test_a_click_selects_and_the_sign_or_a_double_click_opens() -> None:
@@ -68,8 +68,8 @@ async def test_a_click_on_the_head_of_a_column_sorts_by_it() -> None:
         await click(app, pilot, "tree", "latency µs")
         assert (app.state.sort, app.state.descending) == ("latency", False)
         await click(app, pilot, "tree", "bound ")
-        assert app.said is not None
-        assert "share" in app.said[0]
+        assert app.session.said is not None
+        assert "share" in app.session.said[0]
         await pilot.press("2")
         await click(app, pilot, "compare", "power W")
         await click(app, pilot, "compare", "power W")
@@ -99,32 +99,32 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
         await click(app, pilot, "head", "resnet50")
         assert app.state.pane == "models"
         await click(app, pilot, "head", "on tpu_v4", right=4)
-        assert app.overlay == "picker"
+        assert app.explorer.overlay == "picker"
 
 
 async def test_a_click_on_a_point_of_a_plot_selects_its_row() -> None:
     app = HwExplorer(parse("resnet50?plot=pareto&zoom=1&pane=plot"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
-        plot = app.plot
+        plot = app.explorer.views["plot"].content
         clicked = next((x, y) for y in range(2, 30) for x in range(8, 110) if plot.at(x, y).startswith("tpu_v4@b8"))
         await pilot.click("#plot", offset=(clicked[0] + 2, clicked[1] + 1))
         assert f"{app.state.on}@b{app.state.batch}" == plot.at(*clicked)
         assert app.state.on == "tpu_v4"
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def test_what_lies_over_the_panes_is_left_by_a_click_on_the_foot() -> None:
     app = HwExplorer(State(), Fake())
     async with app.run_test(size=GRID) as pilot:
         await click(app, pilot, "head", "h100_sxm")
-        assert app.overlay == "picker"
+        assert app.explorer.overlay == "picker"
         await pilot.click("#picker", offset=(4, 4))
         chosen = app.state.devices
         assert len(chosen) != len(State().devices)
         await pilot.click("#foot", offset=(3, 0))
-        assert (app.overlay, app.prompt, app.state.devices) == ("", None, chosen)
+        assert (app.explorer.overlay, app.explorer.prompt, app.state.devices) == ("", None, chosen)
         await pilot.press("?")
-        assert app.overlay == "help"
+        assert app.explorer.overlay == "help"
         await pilot.click("#foot", offset=(3, 0))
-        assert app.overlay == ""
-    assert app.failures == []
+        assert app.explorer.overlay == ""
+    assert app.session.failures == []

@@ -31,13 +31,13 @@ def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def captured(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> str:
     """Do the line and wait for its capture; what the screen says in the end."""
-    command.submit(app, line)
+    command.submit(app.session, line)
     waited = 0.0
-    while app.capture is not None and waited < seconds:
+    while app.session.jobs and waited < seconds:
         await pilot.pause(0.1)
         waited += 0.1
-    assert app.capture is None
-    return app.said[0] if app.said is not None else ""
+    assert not app.session.jobs
+    return app.session.said[0] if app.session.said is not None else ""
 
 
 async def test_it_opens_with_its_inputs() -> None:
@@ -50,7 +50,7 @@ async def test_it_opens_with_its_inputs() -> None:
         assert app.state.batch == 2
         await pilot.press("u", "u")
         assert app.state.model == "resnet18"
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ async def test_what_goes_wrong_is_one_line_and_the_screen_lives_on(
         assert app.state.model == "resnet18"
         await pilot.press("]")
         assert app.state.batch == 2
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 def running(name: str) -> bool:
@@ -92,15 +92,15 @@ async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> N
     name = "forever(1x3x17x17)"  # this size is used nowhere else: tests run side by side
     app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
-        command.submit(app, f"model '{OWN}:{name}'")
+        command.submit(app.session, f"model '{OWN}:{name}'")
         await pilot.pause(2)
-        assert app.capture is not None
+        assert app.session.jobs
         assert running(name)
         await pilot.press("escape")
-        assert app.capture is None
+        assert not app.session.jobs
         await pilot.pause(1)
     assert not running(name)
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def test_a_state_string_still_runs_nothing() -> None:
@@ -132,25 +132,25 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
     async with app.run_test(size=(120, 40)) as pilot:
         await captured(app, pilot, line)
         assert engine.workload(app.state).parameters == 8 * 16 + 16
-        before = app.views
-        command.submit(app, line)
-        assert app.capture is None  # nothing has changed
+        before = app.session.views
+        command.submit(app.session, line)
+        assert not app.session.jobs  # nothing has changed
         file.write_text(NET.format(width=32))
-        command.submit(app, line)
-        assert app.capture is not None
+        command.submit(app.session, line)
+        assert app.session.jobs
         await pilot.press("]")  # what is shown can be used meanwhile
-        assert (app.state.batch, app.capture is not None) == (2, True)
+        assert (app.state.batch, app.session.jobs) == (2, True)
         await captured(app, pilot, "set sort share")
         assert engine.workload(app.state).parameters == 8 * 32 + 32
-        assert app.views is not None
+        assert app.session.views is not None
         assert before is not None
-        assert app.views.tree != before.tree
+        assert app.session.views.tree != before.tree
         await pilot.press("[")
-        assert app.views.tree.rows[0] != before.tree.rows[0]
+        assert app.session.views.tree.rows[0] != before.tree.rows[0]
         file.write_text(NET.format(width="nonsense"))
         assert "NameError" in await captured(app, pilot, line)
         assert engine.workload(app.state).parameters == 8 * 32 + 32
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def test_a_file_that_is_read_as_it_is_is_read_again(tmp_path: Path) -> None:
@@ -162,5 +162,5 @@ async def test_a_file_that_is_read_as_it_is_is_read_again(tmp_path: Path) -> Non
         save(tmp_path, [node("MatMul", "x w", "y")], {"x": ["b", 8]}, ["y"], [weight("w", 8, 32)])
         await captured(app, pilot, f"model {path}")
         assert engine.workload(app.state).parameters == 8 * 32
-        assert app.views is not None
-    assert app.failures == []
+        assert app.session.views is not None
+    assert app.session.failures == []

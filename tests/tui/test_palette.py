@@ -42,15 +42,15 @@ async def test_it_finds_and_does(text: str, field: str, value: object) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, text)
         assert getattr(app.state, field) == value
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def test_terms_and_verbs_are_found_by_their_help() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, "energy-delay product")
-        assert app.said is not None
-        assert app.said[0].startswith("EDP: ")
+        assert app.session.said is not None
+        assert app.session.said[0].startswith("EDP: ")
         await chosen(app, pilot, "roofline")
-        assert app.overlay == "report" or app.state.plot == "roofline"
-    assert app.failures == []
+        assert app.explorer.overlay == "report" or app.state.plot == "roofline"
+    assert app.session.failures == []

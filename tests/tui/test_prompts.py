@@ -46,9 +46,9 @@ async def test_the_picker_goes_to_the_first_match() -> None:
     app = HwExplorer(parse("resnet50/h100_sxm"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"tpu")
-        assert len(app.picker.visible) > 1
-        assert app.picker.cursor == 0
-    assert app.failures == []
+        assert len(app.explorer.picker.content.visible) > 1
+        assert app.explorer.picker.content.cursor == 0
+    assert app.session.failures == []
 
 
 async def test_a_picture_of_the_screen_shows_no_prompt(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ async def test_the_count_of_models_is_said_in_one_way() -> None:
     app = HwExplorer(State(), Fake())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
-        assert app.panes["models"].remark == "8 of 8"
+        assert app.explorer.panes["models"].remark == "8 of 8"
         await pilot.press("/", *"res")
-        assert app.panes["models"].remark == "'res' 2 of 8"
+        assert app.explorer.panes["models"].remark == "'res' 2 of 8"
 
 
 @pytest.mark.parametrize("sent", [b"\x1bj", b"\x1b\r", b"\x1b:", b"\x1b "])
@@ -81,7 +81,7 @@ async def test_a_key_right_after_escape_is_a_key_of_its_own(sent: bytes) -> None
             app.screen.post_message(event)
         await pilot.pause()
         assert app.state.find == ""  # escape took back what was typed
-        assert (app.prompt is not None) == (sent == b"\x1b:")
+        assert (app.explorer.prompt is not None) == (sent == b"\x1b:")
         assert (app.state.pane, app.state.at != "") == ("why" if sent == b"\x1b\r" else "tree", True)
 
 
@@ -94,7 +94,7 @@ async def test_ascii_is_all_there_is_where_nothing_else_may_be(size: tuple[int, 
             assert screen_text(app).isascii(), (keys, [c for c in screen_text(app) if not c.isascii()])
         await pilot.press("escape")
         for pane in PANES:
-            app.say(f"µJ·s … of {pane}")
+            app.session.say(f"µJ·s … of {pane}")
             assert foot(app).isascii()
     assert to_ascii("µJ·s") == "uJs"
 
@@ -136,9 +136,9 @@ def test_nothing_is_not_listed_among_what_is_allowed() -> None:
 async def test_an_unknown_node_is_refused_in_words() -> None:
     app = HwExplorer(State(model="gemm"), EngineProvider())
     async with app.run_test(size=GRID):
-        submit(app, "at nowhere")
-        assert app.said is not None
-        assert "allowed: ," not in app.said[0]
+        submit(app.session, "at nowhere")
+        assert app.session.said is not None
+        assert "allowed: ," not in app.session.said[0]
 
 
 def test_far_beyond_a_limit_is_a_factor() -> None:
@@ -210,14 +210,14 @@ async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
         assert (app.state.model, app.state.pane) == ("vit_b_16", "tree")  # the drawer has closed
         await pilot.press("1", "/", *"llama3_8b")
         assert app.state.filter == "llama3_8b"
-        assert [row.key for row in app.models.table.rows if row.key == "llama3_8b"]
+        assert [row.key for row in app.explorer.views["models"].content.table.rows if row.key == "llama3_8b"]
         await pilot.press("enter")
         assert app.state.model == "llama3_8b"
         await pilot.press("1", "/", *"nonesuch", "enter")
         assert "no model has 'nonesuch' in its name" in foot(app)
         await pilot.press("3", "e", *"a.txt")
-        assert app.prompt is not None
-        assert app.prompt.text == "a.txt"
+        assert app.explorer.prompt is not None
+        assert app.explorer.prompt.text == "a.txt"
         await pilot.press("escape", "e", "left", "x")
-        assert app.prompt.text.endswith(".txxt")  # who moves in it edits it
-    assert app.failures == []
+        assert app.explorer.prompt.text.endswith(".txxt")  # who moves in it edits it
+    assert app.session.failures == []

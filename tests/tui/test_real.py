@@ -35,16 +35,16 @@ async def test_the_main_job() -> None:
         assert app.state.model == "resnet18"
         await pilot.press("2", "j", "enter", ".")
         assert app.state.on == "tpu_v4"
-        assert app.state.at in app.index.place
+        assert app.state.at in app.session.index.place
         assert re.search(r"sum of \d+ events = ", screen_text(app))
         await pilot.press("p", "]", "]", "}")
         assert (app.state.batch, app.state.precision) == (4, precision.KEYS[1])
-        assert any(column.role == "delta" for column in app.outline.table.columns)
+        assert any(column.role == "delta" for column in app.explorer.outline.table.columns)
         await pilot.press("e", "enter")
-        assert app.said is not None
+        assert app.session.said is not None
         written = Path("resnet18_tree.txt").read_text()
         assert "resnet18" in written
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -57,8 +57,8 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
     app = HwExplorer(parse("resnet18/xeon_8490h"), EngineProvider())
     async with app.run_test(size=size) as pilot:
         await pilot.press(*":trace nothing.csv", "enter")
-        assert app.said is not None
-        assert "cannot be read" in app.said[0]
+        assert app.session.said is not None
+        assert "cannot be read" in app.session.said[0]
         await pilot.press(*f":trace {file}", "enter")
         assert app.state.execution == "openvino"
         assert "Ratio" in screen_text(app)
@@ -68,7 +68,7 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
         assert "predicted" in text
         await pilot.press("6", "z")
         assert "measured" in screen_text(app)
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("pane", [pane for pane in PANES if pane != "plot"])
@@ -86,12 +86,12 @@ async def test_random_keys_on_real_numbers(seed: int) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         for step in range(250):
             key = random_.choice(KEYS)
-            app.press_key(key, key if len(key) == 1 else None)
+            app.explorer.press_key(key, key if len(key) == 1 else None)
             if step % 10 == 9:
                 await pilot.pause()
             if step % 50 == 49:
                 await pilot.resize_terminal(*random_.choice(SIZES))
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("shot", SHOTS, ids=lambda shot: shot.name)

@@ -29,11 +29,11 @@ async def opened(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float 
     """The rows that a line of `:` gives."""
     await pilot.press(":", *line, "enter")
     waited = 0.0
-    while app.errand is not None and waited < seconds:
+    while app.session.jobs and waited < seconds:
         await pilot.pause(0.1)
         waited += 0.1
     await pilot.pause()
-    assert isinstance(app.screen, Results), app.said
+    assert isinstance(app.screen, Results), app.session.said
     return app.screen
 
 
@@ -51,11 +51,11 @@ async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
         assert not isinstance(app.screen, Results)
         assert (app.state.batch, app.state.precision, app.state.on) == (wanted.batch, wanted.precision, wanted.on)
         assert app.state != State(model="resnet18")
-        assert app.said is not None
-        assert app.said[0].endswith("u undoes")
+        assert app.session.said is not None
+        assert app.session.said[0].endswith("u undoes")
         await pilot.press("u")
         assert (app.state.batch, app.state.precision) == (1, "fp32")
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
         assert app.state.pin.startswith(there.on)
         await pilot.press("escape")
         assert not isinstance(app.screen, Results)
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
@@ -92,7 +92,7 @@ async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
         await pilot.press("s")
         assert [row.cells[place] for row in results.content.table.rows] == sorted(cells, reverse=True)  # type: ignore[type-var]
         await pilot.press("t")
-        assert app.overlay == "report"
+        assert app.explorer.overlay == "report"
 
 
 async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
@@ -150,14 +150,14 @@ async def test_every_action_answers() -> None:
             ("u", "undone: nothing is pinned"),
         ):
             await pilot.press(keys)
-            assert app.said is not None
-            assert app.said[0].startswith(says)
+            assert app.session.said is not None
+            assert app.session.said[0].startswith(says)
         await pilot.press(":", *"add l4", "enter")
-        assert app.said is not None
-        assert app.said[0] == "added l4"
+        assert app.session.said is not None
+        assert app.session.said[0] == "added l4"
         await pilot.press(":", *"batch 64", "enter")
-        assert "faster" in app.said[0]
-        assert "less energy" in app.said[0]
+        assert "faster" in app.session.said[0]
+        assert "less energy" in app.session.said[0]
 
 
 # --- terms --------------------------------------------------------------------------------------------------
@@ -167,11 +167,11 @@ async def test_the_column_cursor_explains_on_the_foot() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("2", ">", ">", ">")
-        column = app.compare.table.columns[app.compare.column]
+        column = app.explorer.views["compare"].content.table.columns[app.explorer.views["compare"].content.column]
         assert terms.told(column).partition(":")[0] == column.title
         assert terms.told(column) in screen_text(app).splitlines()[-1]
         await pilot.press("escape")
-        assert app.compare.column == -1
+        assert app.explorer.views["compare"].content.column == -1
         assert app.state.pane == "compare"
 
 
@@ -179,14 +179,16 @@ async def test_terms_come_first_and_can_be_searched() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("?")
-        headings = [heading for heading, _ in app.help.text.sections]
+        headings = [heading for heading, _ in app.explorer.reading.content.text.sections]
         assert headings[0] == "Columns of tree"
         assert headings.index("Figures") < headings.index("Panes")
         await pilot.press("/", *"ridge")
-        assert [line for _, lines in app.help.text.sections for line in lines if "ridge" not in line] == []
+        assert [
+            line for _, lines in app.explorer.reading.content.text.sections for line in lines if "ridge" not in line
+        ] == []
         assert "FLOP per byte of DRAM" in screen_text(app)
         await pilot.press("escape")
-        assert len(app.help.text.sections) == len(headings)
+        assert len(app.explorer.reading.content.text.sections) == len(headings)
 
 
 @pytest.mark.parametrize("verb", ["compare", "events", "pareto", "sweep", "advise", "models", "tree"])
@@ -217,12 +219,12 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
         await pilot.press("a", *"L<1ms,E<100mJ")
         for _ in range(200):
             await pilot.pause(0.05)
-            if all(row.dim or row.cells[2] is not None for row in app.picker.table.rows) and not app.limits.more(
-                app, [row.key for row in app.picker.table.rows]
-            ):
+            rows = app.explorer.picker.content.table.rows
+            is_known = all(row.dim or row.cells[2] is not None for row in rows)
+            if is_known and not app.session.limits.more(app.session, [row.key for row in rows]):
                 break
         await pilot.press("space", "space")  # on and off: the table is filled anew
-        table = app.picker.table
+        table = app.explorer.picker.content.table
         passing = [row for row in table.rows if not row.dim]
         assert 0 < len(passing) < len(table.rows)
         keys = [column.key for column in table.columns]
@@ -232,7 +234,7 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
             within = isinstance(t, float) and isinstance(e, float) and t < 1e-3 and e < 0.1
             assert row.dim != within
         assert f"{len(passing)} of {len(table.rows)} pass" in screen_text(app).splitlines()[-1]
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
@@ -243,8 +245,8 @@ async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
         assert app.state.devices == State().devices  # enter keeps the limits and adds nothing
         assert parse(format(app.state)) == app.state
         assert "limits=L<1ms,E<100mJ" in format(app.state)
-        within = [card.key for card in app.strip.cards if not card.over]
-        assert [card.over for card in app.strip.cards if card.key == "xeon_8490h"] == [("L<1ms", "E<100mJ")]
+        within = [card.key for card in app.explorer.strip.cards if not card.over]
+        assert [card.over for card in app.explorer.strip.cards if card.key == "xeon_8490h"] == [("L<1ms", "E<100mJ")]
         for _ in range(400):
             await pilot.pause(0.02)
             if "pass" in screen_text(app).splitlines()[-1]:
@@ -262,7 +264,7 @@ async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
     for form in ("text", "md", "html"):
         told = unescape(EngineProvider().exported(app.state, "tree", form))
         assert f"limits L<1ms E<100mJ: {len(within)} of 4 devices pass: {', '.join(within)}" in told
-    assert app.failures == []
+    assert app.session.failures == []
 
 
 @pytest.mark.parametrize("wrong", ["L<5parsec", "X<5ms", "L=5ms", "L<"])
@@ -285,4 +287,4 @@ async def test_a_joule_over_the_batch_stands_in_the_foot() -> None:
     at_best = engine.result(parse(f"resnet18@b{best[3]}"))
     assert float(best[2]) == pytest.approx(1 / at_best.energy_j_per_inference, rel=0.005)
     assert at_best.energy_j_per_inference < engine.result(parse("resnet18@b1")).energy_j_per_inference
-    assert app.failures == []
+    assert app.session.failures == []

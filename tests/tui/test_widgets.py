@@ -13,7 +13,7 @@ from hwexplorer.tui.cell_text import shorten, width_of, wrap
 from hwexplorer.tui.layout import arrange
 from hwexplorer.tui.navigate import Index, find
 from hwexplorer.tui.palette import COLOURS, THEMES, Palette
-from hwexplorer.tui.prompt import Prompt, edit, typed
+from hwexplorer.tui.prompt import Line, edit, typed
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cells import bar
 from hwexplorer.tui.widgets.plot import render
@@ -215,7 +215,7 @@ def test_ways_through_the_tree() -> None:
 
 
 def test_typing() -> None:
-    prompt = typed(Prompt("find", "find"), "conv 1")
+    prompt = typed(Line(), "conv 1")
     for key in ("ctrl+w", "home", "delete", "end", "backspace"):
         prompt = edit(prompt, key, None)
     assert (prompt.text, prompt.place) == ("on", 2)

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from rich.segment import Segment
 from textual import events
-from textual.geometry import Region, Size
+from textual.geometry import NULL_OFFSET, Region, Size, Spacing
+from textual.layout import Layout, WidgetPlacement
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -70,6 +71,9 @@ class Pane(Widget, can_focus=False):
         self._held = self._was_dragged = False
         self._stamp: object = None
         self._drawn: list[Strip] = []
+
+    def click(self, at: Clicked) -> None:
+        """What a click does where something can be chosen."""
 
     def redraw_if(self, stamp: object) -> None:
         """Draw again unless what it depends on is as before; None always draws."""
@@ -208,6 +212,20 @@ class Pane(Widget, can_focus=False):
     def scroll_content(self, by: int) -> None:
         self.content.scroll(by)
         self.redraw()
+
+
+class PaneLayout(Layout):
+    """Places panes and lines where the screen they are on says; what is not mentioned is not drawn."""
+
+    name = "panes"
+
+    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
+        boxes = parent.boxes(size.width, size.height)  # type: ignore[attr-defined]
+        return [
+            WidgetPlacement(Region(*boxes[child.id]), NULL_OFFSET, Spacing(), child)
+            for child in children
+            if child.id in boxes
+        ]
 
 
 class Line(Widget, can_focus=False):

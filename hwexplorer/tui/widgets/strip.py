@@ -13,20 +13,12 @@ from textual.widget import Widget
 
 from hwexplorer.format import safe, to_ascii
 from hwexplorer.tui.cell_text import pad, shorten, width_of
+from hwexplorer.tui.layout import NARROWEST, TALL
 from hwexplorer.tui.palette import CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cells import stacked
 from hwexplorer.views.plain import Card
 
-NARROWEST = 25  # cells of a card
-TALL = 5  # lines of a card
 NAME, FIGURE = 25, 10  # cells in a line
-
-
-def lines_of(width: int, height: int, devices: int) -> int:
-    """How many lines the strip takes: as cards where they fit side by side, else a line each."""
-    if height >= 30 and devices * NARROWEST <= width:
-        return TALL
-    return min(devices, max(1, (height - 2) // 5))
 
 
 def _short(figure: str) -> str:

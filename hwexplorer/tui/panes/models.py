@@ -1,0 +1,42 @@
+"""The models: a drawer that narrows as one types."""
+
+from __future__ import annotations
+
+from hwexplorer.state import replace
+from hwexplorer.tui.changes import with_model
+from hwexplorer.tui.panes.view import ViewPane
+from hwexplorer.tui.views import Views
+from hwexplorer.tui.widgets.table import TreeTable
+
+
+class Models(ViewPane):
+    content: TreeTable
+    opens = "choose"
+
+    def fill(self, views: Views) -> None:
+        is_new = not self.content.key
+        is_captured = self.session.views is not None
+        self.content.mark = self.state.model if is_captured else ""
+        self.content.update(views.models, only=self.state.filter)
+        if is_new and is_captured:
+            self.content.go(self.state.model)
+
+    def told(self) -> str:
+        total = len(self.content.table.rows)
+        narrowed = self.state.filter
+        return f"{narrowed!r} {len(self.content.visible)} of {total}" if narrowed else f"{total} of {total}"
+
+    def depends(self, views: Views) -> object:
+        return (views.models, self.state.filter, self.state.model, self.content.cursor)
+
+    def do_find(self, step: int) -> None:
+        self.do_move(step)
+
+    def do_choose(self) -> None:
+        """Load the model under the cursor; where the models were a drawer it closes."""
+        if self.content.row is None:
+            self.session.say(f"no model has {self.state.filter!r} in its name", "warn")
+            return
+        state = with_model(self.state, self.content.key)
+        in_tree = replace(state, pane="tree")
+        self.session.apply(state if self.pane in self.session.in_sight(in_tree) else in_tree)

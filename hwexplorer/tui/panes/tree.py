@@ -1,0 +1,97 @@
+"""The model as a tree: its branches are the state's."""
+
+from __future__ import annotations
+
+from hwexplorer.state import MORE, SORTS, State, node, replace
+from hwexplorer.tui import query
+from hwexplorer.tui.navigate import shown
+from hwexplorer.tui.panes.view import ViewPane
+from hwexplorer.tui.views import Views
+from hwexplorer.tui.widgets.table import TreeTable
+
+
+class Tree(ViewPane):
+    content: TreeTable
+    cursor, opens, orders = "at", "toggle", SORTS
+
+    def made(self) -> TreeTable:
+        return TreeTable()
+
+    def fill(self, views: Views) -> None:
+        state = self.state
+        sought = query.words(state.find)
+        self.content.find = sought[0] if sought else ""
+        self.content.update(views.tree, shown(self.session.index, state.open, state.at), hide=self.hidden())
+        self.content.go(state.at)
+
+    def about(self, views: Views) -> str:
+        return f"by {self.state.by} · {views.device(self.state.on)}{' and others' * self.state.heat}"
+
+    def told(self) -> str:
+        state = self.state
+        order = state.sort if state.descending else f"{state.sort} reversed"
+        find = f"find {state.find!r} · " if state.find else ""
+        fold = f"from {state.fold:g} % · " if state.fold else ""
+        return f"{find}{fold}{order} · {self.content.cursor + 1}/{len(self.content.visible)}"
+
+    def sorted_by(self, by: str) -> State:
+        return replace(self.state, sort=by, descending=not self.state.descending if self.state.sort == by else True)
+
+    def moved_to(self, key: str) -> None:
+        self.put_cursor(key)  # '' is the root
+
+    def _set(self, at: str, opened: tuple[str, ...]) -> None:
+        self.session.apply(replace(self.state, at=at, open=opened))
+
+    def _without(self, key: str) -> tuple[str, ...]:
+        return tuple(k for k in self.state.open if k != key)
+
+    def _open_more(self) -> bool:
+        """On a row of folded ones: show them, and go to the first."""
+        state, session = self.state, self.session
+        if not state.at.endswith(MORE):
+            return False
+        before = set(session.index.place)
+        if session.apply(replace(state, open=(*state.open, state.at), at=node(state.at))):
+            first = next((row.key for row in session.index.table.rows if row.key not in before), node(state.at))
+            session.apply(replace(self.state, at=first))
+        return True
+
+    def do_open(self) -> None:
+        state, index = self.state, self.session.index
+        if self._open_more() or not (below := index.children(state.at)):
+            return
+        if state.at and state.at not in shown(index, state.open, state.at):
+            self._set(state.at, (*state.open, state.at))
+        else:
+            self._set(below[0], state.open)
+
+    def do_close(self) -> None:
+        state = self.state
+        if state.at in state.open:
+            self._set(state.at, self._without(state.at))
+        elif not state.at:
+            self._set("", ())
+        else:
+            self._set(self.session.index.parent.get(state.at) or "", state.open)
+
+    def do_toggle(self) -> None:
+        state, index = self.state, self.session.index
+        if self._open_more():
+            return
+        if state.at in state.open or (not state.at and state.open):
+            self.do_close()
+        elif not state.at:
+            self.do_subtree(1)
+        elif index.children(state.at):
+            self._set(state.at, (*state.open, state.at))
+        else:  # on a leaf the branch it belongs to closes, and the cursor goes to it
+            parent = index.parent.get(state.at) or ""
+            self._set(parent, self._without(parent))
+
+    def do_subtree(self, opened: int) -> None:
+        state, index = self.state, self.session.unfolded
+        branches = index.branches([state.at, *index.below(state.at)]) - {""} if state.at in index.place else set()
+        gone = branches | {k for k in state.open if k.endswith(MORE) and node(k) in branches | {state.at}}
+        rest = tuple(k for k in state.open if k not in (branches if opened else gone))
+        self._set(state.at, (*rest, *sorted(branches)) if opened else rest)

@@ -1,0 +1,119 @@
+"""The rooms of the screen: a session without Textual; what a new pane and a new plot take."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+SESSION = """
+import sys
+from hwexplorer.state import State
+from hwexplorer.tui.command import submit
+from hwexplorer.tui.session import Session
+from tests.tui.fake import Fake
+
+class Nowhere:
+    def __getattr__(self, name):
+        return lambda *words: None
+
+session = Session(State(), Fake(), Nowhere())
+session.size = (120, 40)
+for line in ("batch 32", "at fc", "on tpu_v4", "nonsense"):
+    submit(session, line)
+assert (session.state.batch, session.state.at, session.state.on) == (32, "fc", "tpu_v4"), session.state
+assert session.said[0].startswith("unknown command 'nonsense'"), session.said
+session.do_undo()
+assert (session.state.batch, session.said[0][:6]) == (1, "undone"), (session.state, session.said)
+assert session.failures == []
+assert not [name for name in sys.modules if name.partition(".")[0] == "textual"]
+"""
+
+PLOT = '''"""A line."""
+
+from hwexplorer.state import State
+from hwexplorer.views.plain import Plot, Series
+
+
+def plot(state: State) -> Plot:
+    line = Series("toy", (1.0, 2.0), (3.0, 4.0), line=True)
+    return Plot(name="toy", title="A toy", x_title="x", y_title="y", x_unit="s", y_unit="J", series=(line,))
+'''
+
+PANE = '''"""The roofline as a table."""
+
+from hwexplorer.tui.panes.view import ViewPane
+from hwexplorer.tui.views import Views
+
+
+class Roofline(ViewPane):
+    cursor = "at"
+
+    def fill(self, views: Views) -> None:
+        self.content.update(views.roofline.parts[views.roofline.main])
+        self.content.go(self.state.at)
+'''
+
+SCREEN = """
+import asyncio
+from hwexplorer.provider import EngineProvider
+from hwexplorer.state import parse
+from hwexplorer.tui.app import HwExplorer
+
+async def main():
+    app = HwExplorer(parse("resnet18?plot=toy"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("6")
+        assert app.explorer.views["plot"].content.plot.title == "A toy"
+        await pilot.press("8")
+        assert app.state.pane == "roofline"
+        pane = app.explorer.views["roofline"]
+        await pilot.press("j", "j")
+        assert pane.active and pane.content.row.key == app.state.at, (pane.content.row, app.state)
+        app.session.do_heaviest()
+        await pilot.press("tab")
+        assert app.state.pane == "models"
+        assert app.session.failures == []
+
+asyncio.run(main())
+"""
+
+
+def run(root: Path, *words: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=root, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_session_needs_no_screen() -> None:
+    run(ROOT, "-c", SESSION)
+
+
+@pytest.fixture(scope="module")
+def enlarged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with a plot more, which is one file, and with a pane more: its file and its name."""
+    root = tmp_path_factory.mktemp("enlarged")
+    package = copytree(ROOT / "hwexplorer", root / "hwexplorer", ignore=ignore_patterns("__pycache__"))
+    (package / "plots" / "toy.py").write_text(PLOT)
+    (package / "tui" / "panes" / "roofline.py").write_text(PANE)
+    state = (package / "state.py").read_text()
+    assert state.count('"plot", "knobs")') == 1
+    (package / "state.py").write_text(state.replace('"plot", "knobs")', '"plot", "knobs", "roofline")'))
+    return root
+
+
+def test_a_new_plot_is_one_file(enlarged: Path) -> None:
+    assert "A toy" in run(enlarged, "-m", "hwexplorer", "plot", "conv2d", "--plot", "toy")
+
+
+def test_a_new_pane_is_its_file_and_its_name(enlarged: Path) -> None:
+    run(enlarged, "-c", SCREEN)
