@@ -25,7 +25,7 @@ _SIGN = {True: "x", False: ""}
 
 
 class Watched:
-    """A capture as the screen watches it; `poll` never blocks. It has finished once `poll` has seen its end."""
+    """A capture as the screen watches it. It has finished once `poll` has seen its end."""
 
     def __init__(self, job: Job, state: State) -> None:
         self._job, self._state = job, state
@@ -36,6 +36,7 @@ class Watched:
         self._job.start()
 
     def poll(self) -> tuple[str, float]:
+        """(what it is doing, fraction done); a negative fraction where that is not known. Never blocks."""
         if self._job.done and not self.finished:
             try:
                 engine.keep(self._state, self._job.result())
@@ -49,49 +50,67 @@ class Watched:
 
 
 class EngineProvider:
-    """The provider of the screen (hwexplorer/tui/provider.py)."""
+    """What the screen asks of the engine: pure functions of the state, each a few milliseconds; RequestError for a
+    request that is wrong."""
 
     def models(self, state: State) -> Table:
+        """Rows keyed by model name."""
         return _table("models", replace(state, filter=""))  # the pane narrows what it shows itself
 
     def compare(self, state: State) -> Table:
+        """Rows keyed by device, spelt as in `state.devices`."""
         from hwexplorer.reports.compare import by_device, ranked
 
         return ranked(by_device(state), state)
 
     def cards(self, state: State) -> tuple[Card, ...]:
+        """What each device of the state costs, in their order."""
         return cards(state)
 
     def tree(self, state: State) -> Table:
+        """Every row, parents before children, in the order of `state.sort`.
+
+        The root's key is "", a subgraph's `layer1.0.conv1`, an operator's `layer1.0.conv1/bn1`. The first column is
+        the name; the first of role 'bar' is the share that `.` follows.
+        """
         return heat.view(state)
 
     def events(self, state: State) -> Table:
+        """Events of node `state.at` on `state.on`: categories at depth 0, events at depth 1; footer: the sum."""
         return _table("events", state)
 
     def why(self, state: State) -> Text:
         return _text("why", state)
 
     def plot(self, state: State) -> Plot:
+        """Points are keyed by operator."""
         return plot(state)
 
     def status(self, state: State) -> str:
+        """One short line: coverage and marks."""
         result = engine.result(state)
         covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
         covered = result.covered.gap or covered
         return "; ".join((covered, *result.marks))
 
     def knobs(self, state: State) -> Page:
+        """Three tables, of what is known so far: the metrics now and unchanged, the curve of `state.fact`, the knobs of
+        the device under the cursor, keyed by name."""
         view = Answer("knobs", state, at_once=True).view()
         assert isinstance(view, Page)
         return view
 
     def deepen(self, state: State) -> bool | None:
+        """Find out one thing more of the knobs, in some milliseconds: True where there is something new to show, None
+        where nothing was left."""
         return knobs.deepen(state)
 
     def turned(self, state: State, by: int) -> State:
+        """The state with its knob a step up (1), down (-1), or as the device has it (0); RequestError at the end."""
         return knobs.turned(state, by)
 
     def verdict(self, state: State) -> str:
+        """The state against its pin in one line; '' without one, or with deltas off."""
         return verdict(state) if state.pin and state.diff else ""
 
     def devices(self, state: State) -> Table:
@@ -109,6 +128,8 @@ class EngineProvider:
         return _text("device", State(), device=name)
 
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
+        """Latency, energy per inference, power and memory of a run on a device of the catalogue, s, J, W, bytes; each
+        None where it does not fit. Nothing of a device whose mappings take seconds to search, unless it is compared."""
         from analysis.run.estimate import estimate
 
         if engine.device(device).arch.is_searched and device not in state.devices:
@@ -119,14 +140,18 @@ class EngineProvider:
         return ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
 
     def below(self, state: State) -> frozenset[str]:
+        """The operators that the row `state.at` stands for: those of every one of merged blocks."""
         result = engine.result(state)
         return frozenset(result.partition.operator_id[i] for i in operators_of(result, state.at).tolist())
 
     def rate(self, state: State) -> float | None:
+        """Inferences per joule on the device under the cursor; None where the model does not fit, or has no such
+        batch."""
         at_batch = point(state, state.on)
         return 1.0 / at_batch.energy_j_per_inference if at_batch is not None else None
 
     def device_key(self, name: str) -> str:
+        """The one name of a device; RequestError when there is none of this name."""
         return engine.device(name).key
 
     def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
@@ -140,26 +165,33 @@ class EngineProvider:
         return sheet(Answer(verb, replace(state, at=node(state.at))).view(), width)
 
     def report(self, name: str, state: State) -> Table | Text | Page:
+        """What a report says about a state, for a pane of its name."""
         view = Answer(name, state).view()
         assert isinstance(view, Table | Text | Page)
         return view
 
     def named(self, model: str, inputs: tuple[str, ...]) -> str:
+        """The complete name of a model that a person typed, whose code may run from now on where it is their own.
+        RequestError where it is no model of one's own and has inputs, or its file is not there."""
         return engine.named(model, inputs)
 
     def edited(self, state: State) -> bool:
+        """Whether the code of the state's model has changed since it was captured."""
         return engine.is_edited(state)
 
     def revision(self) -> int:
+        """Another number whenever a model is no longer what it was: views of before are of no use."""
         return engine.revision()
 
     def ready(self, state: State) -> bool:
+        """False: the model has to be captured first, which takes seconds."""
         return engine.is_ready(state)
 
     def capture(self, state: State) -> Watched:
         return Watched(engine.capture_job(state), state)
 
     def exported(self, state: State, view: str, form: str) -> str:
+        """One view (a pane's name) as a file of a format holds it."""
         # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
         shown = replace(state, at="" if view == "tree" else node(state.at))
         if view == "knobs":

@@ -14,15 +14,14 @@ from textual.app import App
 from textual.screen import Screen
 
 from hwexplorer.state import State
-from hwexplorer.state import format as format_state
-from hwexplorer.tui import actions, clipboard, exports
+from hwexplorer.tui import actions, clipboard
 from hwexplorer.tui.actions import Keymap
 from hwexplorer.tui.copied import copied
-from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.screen import Explorer
 from hwexplorer.tui.widgets.table import TreeTable
 
 if TYPE_CHECKING:
+    from hwexplorer.provider import EngineProvider
     from hwexplorer.tui.sessions import Sessions
 
 MESSAGE_SECONDS = 6.0
@@ -43,7 +42,7 @@ class HwExplorer(App[None]):
     def __init__(
         self,
         state: State,
-        provider: Provider,
+        provider: EngineProvider,
         ascii: bool = False,
         theme: str = "dark",
         keymap: Keymap = actions.DEFAULT,
@@ -115,15 +114,13 @@ class HwExplorer(App[None]):
         if not (self._exit and isinstance(event, events.InputEvent | events.Paste)):
             await super().on_event(event)
 
-    def picture(self, state: str = "") -> str:
-        title = f"hwexplorer '{state or format_state(self.state)}'"
-        return exports.portable(self.export_screenshot(title=title, simplify=True))
-
     def action_command_palette(self) -> None:
         from hwexplorer.tui import finder
 
         if not finder.Finder.is_open(self):  # type: ignore[arg-type]
             self.push_screen(finder.Finder(id=finder.ID))
+
+    do_palette, do_leave = action_command_palette, App.exit
 
     # --- actions that need the terminal -------------------------------------------------------------------
 
@@ -147,9 +144,3 @@ class HwExplorer(App[None]):
             self.session.say(f"copied through {route}: {short}", "good")
 
         self.run_worker(work, thread=True, exit_on_error=False)
-
-    def do_palette(self) -> None:
-        self.action_command_palette()
-
-    def do_leave(self) -> None:
-        self.exit()

@@ -8,9 +8,9 @@ from hwexplorer.history import History
 from hwexplorer.state import State
 from hwexplorer.tui.changes import with_model
 from hwexplorer.tui.job import Job
-from hwexplorer.tui.provider import WatchedCapture
 
 if TYPE_CHECKING:
+    from hwexplorer.provider import Watched
     from hwexplorer.tui.session import Session
 
 
@@ -19,7 +19,7 @@ class Capture(Job):
 
     dims, stopped = True, "capture cancelled"
 
-    def __init__(self, state: State, job: WatchedCapture) -> None:
+    def __init__(self, state: State, job: Watched) -> None:
         super().__init__(f"capturing {state.model}")
         self.state, self._job = state, job
         self._failure = ""

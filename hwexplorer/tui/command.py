@@ -68,7 +68,8 @@ def candidates(session: Session, text: str) -> list[str]:
     if command is None or " " in rest:
         return []
     head, comma, last = rest.rpartition(",")
-    return [f"{name} {head}{comma}{word}" for word in _fitting(last, command.complete(session))]
+    words = command.complete(session) if callable(command.complete) else command.complete
+    return [f"{name} {head}{comma}{word}" for word in _fitting(last, words)]
 
 
 def _fitting(start: str, words: Iterable[str]) -> list[str]:

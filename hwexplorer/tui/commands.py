@@ -33,7 +33,7 @@ class Command(msgspec.Struct, frozen=True):
     usage: str
     help: str
     run: Run
-    complete: Complete = lambda session: ()
+    complete: Complete | tuple[str, ...] = ()
 
 
 # --- settings ---------------------------------------------------------------------------------------------
@@ -316,12 +316,12 @@ def _nodes(session: Session) -> Iterable[str]:
 
 
 COMMANDS: dict[str, Command] = {
-    "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, lambda session: ("1", "8", "32", "128")),
+    "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, ("1", "8", "32", "128")),
     "precision": Command(
         "precision P",
         formats.LISTED,
         _field("precision", "precision fp16"),
-        lambda session: formats.NAMES,
+        formats.NAMES,
     ),
     "execution": Command(
         "execution X",
@@ -329,12 +329,10 @@ COMMANDS: dict[str, Command] = {
         _field("execution", "execution fused"),
         lambda session: states.executions(),
     ),
-    "layout": Command("layout L", ", ".join(LAYOUTS), _field("layout", "layout nchw"), lambda session: LAYOUTS),
+    "layout": Command("layout L", ", ".join(LAYOUTS), _field("layout", "layout nchw"), LAYOUTS),
     "image_size": Command("image_size S", "pixels; 0: as the weights have it", _image_size),
-    "sequence": Command(
-        "sequence N", "tokens of a sequence, or default", _tokens("sequence"), lambda session: ("default",)
-    ),
-    "kv": Command("kv N", "tokens in the key-value cache, or default", _tokens("kv"), lambda session: ("default",)),
+    "sequence": Command("sequence N", "tokens of a sequence, or default", _tokens("sequence"), ("default",)),
+    "kv": Command("kv N", "tokens in the key-value cache, or default", _tokens("kv"), ("default",)),
     "model": Command("model NAME [INPUT..]", "another; your own as net.py:make 1x3x224x224", _model, _models),
     "on": Command("on DEV", "the device under the cursor; added if it is new", _on, _catalogue),
     "devices": Command("devices [DEV,..]", "choose the devices, or name them", _devices, _catalogue),
@@ -344,24 +342,22 @@ COMMANDS: dict[str, Command] = {
     "at": Command("at NODE", "to a node of the tree; the end of its path will do", _at, _nodes),
     "find": Command("find TEXT", "rows: words, kind:conv share>5 bound:memory", _text("find")),
     "filter": Command("filter TEXT", "narrow the models", _text("filter")),
-    "sort": Command("sort KEY", ", ".join(states.SORTS), _field("sort", "sort share"), lambda session: states.SORTS),
-    "rank": Command("rank KEY", "order of the devices", _field("rank", "rank edp"), lambda session: states.RANKS),
-    "metric": Command(
-        "metric M", ", ".join(states.METRICS), _field("metric", "metric energy"), lambda session: states.METRICS
-    ),
-    "fold": Command("fold PERCENT", "fold rows below this share; 0 folds none", _fold, lambda session: ("0", "1", "5")),
+    "sort": Command("sort KEY", ", ".join(states.SORTS), _field("sort", "sort share"), states.SORTS),
+    "rank": Command("rank KEY", "order of the devices", _field("rank", "rank edp"), states.RANKS),
+    "metric": Command("metric M", ", ".join(states.METRICS), _field("metric", "metric energy"), states.METRICS),
+    "fold": Command("fold PERCENT", "fold rows below this share; 0 folds none", _fold, ("0", "1", "5")),
     "heat": Command("heat", "the metric on every device in the tree, or not", _perform("heat")),
     "trace": Command("trace [FILE]", "a measured trace beside the tree; without a file none", _trace),
     "limits": Command(
         "limits [L<5ms ..]", "what devices are held against: L latency, E energy, P power, M memory", _limits
     ),
-    "plot": Command("plot [KIND]", ", ".join(states.PLOTS), _plot, lambda session: states.PLOTS),
+    "plot": Command("plot [KIND]", ", ".join(states.PLOTS), _plot, states.PLOTS),
     "pin": Command("pin [DEV@SETTINGS]", "what deltas are against", _pin, _chosen),
     "swap": Command("swap", "what is pinned comes on screen", _perform("swap")),
     "state": Command("state STRING", "any screen, from its one string", _state),
     "export": Command("export FILE", "this view; .svg the screen, a folder everything", _export),
     "export_all": Command("export_all FOLDER", "every view in every format", _export_all),
-    "theme": Command("theme NAME", ", ".join(THEMES), _theme, lambda session: THEMES),
+    "theme": Command("theme NAME", ", ".join(THEMES), _theme, THEMES),
     "save": Command("save NAME", "keep this state", _save, _saved),
     "load": Command("load NAME", "a saved state", _load, _saved),
     "sessions": Command("sessions", "saved states", _sessions),

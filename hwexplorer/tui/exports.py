@@ -57,7 +57,7 @@ def export(session: Session, name: str, overwrite: bool = False) -> None:
     a browser to its downloads, a folder as one archive."""
     if not name:
         session.say("no file named: nothing written", "warn")
-    elif session.stage.is_web:
+    elif session.stage.app.is_web:
         _try(session, lambda: _download(session, name))
     else:
         _write(session, name, overwrite)
@@ -105,12 +105,14 @@ def _content(session: Session, path: Path) -> str:
     from hwexplorer.export import files
 
     if path.suffix.lower() == PICTURE:
-        return session.stage.picture()
+        return picture(session)
     return session.provider.exported(session.state, session.state.pane, files.format_of(path))
 
 
-def portable(svg: str) -> str:
-    """It fetches no font nor anything else: whatever the reader has that is monospaced will do."""
+def picture(session: Session, state: str = "") -> str:
+    """The screen as SVG. It fetches no font nor anything else: whatever the reader has that is monospaced will do."""
+    title = f"hwexplorer '{state or format_state(session.state)}'"
+    svg = session.stage.app.export_screenshot(title=title, simplify=True)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
@@ -130,7 +132,7 @@ def _contents(session: Session) -> dict[str, str]:
                     raise
     return {
         **exports,
-        f"screen{PICTURE}": session.stage.picture(),
+        f"screen{PICTURE}": picture(session),
         "state.txt": format_state(session.state) + "\n",
     }
 
@@ -168,5 +170,5 @@ def _download(session: Session, name: str) -> str:
         data = _content(session, Path(file)).encode()
     if len(data) > FILE_MAX:
         raise RequestError(f"{file[:60]} would be {len(data) >> 20} MiB: a download is at most {FILE_MAX >> 20} MiB")
-    session.stage.deliver(file, data)
+    session.stage.app.deliver_binary(io.BytesIO(data), save_filename=file)
     return f"{file} goes to the downloads of the browser"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +18,6 @@ from hwexplorer.tui.widgets.table import TreeTable
 from hwexplorer.views.plain import Text
 
 if TYPE_CHECKING:
-    from hwexplorer.tui.screen import Explorer
     from hwexplorer.tui.session import Session
 
 
@@ -30,14 +27,6 @@ class Overlay(Pane):
     def __init__(self, session: Session, name: str, content: Content, palette: Palette) -> None:
         super().__init__(name, 0, content, palette)
         self.session = session
-
-    @property
-    def explorer(self) -> Explorer:
-        return cast("Explorer", self.parent)
-
-    def press(self, key: str, character: str | None) -> bool:
-        """False where a key means nothing in it."""
-        return False
 
 
 class Reading(Overlay):
@@ -81,25 +70,15 @@ class Reading(Overlay):
     def press(self, key: str, character: str | None) -> bool:
         action = self.session.keymap.of(key, character, self.session.state.pane)
         id = action.id if action is not None else ""
-        page = self.content.page()
-        moves: dict[str, Callable[[], Any]] = {
-            "down": partial(self.content.scroll, 1),
-            "up": partial(self.content.scroll, -1),
-            "page_down": partial(self.content.scroll, page),
-            "page_up": partial(self.content.scroll, -page),
-            "first": partial(self.content.scroll, -(10**6)),
-            "last": partial(self.content.scroll, 10**6),
-        }
-        if id in moves:
-            moves[id]()
-            self.redraw()
-        elif key == "escape" or id in ("help", "back", "quit", "sheet"):
-            self.explorer.cover("")
+        if self.step(id):
+            return True
+        if key == "escape" or id in ("help", "back", "quit", "sheet"):
+            self.session.stage.cover("")
         elif id in ("find", "filter"):
-            self.explorer.do_prompt("search")
+            self.session.stage.do_prompt("search")
         elif id == "command":
-            self.explorer.cover("")
-            self.explorer.perform("command")
+            self.session.stage.cover("")
+            self.session.stage.perform("command")
         else:
             return False
         return True
@@ -143,14 +122,14 @@ class Picker(Overlay):
         self.heading = f"Devices · {len(session.state.devices)} chosen"
         self.remark = f"{len(rows)} of {len(table.rows)}"
         if is_limited and session.limits.more(session, keys):
-            self.explorer.set_timer(0.01, self._again)
+            self.session.stage.set_timer(0.01, self._again)
 
     def _again(self) -> None:
         """Some more figures are known."""
-        if self.explorer.overlay == "picker":
+        if self.session.stage.overlay == "picker":
             self.fill(self._typed)
             self.redraw()
-            self.explorer.show_lines()
+            self.session.stage.show_lines()
 
     @property
     def has_limits(self) -> bool:

@@ -14,16 +14,17 @@ from hwexplorer.state import State
 from hwexplorer.tui import paths
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.provider import Provider
 from hwexplorer.tui.sessions import LAST, Sessions
 from hwexplorer.tui.settings import Settings, read
 
 if TYPE_CHECKING:
     from textual.driver import Driver
 
+    from hwexplorer.provider import EngineProvider
+
 
 def run(
-    state: State, provider: Provider, ascii: bool = False, mouse: bool = True, theme: str = "", fresh: bool = True
+    state: State, provider: EngineProvider, ascii: bool = False, mouse: bool = True, theme: str = "", fresh: bool = True
 ) -> bool:
     """Open the explorer; `fresh`: a state that names no node opens at its heaviest. Whether the session was kept.
 

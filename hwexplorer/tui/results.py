@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual import events
@@ -72,21 +71,8 @@ class Results(ModalScreen[None]):
     def on_key(self, event: events.Key) -> None:
         event.stop()
         event.prevent_default()
-        content = self.content
-        page = content.page()
         action = self.session.keymap.of(event.key, event.character, "")
-        does: dict[str, Callable[[], Any]] = {
-            "down": partial(content.move, 1),
-            "up": partial(content.move, -1),
-            "page_down": partial(content.move, page),
-            "page_up": partial(content.move, -page),
-            "first": partial(content.move, -len(content.visible)),
-            "last": partial(content.move, len(content.visible)),
-            "left": partial(content.move_column, -1),
-            "right": partial(content.move_column, 1),
-            "sort": self._sort,
-        }
-        step = does.get(event.key) or does.get(action.id if action is not None else "")
+        id = action.id if action is not None else ""
         if event.key in ("escape", "q", "ctrl+c"):
             self.dismiss()
         elif event.key == "enter":
@@ -96,8 +82,13 @@ class Results(ModalScreen[None]):
         elif event.key == "t":
             self.dismiss()
             self.session.stage.present(self._heading, Sheet(self._sheet.title, self._sheet.text))
-        elif step is not None:
-            step()
+        elif event.key in ("left", "right"):
+            self.content.move_column(1 if event.key == "right" else -1)
+            self._tell()
+        elif id == "sort":
+            self._sort()
+            self._tell()
+        elif self.query_one(Pane).step(id):
             self._tell()
 
     def on_pane_clicked(self, message: Pane.Clicked) -> None:

@@ -6,7 +6,6 @@ A key becomes an action, an action a new state of the session, which has its vie
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import BytesIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,9 +15,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from hardware.errors import unknown
-from hwexplorer.state import State, led, replace
+from hwexplorer.state import PANES, State, led, replace
 from hwexplorer.tui import exports, lines, panes, prompts
-from hwexplorer.tui.jump import Jumps
 from hwexplorer.tui.layout import Box
 from hwexplorer.tui.overlays import Overlay, Picker, Reading
 from hwexplorer.tui.palette import THEMES, Palette
@@ -36,10 +34,10 @@ from hwexplorer.views.plain import Text
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
     from hwexplorer.tui.ahead import Ahead
-    from hwexplorer.tui.app import HwExplorer
     from hwexplorer.tui.panes.models import Models
 
 MESSAGE_SECONDS = 6.0
+LETTERS = "asdfghjklqwertyuiopzxcvbnm"  # of what one jumps to
 EVERY = 0.1  # seconds between two looks at the work beside the screen
 
 
@@ -61,7 +59,7 @@ class Explorer(Screen[None]):
         self.bars = {name: Line(name, colours) for name in ("head", "tabs", "foot")}
         self.prompt: Prompt | None = None
         self.overlay = ""  # what lies over the panes: help, sheet, picker, report
-        self.jumps = Jumps(self)
+        self.jumps: dict[str, tuple[str, str]] = {}  # letter -> field of the state and its value, while they are shown
         self.split, self.grabbed = Split(), Divide(())  # borders as they were dragged, and the one under the pointer
         self.ahead: Ahead | None = None
         self._saying: Timer | None = None
@@ -76,10 +74,6 @@ class Explorer(Screen[None]):
     @property
     def state(self) -> State:
         return self.session.state
-
-    @property
-    def program(self) -> HwExplorer:
-        return cast("HwExplorer", self.app)
 
     @property
     def outline(self) -> TreeTable:
@@ -240,16 +234,6 @@ class Explorer(Screen[None]):
     def export(self, name: str) -> None:
         exports.export(self.session, name)
 
-    @property
-    def is_web(self) -> bool:
-        return self.app.is_web
-
-    def picture(self) -> str:
-        return self.program.picture()
-
-    def deliver(self, name: str, data: bytes) -> None:
-        self.app.deliver_binary(BytesIO(data), save_filename=name)
-
     # --- keys and mouse -----------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
@@ -274,8 +258,8 @@ class Explorer(Screen[None]):
         if self.prompt is not None:
             self.prompt.press(key, character)
             return True
-        if self.jumps.places:
-            self.jumps.go(character)
+        if self.jumps:
+            self._jump(character)
             return True
         if session.said is not None:
             session.hush()
@@ -293,13 +277,8 @@ class Explorer(Screen[None]):
         if action.change is not None:
             self.session.apply(action.change(self.state))
             return
-        owners = (
-            *(self.panes[name] for name in (self.state.pane, *action.panes)),
-            self.session,
-            self,
-            self.jumps,
-            self.app,
-        )
+        there = [self.panes[name] for name in (self.state.pane, *action.panes)]
+        owners = (*there, self.session, self, self.app)
         does = next(does for owner in owners if (does := getattr(owner, f"do_{action.effect}", None)) is not None)
         does(*(() if action.argument is None else (action.argument,)))
 
@@ -374,6 +353,30 @@ class Explorer(Screen[None]):
         else:
             wanted = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
         self.session.apply(wanted)
+
+    def do_jump(self) -> None:
+        """Letters on what is in sight, cards first."""
+        boxes = self.boxes(*self.size)
+        cards = [("on", card.key) for card in self.strip.cards] if "cards" in boxes else []
+        self._label(dict(zip(LETTERS, [*cards, *(("pane", name) for name in PANES if name in boxes)], strict=False)))
+        self.session.say("a letter goes there", "dim")
+
+    def _jump(self, character: str | None) -> None:
+        """Where the letter stands; any other key leaves."""
+        field, name = self.jumps.get(character or "", ("", ""))
+        self._label({})
+        self.session.hush()
+        if field:
+            self.session.apply(replace(self.state, **{field: name}))
+
+    def _label(self, jumps: dict[str, tuple[str, str]]) -> None:
+        self.jumps = jumps
+        letters = {target: letter for letter, target in jumps.items()}
+        self.strip.letters = {name: letter for (field, name), letter in letters.items() if field == "on"}
+        self.strip.refresh()
+        for name, pane in self.panes.items():
+            pane.letter = letters.get(("pane", name), "")
+            pane.redraw()
 
     def do_theme(self, name: str = "") -> None:
         """The one named, or the next."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 
 from hardware import files
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.provider import Provider
+from hwexplorer.tui.exports import picture
 
 GRID, SMALL = (120, 40), (80, 24)
 BLOCKS = "resnet50@b8,fp16?by=module&sort=share"
@@ -62,16 +63,16 @@ SHOTS = (
 )
 
 
-async def take(shot: Shot, provider: Provider) -> str:
+async def take(shot: Shot, provider: EngineProvider) -> str:
     """The screen as SVG."""
     app = HwExplorer(parse(shot.state), provider, ascii=shot.ascii, theme=shot.theme)
     async with app.run_test(size=shot.size) as pilot:
         await pilot.press(*shot.keys)
         await pilot.pause()
-        return app.picture(shot.state)
+        return picture(app.session, shot.state)
 
 
-def main(folder: Path, provider: Provider) -> None:
+def main(folder: Path, provider: EngineProvider) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for shot in SHOTS:
         path = folder / f"{shot.name}.svg"
@@ -80,6 +81,4 @@ def main(folder: Path, provider: Provider) -> None:
 
 
 if __name__ == "__main__":
-    from hwexplorer.provider import EngineProvider
-
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots"), EngineProvider())

@@ -20,27 +20,28 @@ from hwexplorer.tui.folding import more_key
 from hwexplorer.tui.layout import Box, arrange
 from hwexplorer.tui.limits import Limits
 from hwexplorer.tui.navigate import Index
-from hwexplorer.tui.provider import Provider
-from hwexplorer.tui.stage import Stage
 from hwexplorer.tui.views import ALWAYS, READS, Cache, Views
 from hwexplorer.tui.widgets.heads import EMPTY
 from hwexplorer.views.plain import Table
 
 if TYPE_CHECKING:
+    from hwexplorer.provider import EngineProvider
     from hwexplorer.tui.job import Job
+    from hwexplorer.tui.screen import Explorer
     from hwexplorer.tui.sessions import Sessions
 
 TIMES = "×"  # in the name of a row of repeats
 
 
 class Session:
-    """`failures` lists what should not have happened; tests hold it empty."""
+    """`stage` is the screen that shows it, of which only types are known here. `failures` lists what should not have
+    happened; tests hold it empty."""
 
     def __init__(
         self,
         state: State,
-        provider: Provider,
-        stage: Stage,
+        provider: EngineProvider,
+        stage: Explorer,
         keymap: Keymap = actions.DEFAULT,
         keeper: Sessions | None = None,
         heaviest: bool = False,

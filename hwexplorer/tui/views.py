@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hwexplorer.plots import reads as plot_reads
 from hwexplorer.state import MORE, State, node, replace
 from hwexplorer.tui.folding import folded
-from hwexplorer.tui.provider import Provider
 from hwexplorer.views.plain import Card, Page, Plot, Table, Text
+
+if TYPE_CHECKING:
+    from hwexplorer.provider import EngineProvider
 
 _ALL = State.__struct_fields__
 _RUN = ("model", "image_size", "sequence", "kv", "batch", "precision", "execution", "layout")
@@ -91,7 +93,7 @@ class Views:
 class Cache:
     """Views by what they depend on; the oldest are forgotten."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: EngineProvider) -> None:
         self.provider = provider
         self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._rows = 0

@@ -8,6 +8,7 @@ from functools import lru_cache
 from hardware import precision
 from hardware.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
+from hwexplorer.provider import EngineProvider, Watched
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.plain import Card, Cell, Column, Page, Plot, Row, Series, Stack, Table, Text
 
@@ -27,16 +28,12 @@ def subgraphs(model: str) -> list[str]:
     return ["conv1", *(f"layer{i}.{j}.conv{k}" for i in (1, 2, 3, 4) for j in (0, 1) for k in (1, 2)), "fc"]
 
 
-class Job:
+class Job(Watched):
     """A capture in ten polls."""
 
     def __init__(self, provider: Fake, model: str, error: str = "") -> None:
         self.provider, self.model, self.error = provider, model, ""
-        self._end, self.polls, self.cancelled = error, 0, False
-
-    @property
-    def finished(self) -> bool:
-        return self.polls >= 3 and not self.error
+        self._end, self.polls, self.cancelled, self.finished = error, 0, False, False
 
     def start(self) -> None:
         pass
@@ -44,7 +41,7 @@ class Job:
     def poll(self) -> tuple[str, float]:
         self.polls += 1
         if self.polls >= 3:
-            self.error = self._end
+            self.error, self.finished = self._end, not self._end
             if not self._end:
                 self.provider.captured.add(self.model)
         return "exporting", min(1.0, self.polls / 3)
@@ -58,7 +55,7 @@ def _weighed(names: tuple[str, ...]) -> list[tuple[str, float]]:
     return [(name, 0.3 + (i * 7919 % 23) / 10) for i, name in enumerate(names)]
 
 
-class Fake:
+class Fake(EngineProvider):
     def __init__(self, hostile: bool = False) -> None:
         self.captured: set[str] = set()
         self.calls: list[str] = []

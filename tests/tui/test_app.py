@@ -47,7 +47,7 @@ def no_clipboard_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_action_has_a_case_a_help_line_and_something_to_do() -> None:
     assert sorted(CASES) == sorted(a.id for a in ACTIONS)
     app = HwExplorer(State(), Fake())
-    owners = (app, app.session, app.explorer, app.explorer.jumps)
+    owners = (app, app.session, app.explorer)
     for action in ACTIONS:
         assert action.help
         assert action.title
@@ -145,17 +145,17 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("jump")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("semicolon")
-    labelled = {target: letter for letter, target in app.explorer.jumps.places.items()}
+    labelled = {target: letter for letter, target in app.explorer.jumps.items()}
     assert list(labelled) == [*(("on", name) for name in app.state.devices), *(("pane", n) for n in TELLING)]
     first = screen_text(app).splitlines()[1]
     assert all(labelled["on", name] in first for name in app.state.devices)
     await pilot.press(labelled["on", "tpu_v4"])
     assert app.state.on == "tpu_v4"
-    assert app.explorer.jumps.places == {}
+    assert app.explorer.jumps == {}
     await pilot.press("semicolon", labelled["pane", "plot"])
     assert app.state.pane == "plot"
     await pilot.press("semicolon", "escape")
-    assert (app.state.pane, app.explorer.jumps.places) == ("plot", {})
+    assert (app.state.pane, app.explorer.jumps) == ("plot", {})
 
 
 @case("zoom")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwexplorer.state import RANKS, State, replace
+from hwexplorer.state import RANKS
 from hwexplorer.tui.panes.view import ViewPane
 from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.table import TreeTable
@@ -10,7 +10,8 @@ from hwexplorer.tui.widgets.table import TreeTable
 
 class Compare(ViewPane):
     content: TreeTable
-    cursor, opens, orders = "on", "to_tree", RANKS
+    cursor, opens = "on", "to_tree"
+    orders, order = RANKS, ("rank", "rank_reverse", False)
 
     def fill(self, views: Views) -> None:
         self.content.mark = self.state.on
@@ -26,8 +27,3 @@ class Compare(ViewPane):
 
     def depends(self, views: Views) -> object:
         return (views.compare, self.state.on, self.hidden())
-
-    def sorted_by(self, by: str) -> State:
-        return replace(
-            self.state, rank=by, rank_reverse=not self.state.rank_reverse if self.state.rank == by else False
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwexplorer.state import MORE, SORTS, State, node, replace
+from hwexplorer.state import MORE, SORTS, node, replace
 from hwexplorer.tui import query
 from hwexplorer.tui.navigate import shown
 from hwexplorer.tui.panes.view import ViewPane
@@ -12,7 +12,8 @@ from hwexplorer.tui.widgets.table import TreeTable
 
 class Tree(ViewPane):
     content: TreeTable
-    cursor, opens, orders = "at", "toggle", SORTS
+    cursor, opens = "at", "toggle"
+    orders, order = SORTS, ("sort", "descending", True)
 
     def made(self) -> TreeTable:
         return TreeTable()
@@ -33,9 +34,6 @@ class Tree(ViewPane):
         find = f"find {state.find!r} · " if state.find else ""
         fold = f"from {state.fold:g} % · " if state.fold else ""
         return f"{find}{fold}{order} · {self.content.cursor + 1}/{len(self.content.visible)}"
-
-    def sorted_by(self, by: str) -> State:
-        return replace(self.state, sort=by, descending=not self.state.descending if self.state.sort == by else True)
 
     def moved_to(self, key: str) -> None:
         self.put_cursor(key)  # '' is the root

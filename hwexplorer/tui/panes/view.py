@@ -23,6 +23,7 @@ class ViewPane(Pane):
     cursor: ClassVar[str] = ""  # the field of the state that is its cursor
     opens: ClassVar[str] = ""  # the action of a double click, where no key tells it
     orders: ClassVar[tuple[str, ...]] = ()  # what a click on a head may sort by
+    order: ClassVar[tuple[str, str, bool]] = ("", "", False)  # fields of the state: by what, which way; the way first
 
     def __init__(self, session: Session, name: str, palette: Palette) -> None:
         super().__init__(name, PANES.index(name) + 1 if name in PANES else 0, self.made(), palette)
@@ -136,14 +137,12 @@ class ViewPane(Pane):
         """By the column that was clicked; clicked again, the other way round."""
         by = _ORDERS.get(column, column)
         if by in self.orders:
-            self.session.apply(self.sorted_by(by))
+            field, way, first = self.order
+            first = not getattr(self.state, way) if getattr(self.state, field) == by else first
+            self.session.apply(replace(self.state, **{field: by, way: first}))
         else:
             known = f"{self.pane} can be sorted by: {', '.join(self.orders)}"
             self.session.say(known if self.orders else f"{self.pane} has one order", "dim")
-
-    def sorted_by(self, by: str) -> State:
-        """The state in that order, or in that order reversed."""
-        return self.state
 
     def wheel(self, at: Pane.Wheeled) -> bool:
         """False where the wheel scrolls."""

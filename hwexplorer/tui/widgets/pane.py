@@ -16,6 +16,8 @@ from hwexplorer.format import safe
 from hwexplorer.tui.cell_text import ascii_cells, shorten, width_of
 from hwexplorer.tui.palette import CURSOR, Palette
 
+FAR = 10**6  # rows: more than there are
+
 
 class Content(Protocol):
     """What a pane shows: resized, drawn by the line, scrolled."""
@@ -74,6 +76,15 @@ class Pane(Widget, can_focus=False):
 
     def click(self, at: Clicked) -> None:
         """What a click does where something can be chosen."""
+
+    def step(self, action: str) -> bool:
+        """Move about in it; False where the action is another."""
+        page = self.content.page()
+        steps = {"down": 1, "up": -1, "page_down": page, "page_up": -page, "first": -FAR, "last": FAR}
+        if action in steps:
+            self.content.move(steps[action])
+            self.redraw()
+        return action in steps
 
     def redraw_if(self, stamp: object) -> None:
         """Draw again unless what it depends on is as before; None always draws."""
