@@ -17,8 +17,6 @@ from hwexplorer.state import replace
 from hwexplorer.tui import changes
 from hwexplorer.tui.palette import THEMES
 
-TABLES = ("models", "compare", "tree", "events")
-
 
 class Action(msgspec.Struct, frozen=True):
     """`panes` empty: everywhere; else only there, before any action that is everywhere."""

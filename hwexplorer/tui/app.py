@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
     from hwexplorer.tui.sessions import Sessions
 
-MESSAGE_SECONDS = 6.0
-EVERY = 0.1  # seconds between two looks at the work beside the screen
-JUMPS = "asdfghjklqwertyuiopzxcvbnm"  # letters on what is in sight
-Boxes = dict[str, tuple[int, int, int, int]]
-
 
 class HwExplorer(App[None]):
     """The explorer on a provider."""
@@ -120,7 +115,10 @@ class HwExplorer(App[None]):
         if not finder.Finder.is_open(self):  # type: ignore[arg-type]
             self.push_screen(finder.Finder(id=finder.ID))
 
-    do_palette, do_leave = action_command_palette, App.exit
+    do_palette = action_command_palette
+
+    def do_leave(self) -> None:
+        self.exit()
 
     # --- actions that need the terminal -------------------------------------------------------------------
 
