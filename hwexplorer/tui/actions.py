@@ -44,13 +44,13 @@ def _effect(
     keys: str,
     title: str,
     help: str,
-    effect: str,
+    effect: str = "",
     argument: int | str | None = None,
     panes: str = "",
     hint: str = "",
 ) -> Action:
     keys_and_panes = tuple(keys.split()), tuple(panes.split())
-    return Action(id, keys_and_panes[0], title, help, None, effect, argument, keys_and_panes[1], hint)
+    return Action(id, keys_and_panes[0], title, help, None, effect or id, argument, keys_and_panes[1], hint)
 
 
 _FAR = 10**9
@@ -68,9 +68,9 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "Go to the pane before",
             changes.cycle("pane", states.PANES, -1),
         ),
-        _effect("jump", ";", "Jump", "A letter on each card and pane: the letter goes there", "jump"),
+        _effect("jump", ";", "Jump", "A letter on each card and pane: the letter goes there"),
         _change("zoom", "z", "Zoom", "Show one pane alone, or all of them again", changes.zoom, hint="zoom"),
-        _effect("back", "escape", "Back", "Cancel a capture, clear the find, leave zoom, return to the tree", "back"),
+        _effect("back", "escape", "Back", "Cancel a capture, clear the find, leave zoom, return to the tree"),
     ),
     "Move": (
         _effect("down", "j down", "Down", "Move down a row", "move", 1),
@@ -81,14 +81,13 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _effect("last", "G end", "Last", "Go to the last row", "move", _FAR),
     ),
     "Tree": (
-        _effect("close", "h left", "Close", "Close the branch, or go to its parent", "close", panes="tree events"),
-        _effect("open", "l right", "Open", "Open the branch, or go to its first child", "open", panes="tree events"),
+        _effect("close", "h left", "Close", "Close the branch, or go to its parent", panes="tree events"),
+        _effect("open", "l right", "Open", "Open the branch, or go to its first child", panes="tree events"),
         _effect(
             "toggle",
             "space",
             "Open or close",
             "Open or close the branch, or what is folded",
-            "toggle",
             panes="tree events why",
             hint="open",
         ),
@@ -101,13 +100,12 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "f",
             "Fold small",
             "Fold rows below 0.5, 1, 2, 5 % of the share into one row, or none",
-            "fold",
             hint="fold",
         ),
         _change(
             "heat", "H", "Devices in tree", "The metric on every device side by side, and which wins", changes.heat
         ),
-        _effect("heaviest", ".", "Heaviest path", "Follow the heaviest path down", "heaviest", hint="heaviest"),
+        _effect("heaviest", ".", "Heaviest path", "Follow the heaviest path down", hint="heaviest"),
         _change(
             "by",
             "t",
@@ -116,7 +114,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             lambda s: replace(changes.cycle("by", states.BYS)(s), at="", open=()),
             hint="tree by",
         ),
-        _effect("each", "*", "One by one", "The blocks of a merged branch one by one, or merged again", "each"),
+        _effect("each", "*", "One by one", "The blocks of a merged branch one by one, or merged again"),
         _change("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS), changes.sort, hint="sort"),
         _change("reverse", "S", "Reverse", "Reverse the order of the tree", changes.reverse),
     ),
@@ -138,7 +136,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _effect("find_next", "n", "Next match", "Go to the next match", "find", 1),
         _effect("find_previous", "N", "Match before", "Go to the match before", "find", -1),
         _effect("filter", "/", "Filter", "Type to narrow the list of models", "prompt", "filter", "models", "filter"),
-        _effect("choose", "enter", "Load", "Load the model under the cursor", "choose", panes="models", hint="load"),
+        _effect("choose", "enter", "Load", "Load the model under the cursor", panes="models", hint="load"),
     ),
     "Estimate": (
         _change("batch_down", "[", "Halve batch", "Halve the batch, down to 1", lambda s: changes.batch(s, False)),
@@ -189,8 +187,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             changes.cycle("metric", states.METRICS),
             hint="metric",
         ),
-        _effect("undo", "u", "Undo", "Undo the last change of the state", "undo"),
-        _effect("redo", "U", "Redo", "Redo what was undone", "redo"),
+        _effect("undo", "u", "Undo", "Undo the last change of the state"),
+        _effect("redo", "U", "Redo", "Redo what was undone"),
     ),
     "Compare": (
         _change(
@@ -204,7 +202,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _change(
             "diff", "D", "Diff", "Deltas on or off; with nothing pinned, against the baseline", changes.toggle_diff
         ),
-        _effect("swap", "P", "Swap", "Swap what is pinned and what is shown", "swap"),
+        _effect("swap", "P", "Swap", "Swap what is pinned and what is shown"),
         _change(
             "baseline",
             "b",
@@ -219,7 +217,6 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "a",
             "Devices",
             "Choose devices; limits as L<5ms E<1J P<30W M<8GB grey out the rest",
-            "devices",
             hint="devices",
         ),
         _change(
@@ -231,7 +228,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _change(
             "rank_reverse", "S", "Order reversed", "Reverse the order of the devices", changes.rank_reverse, "compare"
         ),
-        _effect("sheet", "i", "Device sheet", "The device under the cursor with the source of every fact", "sheet"),
+        _effect("sheet", "i", "Device sheet", "The device under the cursor with the source of every fact"),
     ),
     "View": (
         _change(
@@ -256,9 +253,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _change(
             "to_tree", "enter", "Tree", "Go to the tree of this device", changes.pane("tree"), "compare plot", "tree"
         ),
-        _effect(
-            "lift", "enter", "Try it", "Set what would lift the limit of this node", "lift", panes="why", hint="try it"
-        ),
+        _effect("lift", "enter", "Try it", "Set what would lift the limit of this node", panes="why", hint="try it"),
         _change("why", "w", "Why", "Explain the row under the cursor", changes.pane("why"), hint="why"),
         _change("explain", "enter", "Why", "Explain the row under the cursor", changes.pane("why"), "tree events"),
         _effect("plot", "v", "Plot", "Go to the plot; there, the next of: " + ", ".join(states.PLOTS), "plot", 1),
@@ -280,16 +275,15 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         ),
     ),
     "Program": (
-        _effect("help", "? f1", "Terms and keys", "What everything is called, then all keys", "help", hint="terms"),
+        _effect("help", "? f1", "Terms and keys", "What everything is called, then all keys", hint="terms"),
         _effect("command", ":", "Command", "Type a command: any verb, or batch 32, on tpu, at fc", "prompt", "command"),
         _effect(
             "palette",
             "ctrl+p",
             "Palette",
             "Find anything: a model, device, verb, plot, node, setting, term",
-            "palette",
         ),
-        _effect("theme", "T", "Theme", "The next of: " + ", ".join(THEMES), "theme"),
+        _effect("theme", "T", "Theme", "The next of: " + ", ".join(THEMES)),
         _effect("quit", "q ctrl+c", "Quit", "Leave", "leave", hint="quit"),
     ),
 }

@@ -132,8 +132,6 @@ class Explorer(Screen[None]):
             for name in session.wanted(state):
                 if name in self.views:
                     self.views[name].fill(views)
-            for each in self.views.values():
-                each.entitle(views)
         active = self._covering or state.pane
         for name, pane in self.panes.items():
             pane.active = name == active

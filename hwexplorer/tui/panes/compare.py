@@ -14,16 +14,12 @@ class Compare(ViewPane):
     orders, order = RANKS, ("rank", "rank_reverse", False)
 
     def fill(self, views: Views) -> None:
-        self.content.mark = self.state.on
-        self.content.update(views.compare, hide=self.hidden())
-        self.content.go(self.state.on)
-
-    def about(self, views: Views) -> str:
-        return views.verdict
-
-    def told(self) -> str:
         state = self.state
-        return f"by {state.rank}{' reversed' if state.rank_reverse else ''}" if state.rank != "given" else ""
+        self.content.mark = state.on
+        self.content.update(views.compare, hide=self.hidden())
+        self.content.go(state.on)
+        order = f"by {state.rank}{' reversed' if state.rank_reverse else ''}"
+        self.entitle(views.verdict, order if state.rank != "given" else "")
 
     def depends(self, views: Views) -> object:
         return (views.compare, self.state.on, self.hidden())

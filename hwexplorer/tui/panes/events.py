@@ -16,9 +16,7 @@ class Events(ViewPane):
 
     def fill(self, views: Views) -> None:
         self.content.update(views.events, hide=self.hidden())
-
-    def about(self, views: Views) -> str:
-        return self.state.at or self.state.model
+        self.entitle(self.state.at or self.state.model)
 
     def do_toggle(self, want: bool | None = None) -> None:
         self.content.toggle(want)

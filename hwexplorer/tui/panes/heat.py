@@ -14,8 +14,6 @@ class Heat(ViewPane):
     def fill(self, views: Views) -> None:
         self.content.update(views.heat)
         self.content.go(self.state.at)
-
-    def entitle(self, views: Views) -> None:
         self.heading = f"Blocks x devices · {self.state.metric}"
 
     def click(self, at: Pane.Clicked) -> None:

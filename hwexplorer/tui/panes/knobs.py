@@ -18,9 +18,7 @@ class Knobs(ViewPane):
     def fill(self, views: Views) -> None:
         self.content.show(views.knobs, self.state.metric)
         self.content.go(self.state.fact)
-
-    def about(self, views: Views) -> str:
-        return views.device(self.state.on)
+        self.entitle(views.device(self.state.on))
 
     def pick(self, at: Pane.Clicked) -> bool:
         """The halves of the row under the cursor turn it."""

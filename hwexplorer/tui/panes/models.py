@@ -20,11 +20,9 @@ class Models(ViewPane):
         self.content.update(views.models, only=self.state.filter)
         if is_new and is_captured:
             self.content.go(self.state.model)
-
-    def told(self) -> str:
-        total = len(self.content.table.rows)
-        narrowed = self.state.filter
-        return f"{narrowed!r} {len(self.content.visible)} of {total}" if narrowed else f"{total} of {total}"
+        total, only = len(self.content.table.rows), self.state.filter
+        if is_captured:
+            self.entitle(remark=f"{only!r} {len(self.content.visible)} of {total}" if only else f"{total} of {total}")
 
     def depends(self, views: Views) -> object:
         return (views.models, self.state.filter, self.state.model, self.content.cursor)

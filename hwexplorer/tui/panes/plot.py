@@ -18,12 +18,8 @@ class Plot(ViewPane):
 
     def fill(self, views: Views) -> None:
         self.content.update(views.plot, linked(self.state), views.below)
-
-    def about(self, views: Views) -> str:
-        return f"{self.state.plot} · {views.device(self.state.on)}"
-
-    def told(self) -> str:
-        return f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
+        place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
+        self.entitle(f"{self.state.plot} · {views.device(self.state.on)}", place)
 
     def moved_to(self, key: str) -> None:
         if not self.session.to_point(key):

@@ -24,16 +24,12 @@ class Tree(ViewPane):
         self.content.find = sought[0] if sought else ""
         self.content.update(views.tree, shown(self.session.index, state.open, state.at), hide=self.hidden())
         self.content.go(state.at)
-
-    def about(self, views: Views) -> str:
-        return f"by {self.state.by} · {views.device(self.state.on)}{' and others' * self.state.heat}"
-
-    def told(self) -> str:
-        state = self.state
         order = state.sort if state.descending else f"{state.sort} reversed"
         find = f"find {state.find!r} · " if state.find else ""
         fold = f"from {state.fold:g} % · " if state.fold else ""
-        return f"{find}{fold}{order} · {self.content.cursor + 1}/{len(self.content.visible)}"
+        place = f"{self.content.cursor + 1}/{len(self.content.visible)}"
+        about = f"by {state.by} · {views.device(state.on)}{' and others' * state.heat}"
+        self.entitle(about, f"{find}{fold}{order} · {place}")
 
     def moved_to(self, key: str) -> None:
         self.put_cursor(key)  # '' is the root

@@ -40,21 +40,13 @@ class ViewPane(Pane):
     # --- showing ------------------------------------------------------------------------------------------
 
     def fill(self, views: Views) -> None:
-        """Take its view; asked only while it is in sight."""
+        """Take its view and its title; asked only while it is in sight."""
         raise NotImplementedError
 
-    def about(self, views: Views) -> str:
-        """What it shows, short, for its title: the line above the panes has told the rest."""
-        return ""
-
-    def told(self) -> str:
-        """The remark on the right of its title."""
-        return ""
-
-    def entitle(self, views: Views) -> None:
-        about = self.about(views)
+    def entitle(self, about: str = "", remark: str = "") -> None:
+        """What it shows, short, for the line above the panes has told the rest; on the right a remark."""
         self.heading = f"{self.pane.title()} · {about}" if about else self.pane.title()
-        self.remark = self.told()
+        self.remark = remark
 
     def depends(self, views: Views) -> object:
         """What its drawing depends on, where that seldom changes; None: it is drawn anew."""

@@ -15,9 +15,7 @@ class Why(ViewPane):
 
     def fill(self, views: Views) -> None:
         self.content.update(views.why)
-
-    def about(self, views: Views) -> str:
-        return self.state.at or self.state.model
+        self.entitle(self.state.at or self.state.model)
 
     def do_toggle(self) -> None:
         self.content.toggle()
