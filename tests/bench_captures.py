@@ -1,21 +1,22 @@
 """How many models that nobody here wrote can be captured: `python -m tests.bench_captures [FAMILY ..] [-o FILE]`.
 
 Each model is built as its users build it, with random weights, in a process of its own with a limit of processor time;
-its multiply-accumulates are held against torch.utils.flop_counter on the meta device. Prints a JSON line per model, and
-with `-o` writes docs/models-tried.md. A family whose library is not installed says so. Models of transformers are cut
-to two layers where their configuration has a number of them, which some cannot be: their failures say so.
+its multiply-accumulates are held against another counter. Prints a JSON line per model, and with `-o` writes
+docs/models-tried.md. A family whose library is not installed says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -40,8 +41,17 @@ from hardware import files
 from tests import captured_families as families
 from tests import onnx_counter
 
+_ABOUT = (
+    "Random weights, each library's own input size; models of transformers are cut to two layers, where their "
+    "configuration allows it. ONNX files are those inside packages (tests/captured_families.py), of an ensemble one. "
+    "MACs are those of one input, held against torch.utils.flop_counter on the meta device, or with weights where a "
+    "model asks for values, and for ONNX against the shapes that ONNX Runtime sees; equal means within 0.1 %, not "
+    "counted that neither runs it (or that it has more than 0.5 G parameters and asks for values)."
+)
 LIMIT_S, WAIT_S, MEMORY = 180, 1800, 9 << 30  # of processor; until it is given up
 _INPUTS = 40  # of an ONNX file
+_PARAMETERS = 1 << 29  # of a model that is run with weights
+_SHOWN = 3  # models of a reason
 CLOSE = 1e-3  # of the two counts
 
 
@@ -70,10 +80,12 @@ def _run(chosen: list[str], known: set[tuple[str, str]]) -> Iterator[dict[str, A
             continue
         for name, build in models.items():
             if (family, name) not in known:
-                yield {"family": family, "model": name, **_in_a_process(build)}
+                is_file = isinstance(build, Path)
+                row = _file(build, family != families.SUITE) if is_file else _in_a_process(build)
+                yield {"family": family, "model": name, **row}
 
 
-def _in_a_process(build: Callable[[], Any] | Path) -> dict[str, Any]:
+def _in_a_process(build: Callable[[], Any]) -> dict[str, Any]:
     """What one model gave, whatever it does to its process."""
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_one, args=(build, there))
@@ -88,29 +100,49 @@ def _in_a_process(build: Callable[[], Any] | Path) -> dict[str, Any]:
         child.join()
 
 
-def _one(build: Callable[[], Any] | Path, answer: Any) -> None:
+def _one(build: Callable[[], Any], answer: Any) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
+    answer.send(_row(lambda: lower(user._capture(build, (), 0, _silent), "tried", "custom", "tests"), build))
+
+
+def _silent(phase: str, fraction: float) -> None:
+    pass
+
+
+def _row(load: Callable[[], Workload], build: Callable[[], Any] | None) -> dict[str, Any]:
+    """What a capture gave, or why there is none."""
     start = time.process_time()
     try:
-        if isinstance(build, Path):
-            workload, given = _opened(build)
-        else:
-            workload = lower(user._capture(build, (), 0, lambda phase, fraction: None), "tried", "custom", "tests")
-        seconds = time.process_time() - start
-        point = workload.at(batch=1)
-        answer.send({
-            "macs": float((workload.operators.macs @ point).sum()),
-            "counted": onnx_counter.counted(build, workload, given) if isinstance(build, Path) else _counted(build),
-            "coverage": coverage(workload).work,
-            "missing": [name for name, _ in coverage(workload).missing],
-            "batch": workload.inputs[0].shape[:1] == ("batch",),
-            "operators": workload.n_operators,
-            "notes": list(workload.notes),
-            "seconds": round(seconds, 1),
-        })  # fmt: skip
+        workload = load()
     except BaseException as error:
-        answer.send({"failure": one_line(error), "seconds": round(time.process_time() - start, 1)})
+        return {"failure": one_line(error), "seconds": round(time.process_time() - start, 1)}
+    seconds = time.process_time() - start
+    return {
+        "macs": float((workload.operators.macs @ workload.at(batch=1)).sum()),
+        "counted": _counted(build) if build else None,
+        "coverage": coverage(workload).work,
+        "missing": [name for name, _ in coverage(workload).missing],
+        "batch": bool(workload.inputs) and "batch" in workload.inputs[0].shape,
+        "operators": workload.n_operators,
+        "notes": list(workload.notes),
+        "seconds": round(seconds, 1),
+    }
+
+
+def _file(path: Path, is_counted: bool) -> dict[str, Any]:
+    """The same of an ONNX file, which is data and read here."""
+    given: list[targets.Input] = []
+
+    def load() -> Workload:
+        workload, sizes = _opened(path)
+        given.extend(sizes)
+        return workload
+
+    row = _row(load, None)
+    if is_counted and "failure" not in row:
+        row["counted"] = onnx_counter.counted(path, load(), given)
+    return row
 
 
 def _opened(path: Path) -> tuple[Workload, list[targets.Input]]:
@@ -129,23 +161,29 @@ def _opened(path: Path) -> tuple[Workload, list[targets.Input]]:
 
 
 def _counted(build: Callable[[], Any]) -> float | None:
-    """Multiply-accumulates by torch's counter on the meta device; None where the model does not run there."""
-    try:
-        with without_weights(), torch.no_grad():
-            module, given = build()
-            module.eval().to("meta")
-            arguments, keywords = torch.utils._pytree.tree_map_only(
-                torch.Tensor, lambda value: value.to("meta"), user.placed(module, given)
-            )
-            with FlopCounterMode(display=False) as counter:
-                module(*arguments, **keywords)
-        return counter.get_total_flops() / 2
-    except Exception:
-        return None
+    """Multiply-accumulates by torch's counter: on the meta device, and where the model asks for values that this has
+    not, with weights, unless they are many. None where it runs neither way."""
+    with suppress(Exception), without_weights():
+        module, given = build()
+        with suppress(Exception):
+            return _run_counted(module, given, "meta")
+        if sum(parameter.numel() for parameter in module.parameters()) > _PARAMETERS:
+            return None
+    with suppress(Exception):
+        return _run_counted(*build(), "cpu")
+    return None
+
+
+def _run_counted(module: Any, given: Any, device: str) -> float:
+    module.eval().to(device)
+    inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), user.placed(module, given))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        module(*inputs[0], **inputs[1])
+    return counter.get_total_flops() / 2
 
 
 def _agrees(row: dict[str, Any]) -> bool:
-    return bool(row["counted"]) and abs(row["macs"] / row["counted"] - 1) <= CLOSE
+    return math.isclose(row["macs"], row["counted"], rel_tol=CLOSE)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
@@ -155,45 +193,73 @@ def _table(rows: list[dict[str, Any]]) -> str:
         "",
         f"Written by `python -m tests.bench_captures -o docs/models-tried.md` on {datetime.now(UTC):%Y-%m-%d} with "
         + ", ".join(f"{name} {number}" for name, number in used.items())
-        + ". Random weights, each library's own input size; MACs of one input against torch.utils.flop_counter on the "
-        f"meta device (equal: within {CLOSE:.1%}; not counted: the model does not run there).",
+        + f". {_ABOUT}",
         "",
         "| family | tried | captured | any batch | coverage 100 % | MACs equal | differ | not counted | s, median |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    names = dict.fromkeys(row["family"] for row in rows)
-    by_family = {family: [row for row in rows if row["family"] == family] for family in names}
-    for family, of in [*by_family.items(), ("**all**", rows)]:
+    models = [row for row in rows if row["family"] != families.SUITE]
+    names = dict.fromkeys(row["family"] for row in models)
+    by_family = {family: [row for row in rows if row["family"] == family] for family in (*names, families.SUITE)}
+    by_family = {**by_family, "**all models**": models, families.SUITE: by_family.pop(families.SUITE)}
+    for family, of in by_family.items():
         done = [row for row in of if "failure" not in row]
-        counted = [row for row in done if row["counted"]]
+        counted = [row for row in done if row["counted"] is not None]
         equal, seconds = sum(map(_agrees, counted)), sorted(row["seconds"] for row in done)
         cells = (
             family, len(of), len(done), sum(row["batch"] for row in done), sum(row["coverage"] == 1 for row in done),
             equal, len(counted) - equal, len(done) - len(counted), seconds[len(seconds) // 2] if seconds else "",
         )  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    failed = (row for row in rows if "failure" in row)
-    lines += ["", "## Not captured", "", *(f"- {row['family']} {row['model']}: {row['failure']}" for row in failed)]
-    captured = [row for row in rows if "failure" not in row]
-    lines += ["", "## Counted differently", ""]
-    lines += [
-        f"- {row['family']} {row['model']}: {row['macs'] / 1e6:,.1f} M here, {row['counted'] / 1e6:,.1f} M there"
-        for row in captured if row["counted"] and not _agrees(row)
-    ]  # fmt: skip
-    lines += ["", "## Without a cost rule", ""]
-    lines += [
-        f"- {row['family']} {row['model']}: {row['coverage']:.1%} covered; without: {', '.join(row['missing'])}"
-        for row in captured if row["coverage"] < 1
-    ]  # fmt: skip
+    captured = [row for row in models if "failure" not in row]
+    lines += _listed("Not captured", (f"{_name(row)}: {row['failure']}" for row in models if "failure" in row))
+    lines += _listed(
+        "Counted differently",
+        (
+            f"{_name(row)}: {row['macs'] / 1e6:,.1f} M here, {row['counted'] / 1e6:,.1f} M there"
+            for row in captured
+            if row["counted"] is not None and not _agrees(row)
+        ),
+    )
+    lines += _listed(
+        "Without a cost rule",
+        (
+            f"{_name(row)}: {row['coverage']:.1%} covered; without: {', '.join(row['missing'])}"
+            for row in captured
+            if row["coverage"] < 1
+        ),
+    )
+    lines += _listed("The node suite", _suite(by_family[families.SUITE]))
     lines += ["", "## Every model", "", "| family | model | GMAC | counted | coverage | operators | seconds |"]
     lines.append("|---|---|--:|--:|--:|--:|--:|")
     for row in captured:
-        theirs = f"{row['counted'] / 1e9:.4g}" if row["counted"] else ""
+        theirs = f"{row['counted'] / 1e9:.4g}" if row["counted"] is not None else ""
         lines.append(
             f"| {row['family']} | {row['model']} | {row['macs'] / 1e9:.4g} | {theirs} | {row['coverage']:.1%} "
             f"| {row['operators']} | {row['seconds']} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['family']} {row['model']}"
+
+
+def _listed(heading: str, items: Iterable[str]) -> list[str]:
+    """A section, where there is something to say in it."""
+    listed = [f"- {item}" for item in items]
+    return ["", f"## {heading}", "", *listed] if listed else []
+
+
+def _suite(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """What of the node suite has no cost or is refused, alike ones together."""
+    why: dict[str, list[str]] = {}
+    for row in rows:
+        reason = row["failure"].partition(".onnx")[2].lstrip(": ") if "failure" in row else ""
+        for one in [reason] if reason else [f"no cost rule for {name}" for name in row["missing"]]:
+            why.setdefault(one, []).append(row["model"].removeprefix("test_"))
+    for reason, of in sorted(why.items(), key=lambda entry: -len(entry[1])):
+        yield f"{len(of)} x {reason} ({', '.join(of[:_SHOWN])}{', ..' if len(of) > _SHOWN else ''})"
 
 
 if __name__ == "__main__":

@@ -19,8 +19,10 @@ from hardware import files
 from tests.bench_models import Recurrent
 
 Build = Callable[[], tuple[Any, Any]]
-PACKAGES = ("timm", "transformers", "ultralytics", "diffusers", "segmentation_models_pytorch", "torch_geometric")
-_DENSE = {"deepseek_v2": {"first_k_dense_replace": 1}, "deepseek_v3": {"first_k_dense_replace": 1}}  # of two layers
+PACKAGES = (
+    "timm", "transformers", "ultralytics", "diffusers", "segmentation_models_pytorch", "torch_geometric", "onnx",
+    "onnxruntime",
+)  # fmt: skip
 SUITE = "onnx, its node suite"
 _UNPACKED = Path("build/onnx")
 _PER_MODULE = 1  # of timm's modules; the first names are the small and plain ones
@@ -74,8 +76,9 @@ def _transformers(kinds: list[str], auto: str, inputs: Callable[[Any, Any], dict
         config = transformers.AutoConfig.for_model(kind)
         if not hasattr(config, "depths"):  # which says how many by itself
             cut = [name for name in _NAMES["layers"] if isinstance(getattr(config, name, None), int)]
+            more = _NAMES["config"].get(kind, {})
             with suppress(Exception):  # of a configuration that refuses: as its library has it
-                config = transformers.AutoConfig.for_model(kind, **dict.fromkeys(cut, 2), **_DENSE.get(kind, {}))
+                config = transformers.AutoConfig.for_model(kind, **dict.fromkeys(cut, 2), **more)
         model = getattr(transformers, auto).from_config(config)
         return model, inputs(config, model)
 
@@ -179,7 +182,6 @@ def _packaged() -> dict[str, Path]:
 
 ALL: dict[str, Callable[[], dict[str, Build | Path]]] = {
     "onnx, files of packages": _packaged,
-    SUITE: _node_suite,
     "recurrent": _recurrent,
     "torchvision": partial(_named, "torchvision", _NAMES["torchvision"]),
     "ultralytics": partial(_named, "ultralytics", _NAMES["ultralytics"]),
@@ -192,4 +194,5 @@ ALL: dict[str, Callable[[], dict[str, Build | Path]]] = {
     "torch_geometric": _graph,
     "diffusers": _diffusers,
     "timm": _timm,
+    SUITE: _node_suite,
 }

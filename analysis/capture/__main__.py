@@ -1,6 +1,7 @@
 """`python -m analysis.capture SPEC` answers on standard output, as analysis/workload/answer.py does.
 
-`python -m analysis.capture --all --out FOLDER` writes the captures that ship with the package.
+`python -m analysis.capture --all --out FOLDER` writes the captures of torchvision that ship with the package,
+`python -m analysis.capture --out FOLDER diffusers:unet_sd15 ..` those of models of libraries.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from analysis.workload import store, zoo
+import msgspec
+
+from analysis.workload import store, targets, zoo
 from analysis.workload.answer import Progress, answer, one_line
 from analysis.workload.errors import ModelSpecError
 from analysis.workload.model_ref import ModelRef, refer
@@ -53,22 +56,35 @@ def _spec(ref: ModelRef) -> zoo.Spec:
 
 
 def _write(texts: list[str], everything: bool, image_size: int | None, folder: Path) -> int:
-    from .named import capture
-
     folder.mkdir(parents=True, exist_ok=True)
     failed = 0
-    for spec in _shipped() if everything else [_spec(refer(text, image_size)) for text in texts]:
+    for ref in _shipped() if everything else [refer(text, image_size) for text in texts]:
         start = time.perf_counter()
         try:
-            workload = capture(spec)
+            name, workload = _packed(ref)
         except Exception as error:
             failed += 1
-            print(f"{spec} {spec.image_size}: {one_line(error)}", file=sys.stderr)
+            print(f"{ref} {ref.image_size}: {one_line(error)}", file=sys.stderr)
             continue
-        path = folder / store.shipped_name(spec)
+        path = folder / name
         files.write(path, [store.pack(workload)])
-        print(f"{path.name}  {path.stat().st_size} bytes  {time.perf_counter() - start:.2f} s", flush=True)
+        print(f"{name}  {path.stat().st_size} bytes  {time.perf_counter() - start:.2f} s", flush=True)
     return 1 if failed else 0
+
+
+def _packed(ref: ModelRef) -> tuple[str, Workload]:
+    """The name of the file and the workload that ship. Of a library's model its version is kept, no path of ours."""
+    if not isinstance(ref, Target):
+        from .named import capture
+
+        spec = _spec(ref)
+        return store.shipped_name(spec), capture(spec)
+    from .user import capture_target
+
+    workload = capture_target(ref, lambda phase, fraction: None)
+    kept = {key.removeprefix(store.PACKAGE): mark for key, mark in workload.versions.items()}
+    versions = {key: mark for key, mark in kept.items() if key in ("torch", ref.path)}
+    return targets.shipped_at(ref).name, msgspec.structs.replace(workload, origin=ref.path, versions=versions)
 
 
 def _shipped() -> list[zoo.Spec]:
