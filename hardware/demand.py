@@ -140,10 +140,16 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
         """The demand with other values, and with what was found of it: they keep the classes of operators, and which
         of them are of one shape."""
         found = ["is_convolution", "beside_class", "shapes"]
-        found += [] if "transfer_bytes" in values else ["read_bytes", "written_bytes"]
+        found += [] if "transfer_bytes" in values else ["of_role", "read_bytes", "written_bytes"]
         other = msgspec.structs.replace(self, **values)
         vars(other).update((name, getattr(self, name)) for name in found)
         return other
+
+    @cached_property
+    def of_role(self) -> tuple[tuple[Ints, Ints], ...]:
+        """The transfers of each role, and their operators."""
+        each = [np.flatnonzero(self.transfer_role == role) for role in (READ, READ_WEIGHT, WRITE)]
+        return tuple((which, self.transfer_op[which].astype(np.int64)) for which in each)
 
     @cached_property
     def read_bytes(self) -> Floats:
@@ -162,8 +168,8 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
 
     def per_op(self, values: Floats, role: int | None = None) -> Floats:
         """Sum per operator of a per-transfer quantity, of one role or all."""
-        weights = values if role is None else np.where(self.transfer_role == role, values, 0.0)
-        return np.bincount(self.transfer_op, weights, minlength=self.n).astype(np.float64, copy=False)
+        which, ops = (slice(None), self.transfer_op) if role is None else self.of_role[role]
+        return np.bincount(ops, values[which], minlength=self.n).astype(np.float64, copy=False)
 
     def per_kernel(self, values: Floats) -> Floats:
         """Sum per kernel of a per-operator quantity."""

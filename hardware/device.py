@@ -154,7 +154,7 @@ def files(folders: Iterable[Path] = ()) -> dict[str, Path]:
     """Device ids (= file names) to files: the catalogue, then the user's folders, which may not redefine one.
 
     Raises RequestError for a folder that is none; a file that redefines an id is left out (`duplicates`)."""
-    by_id = {path.stem: path for path in sorted(CATALOG.glob("*.toml"))}
+    by_id = {path.stem: path for path in sorted(CATALOG.glob("*.toml"), key=lambda path: path.name)}
     for folder in folders:
         if not folder.is_dir():
             raise RequestError(f"devices folder {folder} is not a folder")

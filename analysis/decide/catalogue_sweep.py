@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from analysis.decide.sweep import BATCHES
 from analysis.run.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
 from analysis.run.scenario import Scenario
 from analysis.run.totals import Totals, rates
+from analysis.run.workspace import applies
 from analysis.workload import store, zoo
 from analysis.workload.workload import Floats, Workload
 from hardware import errors as hardware_errors
@@ -34,6 +36,7 @@ from hardware.text import inert
 
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 TOGETHER = 8  # batches of them evaluated together: whatever is asked for, memory stays what it is
+KEPT_BYTES = 24 << 20  # of memory for arrays that come and go
 FORMATS = ("csv", "json")
 
 COLUMNS = (
@@ -134,8 +137,8 @@ def key(asked: Sequence[Chunk] | msgspec.Struct, folders: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=4)
-def bundled(models: tuple[str, ...], execution: str, is_managed: bool, places_models: bool) -> Bundle:
-    return bundle([ready(name) for name in models], execution, is_managed, places_models)
+def bundled(models: tuple[str, ...], execution: str, places_models: bool) -> Bundle:
+    return bundle([ready(name) for name in models], execution, places_models)
 
 
 @lru_cache(maxsize=2 * GROUP)
@@ -154,6 +157,7 @@ def named_device(key: str, folders: tuple[str, ...]) -> Device:
 def run_chunk(chunk: Chunk) -> str:
     """The rows of a chunk as text. Pure: the same chunk gives the same text in every process."""
     write = _csv if chunk.form == "csv" else _json
+    np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc keeps as much as was once given back, and asks the system no more
     cache: dict[tuple[Any, ...], Asked] = {}
     held: dict[tuple[Any, ...], Floats] = {}
     lines: list[str] = []
@@ -162,21 +166,19 @@ def run_chunk(chunk: Chunk) -> str:
         device = named_device(key, chunk.folders)
         runtime = resolve(device, chunk.execution, work)
         execution = runtime.mode
-        # One bundle for devices with caches, one for those with a scratchpad, one for those that place whole models.
-        kind = (device.arch.is_managed, device.arch.places_models)
-        many = bundled(models, execution, *kind)
+        many = bundled(models, execution, device.arch.places_models)
         for batches in together:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             mapped: dict[tuple[Any, ...], Mapping] = {}
             rows: list[list[tuple[Any, ...]]] = []
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
-                asked_key = (work, batches, runs.widths, execution, kind)
+                asked_key = (work, batches, runs.widths, execution, device.arch.places_models)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batches, runs.widths)
-                held_key = (*asked_key, device.arch.is_host)
+                held_key = (*asked_key[:-1], applies(device, execution))
                 if held_key not in held:
-                    held[held_key] = peaks(many, batches, runs.widths, device)
+                    held[held_key] = peaks(many.workloads, execution, batches, runs.widths, held_key[-1])
                 ran = _what_runs(runs)
                 if ran not in same:
                     same[ran] = evaluate(cache[asked_key], device, runs, runtime, chunk.layout, mapped)

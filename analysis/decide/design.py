@@ -23,6 +23,7 @@ from analysis.decide.knobs import Cost
 from analysis.run.bundle import Asked, ask, evaluate, peaks
 from analysis.run.scenario import Scenario
 from analysis.run.totals import rates
+from analysis.run.workspace import applies
 from analysis.workload.workload import Floats
 from hardware.architectures.data import WHOLE
 from hardware.area import area
@@ -142,8 +143,8 @@ def _base(base: str, folders: tuple[str, ...]) -> Device:
 
 
 @lru_cache(maxsize=64)
-def _asked(models: tuple[str, ...], mode: str, kind: tuple[bool, bool], batch: int, widths: Any) -> Asked:
-    return ask(bundled(models, mode, *kind), (batch,), widths)
+def _asked(models: tuple[str, ...], mode: str, places_models: bool, batch: int, widths: Any) -> Asked:
+    return ask(bundled(models, mode, places_models), (batch,), widths)
 
 
 Piece = tuple[Study, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
@@ -198,10 +199,9 @@ def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
     for work, models in _by_work(study):
         runtime = resolve(device, asked.execution, work)
         runs = plan(device, asked.precision, runtime.mode)
-        kind = (device.arch.is_managed, device.arch.places_models)
-        demands = _asked(models, runtime.mode, kind, asked.batch, runs.widths)
+        demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, runs.widths)
         totals, _ = evaluate(demands, device, runs, runtime, asked.layout)
-        held = _held(models, runtime.mode, kind, asked.batch, runs.widths, device.arch.id, study.base, study.folders)
+        held = _held(models, runtime.mode, asked.batch, runs.widths, applies(device, runtime.mode))
         for i, model in enumerate(models):
             each = rates(asked.batch, totals.latency_s[i], totals.energy_j[i], totals.pipelined_s[i])
             costs[model] = Cost(float(totals.latency_s[i]), float(each.energy_j_per_inference))
@@ -221,11 +221,8 @@ def _by_work(study: Study) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 @lru_cache(maxsize=64)
-def _held(
-    models: tuple[str, ...], mode: str, kind: tuple[bool, bool], batch: int, widths: Any, arch: str, base: str,
-    folders: tuple[str, ...],
-) -> Floats:  # fmt: skip
-    return peaks(bundled(models, mode, *kind), (batch,), widths, _base(base, folders))
+def _held(models: tuple[str, ...], mode: str, batch: int, widths: Any, with_workspace: bool) -> Floats:
+    return peaks([ready(model) for model in models], mode, (batch,), widths, with_workspace)
 
 
 Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]

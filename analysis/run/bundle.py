@@ -21,7 +21,6 @@ from analysis.run.kernels import Structure, demand, structure
 from analysis.run.memory import memory
 from analysis.run.totals import Places, Totals, totals
 from analysis.run.windows import windows
-from analysis.run.workspace import applies
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ_WEIGHT, Demand, Stream
 from hardware.device import Device
@@ -65,13 +64,9 @@ class Asked(msgspec.Struct, frozen=True):
     devices: Floats | None
 
 
-def bundle(
-    workloads: Sequence[Workload], execution: str, is_managed: bool = True, places_models: bool = False
-) -> Bundle:
-    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..).
-
-    Kernels of unlike models count as unlike where software manages the on-chip memory of the devices to come; no two
-    are alike where devices place whole models."""
+def bundle(workloads: Sequence[Workload], execution: str, places_models: bool = False) -> Bundle:
+    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..); no two are alike where
+    devices place whole models."""
     seen: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
     ops, transfers, renumber, kernel_of, op_of = [], [], [], [], []
     n_kernels = n_ops = 0
@@ -82,7 +77,7 @@ def bundle(
         kernels = np.zeros(s.n_kernels, dtype=np.int64)
         first_op = np.zeros(s.n_kernels, dtype=np.int64)
         alone = (b"%d" % k for k in range(n_kernels, n_kernels + s.n_kernels))
-        for k, signature in enumerate(alone if places_models else _signatures(workload, s, is_managed)):
+        for k, signature in enumerate(alone if places_models else _signatures(workload, s)):
             place = seen.get(signature)
             if place is None:
                 place = seen[signature] = (n_kernels, n_ops)
@@ -130,9 +125,9 @@ def _by_kernel(kernel: NDArray[Any], counts: NDArray[Any]) -> tuple[Indices, Ind
     return order, np.arange(len(kernel)) - np.repeat(starts, counts)
 
 
-def _signatures(workload: Workload, s: Structure, pins: bool) -> list[bytes]:
-    """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers; with
-    `pins`, also the weights of its model: whether a scratchpad keeps all of them."""
+def _signatures(workload: Workload, s: Structure) -> list[bytes]:
+    """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers, and
+    the weights of its model: a scratchpad may keep all of them."""
     ops = workload.operators
     n = workload.n_operators
     local = np.zeros((n, (len(_ROLES) + 1) * len(workload.monomials)))
@@ -230,11 +225,12 @@ def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
     return np.concatenate([values[mine] for values, mine in zip(each, many.ops, strict=True)])
 
 
-def peaks(many: Bundle, batches: Sequence[int], widths: Widths, device: Device) -> Floats:
+def peaks(
+    workloads: Sequence[Workload], execution: str, batches: Sequence[int], widths: Widths, with_workspace: bool
+) -> Floats:
     """Peak memory in bytes of each workload at each batch, (b * w,)."""
-    scratch = applies(device, many.execution)
-    runs = [(workload, batch) for batch in batches for workload in many.workloads]
-    return np.array([memory(one, batch, widths, many.execution, scratch).peak_bytes for one, batch in runs])
+    runs = [(workload, batch) for batch in batches for workload in workloads]
+    return np.array([memory(one, batch, widths, execution, with_workspace).peak_bytes for one, batch in runs])
 
 
 def _join(many: Bundle, alone: list[Demand]) -> Demand:

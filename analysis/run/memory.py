@@ -12,6 +12,8 @@ from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Work
 from hardware.precision import CACHE, Widths
 from hardware.remember import remembered
 
+_KEEP = 32  # settings that the bytes of a workload's weights are remembered for: those of a sweep
+
 
 class Memory(msgspec.Struct, frozen=True):
     """Bytes. At operator `peak_at` the most is held: `peak_bytes` = weights + activations + workspace there.
@@ -56,11 +58,12 @@ def memory(workload: Workload, batch: int, widths: Widths, execution: str, with_
     return Memory(weights + held + taken, weights, held, taken, at, timeline, scratch)
 
 
+@remembered(keep=_KEEP)
 def weight_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     """Weights and buffers, which stay for the whole run."""
     tensors, point = workload.tensors, workload.at(batch=batch)
     width = tensor_bytes(workload, widths)
-    constant = np.isin(tensors.role, (WEIGHT, BUFFER))
+    constant = (tensors.role == WEIGHT) | (tensors.role == BUFFER)
     return float((tensors.numel[constant] @ point * width[constant]).sum())
 
 

@@ -86,4 +86,4 @@ def totals(run: Execution, places: Places | None = None) -> Totals:
 
 def _sums(values: Floats, ends: list[int]) -> Floats:
     """Sum of each segment, in the order a segment alone is summed in (reduceat pairs terms differently)."""
-    return np.array([values[a:b].sum() for a, b in pairwise(ends)])
+    return np.array([np.add.reduce(values[a:b]) for a, b in pairwise(ends)])

@@ -73,11 +73,13 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
     """
     managed = device.arch.is_managed
     capacity = device.last_level_bytes * usable_cache(managed)
-    size = demand.transfer_bytes
-    room, distance = np.full(demand.n, capacity), demand.transfer_distance
+    size, distance = demand.transfer_bytes, demand.transfer_distance
+    room: Floats | float = capacity
+    left = room
     if managed:
         room, distance = _pinned(demand, capacity * device.arch.data.assumed("pinned_share"), capacity)
-    missed = np.maximum(size - np.maximum(room[demand.transfer_op] - distance, 0.0), 0.0)
+        left = room[demand.transfer_op]
+    missed = np.maximum(size - np.maximum(left - distance, 0.0), 0.0)
     reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
     chip_reads, chip_writes = demand.read_bytes, demand.written_bytes
     again = reread(demand, chip_reads, room)
@@ -104,7 +106,7 @@ def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Float
     return capacity - held, np.where(pinned, -kept, demand.transfer_distance)
 
 
-def reread(demand: Demand, operand_bytes: Floats, capacity: Floats) -> Floats:
+def reread(demand: Demand, operand_bytes: Floats, capacity: Floats | float) -> Floats:
     """Bytes read again because a contraction's operands do not fit on chip together.
 
     Three ways to block the product, of which the cheapest: hold a panel of one operand and read the other again per

@@ -19,6 +19,7 @@ from analysis.run.bundle import ask, bundle, evaluate, peaks
 from analysis.run.estimate import estimate
 from analysis.run.metrics import ADDITIVE, METRICS
 from analysis.run.scenario import Scenario
+from analysis.run.workspace import applies
 from hardware.errors import RequestError
 from hardware.plan import plan
 from hardware.runtime import of_mode
@@ -36,9 +37,9 @@ SOME = (
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
     runs = plan(device(on), precision, execution)
-    many = bundle(loaded, execution, device(on).arch.is_managed, device(on).arch.places_models)
+    many = bundle(loaded, execution, device(on).arch.places_models)
     asked = ask(many, (batch,), runs.widths)
-    held = peaks(many, (batch,), runs.widths, device(on))
+    held = peaks(loaded, execution, (batch,), runs.widths, applies(device(on), execution))
     found, formats = evaluate(asked, device(on), runs, of_mode(device(on), execution), "nchw")
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
