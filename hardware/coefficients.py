@@ -93,7 +93,8 @@ def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
     data = table()
     capacity = _macro_bytes(device, event.argument)
     value = sram_read(device.process_nm, capacity)
-    source = f"{capacity / 1024:.0f} KiB macro: {data['sram']['7']['source']}"
+    macro = f"{capacity / 1024:.0f} KiB" if capacity >= 1024 else f"{capacity:.0f} byte"
+    source = f"{macro} macro: {data['sram']['7']['source']}"
     if event.family.endswith("write"):
         value = _scale(value, data["sram_write"]["factor"])
     if event.family.startswith("far"):

@@ -249,7 +249,10 @@ def read(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
     _check_measured(path, spec)
     for mode, point in spec.power_modes.items():
         _check_facts(path, f"power_modes.{mode}.facts", known, point.facts)
-    complete(path, spec, spec.facts)
+    facts = complete(path, spec, spec.facts)
+    elements = math.prod(facts[axis].value for axis in spec.hierarchy.axes) if spec.hierarchy else facts["units"].value
+    if elements != facts["units"].value:
+        raise fail(path, f"facts.units: {facts['units'].value:g} are not the {elements:g} elements of the arrays")
     return spec
 
 

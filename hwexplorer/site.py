@@ -21,6 +21,7 @@ PAGES = {
     "KEYS.md": "keys.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
+    "docs/accelerators.md": "accelerators.md",
     "docs/kpu_study.md": "kpu_study.md",
     "docs/models-tried.md": "models_tried.md",
 }

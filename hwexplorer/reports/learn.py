@@ -155,21 +155,28 @@ def _shown(step: Answered) -> tuple[str, ...]:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    """At a terminal one lesson asks and waits; everywhere else lessons are printed with their answers."""
-    if not (arguments.lesson and sys.stdin.isatty() and sys.stdout.isatty()) or arguments.format or arguments.output:
+    """At a terminal lessons ask and wait; everywhere else they are printed with their answers."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or arguments.format or arguments.output:
         headless.report("learn", VERB, arguments)
         return
-    (lesson,) = _chosen(arguments.lesson)
+    for lesson in _chosen(arguments.lesson):
+        if not _played(lesson):
+            return
+
+
+def _played(lesson: Lesson) -> bool:
+    """Whether it was played to its end."""
     output.put("\n".join((lesson.title, "", *lesson.text, "")))
     right = 0
     for step in map(_answered, lesson.step):
         output.put(f"\n{step.asks}\n  {_offered(step)}\n")
         guess = _guess(len(step.choices))
         if guess is None:
-            return
+            return False
         right += guess == step.choice
         output.put("\n".join(("  right: " * (guess == step.choice) + step.reveals, *_shown(step)[2:], "")))
-    output.put(f"\n{right} of {len(lesson.step)} foreseen.\n")
+    output.put(f"\n{right} of {len(lesson.step)} foreseen.\n\n")
+    return True
 
 
 def _guess(count: int) -> int | None:
@@ -187,9 +194,7 @@ def _guess(count: int) -> int | None:
 
 VERB = Report(
     subject=Subject(),
-    options=(
-        option("lesson", nargs="?", metavar="LESSON", help="a lesson by number or name (default: all, with answers)"),
-    ),
+    options=(option("lesson", nargs="?", metavar="LESSON", help="a lesson by number or name (default: all six)"),),
     document=_document,
     view=_view,
     states=_states,

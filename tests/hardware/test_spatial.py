@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -71,10 +72,17 @@ def chip(network: str) -> dict[str, Floats]:
     prices = coefficients(device, plan(device, "fp16")).value
     macs = np.prod(sizes, axis=0)
     busy_s = np.maximum(found.cycles / device.clock_hz, sum(moved["glb"]) / 2 / device.glb_width / device.clock_hz)
-    energy = macs * prices[rows["array.mac"]] + busy_s * (device.active_w + device.idle_w)
+    parts = {
+        "arithmetic": macs * prices[rows["array.mac"]],
+        "clock, leakage": busy_s * (device.active_w + device.idle_w),
+    }
     for name, (read_bytes, written) in moved.items():
-        energy = energy + read_bytes * prices[rows[f"{name}.read"]] + written * prices[rows[f"{name}.write"]]
+        part = "buffer" if name == "glb" else "pads"
+        spent = read_bytes * prices[rows[f"{name}.read"]] + written * prices[rows[f"{name}.write"]]
+        parts[part] = parts.get(part, 0.0) + spent
+    energy = sum(parts.values(), np.zeros(n))
     return {
+        **{part: spent / energy for part, spent in parts.items()},
         "ms": found.cycles / device.clock_hz * 1e3,
         "elements": found.instances[-1],
         "glb_mb": sum(moved["glb"]) / 1e6,
@@ -137,8 +145,11 @@ def test_eyeriss_could_run_vgg_better_than_the_chip_did() -> None:
 
 
 # TOP/s of layers that wait for weights (Jouppi et al., ISCA 2017, Table 3); other cycles take the part said there.
-@pytest.mark.parametrize(("rows", "published", "other"), [(168, 9.7, 0.319), (64, 3.7, 0.179)], ids=["MLP1", "LSTM0"])
-def test_tpu_v1_waits_for_weights_as_measured(rows: int, published: float, other: float) -> None:
+WAITING = {"MLP0": (200, 12.3, 0.175), "MLP1": (168, 9.7, 0.319), "LSTM0": (64, 3.7, 0.179)}
+
+
+def tops(rows: int) -> float:
+    """Of a layer of 2,048 by 2,048 weights on TPU v1."""
     device = load("tpu_v1_nest")
     sizes = np.ones((8, 1))
     sizes[2], sizes[3], sizes[4] = 2048, 2048, rows
@@ -148,8 +159,47 @@ def test_tpu_v1_waits_for_weights_as_measured(rows: int, published: float, other
     nest = search(hardware, problem, value_bytes, relative(device), costs(device, on_chip))
     found = run(problem, nest, hardware.stations)
     weight_s = float(found.moves[0, 1].reads[0]) / device.memory_bandwidth
-    tops = 2e-12 * float(np.prod(sizes)) / max(weight_s, float(found.cycles[0]) / device.clock_hz)
-    assert published < tops < published / (1 - other) * 1.05
+    return 2e-12 * float(np.prod(sizes)) / max(weight_s, float(found.cycles[0]) / device.clock_hz)
+
+
+@pytest.mark.parametrize(("rows", "published", "other"), WAITING.values(), ids=WAITING)
+def test_tpu_v1_waits_for_weights_as_measured(rows: int, published: float, other: float) -> None:
+    assert published < tops(rows) < published / (1 - other) * 1.05
+
+
+def _rows(*rows: tuple[str, ...]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ("---",) * len(rows[0]), *rows[1:]))
+
+
+def _published() -> str:
+    """The tables of docs/accelerators.md."""
+    parts = ("arithmetic", "pads", "buffer", "clock, leakage")
+    shown = {"ms": "Time, ms", "elements": "Elements at work", "glb_mb": "Buffer, MB", "dram_mb": "DRAM, MB"}
+    shown["mj"] = f"Energy, mJ ({', '.join(parts)})"
+    layers = [("Eyeriss, here / measured", *shown.values())]
+    for network, spec in PUBLISHED.items():
+        found = chip(network)
+        for i, name in enumerate(spec["names"]):
+            figures = [f"{found[one][i]:.3g} / {spec[one][i]:.4g} ({ratio(network, one)[i]:.2f})" for one in shown]
+            figures[-1] += f" ({', '.join(f'{found[part][i]:.0%}' for part in parts)})"
+            layers.append((f"{network} {name}", *figures))
+    waiting = [("TPU v1, 2,048 x 2,048 weights", "TOP/s here", "measured", "cycles with other work")]
+    for name, (rows, measured, other) in WAITING.items():
+        waiting.append((f"{name}, {rows} rows", f"{tops(rows):.3g}", f"{measured}", f"{other:.0%}"))
+    return f"{_rows(*layers)}\n\n{_rows(*waiting)}"
+
+
+def test_the_page_of_accelerators_says_what_is_found(tmp_path: Path) -> None:
+    """Its table, and that the file it shows runs as it stands."""
+    page = Path("docs/accelerators.md")
+    text = page.read_text(encoding="utf-8")
+    before, begin, rest = text.partition("pytest tests/hardware/test_spatial.py -->\n")
+    now = f"{before}{begin}\n{_published()}\n\n{rest[rest.index('<!-- end of published') :]}"
+    if os.environ.get("HWEXPLORER_GOLDEN"):
+        page.write_text(text := now, encoding="utf-8")
+    assert text == now
+    (tmp_path / "mine.toml").write_text(text.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    assert main(["compare", "conv2d", "--on", "mine", "--devices-dir", str(tmp_path)]) == 0
 
 
 @pytest.mark.parametrize("model", ["resnet50", "vgg16"])
@@ -265,6 +315,7 @@ CHANGES = {
     'stationary = "row"': ('stationary = "none"', "Invalid enum value 'none'"),
     'architecture = "spatial"': ('architecture = "tpu"', "devices of architecture tpu have none"),
     "glb_bytes = {": ("glb_byte = {", "did you mean glb_bytes"),
+    "units = { value = 168": ("units = { value = 160", "facts.units: 160 are not the 168 elements of the arrays"),
 }
 
 

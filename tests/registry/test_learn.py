@@ -28,12 +28,15 @@ def test_every_lesson_says_what_is_true() -> None:
             assert step.answer > 0
 
 
-def test_a_person_predicts_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [["learn", "batch"], ["learn"]])
+def test_a_person_predicts_first(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     typed = iter(["x", "9", "3", "q"])
     monkeypatch.setattr("builtins.input", lambda _prompt: next(typed))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert cli.main(["learn", "batch"]) == 0
+    assert cli.main(words) == 0
     out = capsys.readouterr().out
     assert out.index("1) 2x") < out.index("right:")
     assert "10.0x" not in out.partition("right:")[0]  # no answer before the guess
