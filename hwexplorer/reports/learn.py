@@ -142,16 +142,25 @@ def _offered(step: Answered) -> str:
 
 
 def _view(state: State, lesson: str | None) -> Page:
+    """The questions of a lesson first, its answers behind them."""
     document = _document(state, lesson)
     parts = [
-        Text(one.name, f"{number}. {one.title}", (("", one.text), *((step.asks, _shown(step)) for step in one.steps)))
+        Text(
+            one.name,
+            f"{number}. {one.title}",
+            (
+                ("", one.text),
+                *((step.asks, (_offered(step),)) for step in one.steps),
+                ("Answers", tuple(line for step in one.steps for line in _shown(step))),
+            ),
+        )
         for number, one in enumerate(document.lessons, 1)
     ]
     return Page("learn", "Lessons: predict first", tuple(parts))
 
 
 def _shown(step: Answered) -> tuple[str, ...]:
-    return _offered(step), step.reveals, *(f"see it: hwexplorer '{text}'" for text in step.open)
+    return step.reveals, *(f"see it: hwexplorer '{text}'" for text in step.open)
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -174,7 +183,8 @@ def _played(lesson: Lesson) -> bool:
         if guess is None:
             return False
         right += guess == step.choice
-        output.put("\n".join(("  right: " * (guess == step.choice) + step.reveals, *_shown(step)[2:], "")))
+        said, *links = _shown(step)
+        output.put("\n".join(("  right: " * (guess == step.choice) + said, *links, "")))
     output.put(f"\n{right} of {len(lesson.step)} foreseen.\n\n")
     return True
 

@@ -60,10 +60,10 @@ def _unchanged(state: State, device: str) -> float:
 
 
 def _name(result: Estimate) -> str:
-    """Without its maker, whose name is long and says little."""
+    """Without its maker, whose name is long and says little; with what was changed of it."""
     device = result.device
     name = f"{device.file.name.removeprefix(device.vendor)} {device.power_mode}".strip()
-    return name or device.key
+    return f"{name or device.id} {device.changes}".strip()
 
 
 def _figures(result: Estimate) -> tuple[str, ...]:
