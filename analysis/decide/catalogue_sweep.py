@@ -216,7 +216,7 @@ def _rows(
     formats: tuple[str, ...],
     held: Floats,
 ) -> Iterator[tuple[Any, ...]]:
-    room, key = device.memory_bytes, device.key
+    room, key, silicon = device.memory_bytes, device.key, device.silicon
     for (batch, name), latency, pipelined, energy, peak, utilization, bound, form in zip(
         product(batches, models), totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(),
         held.tolist(), totals.utilization.tolist(), totals.bound, formats, strict=True,
@@ -225,7 +225,7 @@ def _rows(
         yield (
             name, key, batch, precision, form, execution, latency, energy, each.energy_j_per_inference,
             each.edp_js, each.throughput_per_s, each.average_power_w, peak, peak <= room, utilization, bound,
-            device.silicon,
+            silicon,
         )  # fmt: skip
 
 

@@ -322,4 +322,5 @@ def evaluate(
         run, _ = repeated(run, demands.demand, demands.times)
     if demands.devices is not None:
         run = grouped(run, demands.devices)
-    return totals(run, demands.bundle.places), tuple(precision_run(plan, mostly) for mostly in demands.convolution)
+    formats = {mostly: precision_run(plan, mostly) for mostly in (None, False, True)}
+    return totals(run, demands.bundle.places), tuple(map(formats.__getitem__, demands.convolution))

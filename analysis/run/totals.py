@@ -68,7 +68,8 @@ def totals(run: Execution, places: Places | None = None) -> Totals:
         energy_j = energy_j[places.op_of]
         kernel_ends, op_ends = places.kernel_ptr.tolist(), places.op_ptr.tolist()
         owner = np.repeat(np.arange(len(kernel_ends) - 1), np.diff(places.kernel_ptr))
-    latency, pipelined = _sums(kernel_s, kernel_ends), np.zeros(len(kernel_ends) - 1)
+    latency, peak = _sums(np.stack([kernel_s, peak_s]), kernel_ends)
+    pipelined = np.zeros(len(latency))
     if run.pipelined_s is not None:
         pipelined = _sums(run.pipelined_s if places is None else run.pipelined_s[places.kernel_of], kernel_ends)
     shape = (len(latency), len(BOUNDS))
@@ -78,12 +79,13 @@ def totals(run: Execution, places: Places | None = None) -> Totals:
         latency_s=latency,
         pipelined_s=pipelined,
         energy_j=_sums(energy_j, op_ends),
-        utilization=np.where(latency > 0, _sums(peak_s, kernel_ends) / np.where(latency > 0, latency, 1.0), 0.0),
-        bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1)),
+        utilization=np.where(latency > 0, peak / np.where(latency > 0, latency, 1.0), 0.0),
+        bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
         bound_s=bound_s,
     )
 
 
 def _sums(values: Floats, ends: list[int]) -> Floats:
-    """Sum of each segment, in the order a segment alone is summed in (reduceat pairs terms differently)."""
-    return np.array([np.add.reduce(values[a:b]) for a, b in pairwise(ends)])
+    """Sum of each segment of the last axis, in the order a segment alone is summed in (reduceat pairs terms
+    differently)."""
+    return np.array([np.add.reduce(values[..., a:b], axis=-1) for a, b in pairwise(ends)]).T
