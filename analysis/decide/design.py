@@ -30,7 +30,7 @@ from hardware.area import area
 from hardware.device import Device, load
 from hardware.errors import RequestError
 from hardware.plan import plan
-from hardware.runtime import resolve
+from hardware.runtime import Runtime, resolve
 from hardware.what_if import ARRAY, Change, amount_of, changed, check, fields
 
 PIECE = 16  # designs that a worker evaluates at a time
@@ -196,8 +196,7 @@ def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
     asked = study.scenario
     costs: dict[str, Cost] = {}
     power_w, refused = 0.0, ""
-    for work, models in _by_work(study):
-        runtime = resolve(device, asked.execution, work)
+    for runtime, models in _by_runtime(study, device):
         runs = plan(device, asked.precision, runtime.mode)
         demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, runs.widths)
         totals, _ = evaluate(demands, device, runs, runtime, asked.layout)
@@ -211,13 +210,14 @@ def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
     return [costs[model] for model, _ in study.models], power_w, refused
 
 
-def _by_work(study: Study) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The models that one runtime runs: those of one kind of work."""
-    works: dict[str, list[str]] = {}
+def _by_runtime(study: Study, device: Device) -> Iterator[tuple[Runtime, tuple[str, ...]]]:
+    """The models that each runtime runs."""
+    works: dict[str, tuple[Runtime, list[str]]] = {}
     for model, _ in study.models:
-        works.setdefault(ready(model).work, []).append(model)
-    for work, models in works.items():
-        yield work, tuple(models)
+        runtime = resolve(device, study.scenario.execution, ready(model).work)
+        works.setdefault(runtime.id, (runtime, []))[1].append(model)
+    for runtime, models in works.values():
+        yield runtime, tuple(models)
 
 
 @lru_cache(maxsize=64)
