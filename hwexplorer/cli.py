@@ -7,6 +7,7 @@ ended by signal n.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -139,8 +140,15 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> None:
-    arguments = parse(words)
-    arguments.run(arguments)
+    """Nothing of what is imported dies, so garbage is looked for afterwards; the screen does after its first frame."""
+    gc.disable()
+    try:
+        arguments = parse(words)
+        if arguments.verb != "open":
+            gc.enable()
+        arguments.run(arguments)
+    finally:
+        gc.enable()
 
 
 def _discard_output() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from hardware.names import hint
 
 from . import aliases, targets, zoo
-from .errors import ModelSpecError, UnknownModelError
+from .errors import ModelError, ModelSpecError, UnknownModelError
 from .targets import Target
 from .zoo import Spec
 
@@ -56,6 +56,15 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
     if image_size is not None:
         raise ModelSpecError(f"{request.text[:60]} has no image size; it has sequence and kv")
     return request
+
+
+def phases(model: str) -> dict[str, str]:
+    """What is asked of a language model in each phase (`Request.phases`); none of another model, or of no model."""
+    try:
+        meant = refer(model)
+    except ModelError:
+        return {}
+    return {} if isinstance(meant, Spec | Target) else meant.phases
 
 
 def own(text: str) -> Target | None:

@@ -6,7 +6,6 @@ Without a terminal, or with a format or file named, the comparison is printed.
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import sys
 
@@ -37,8 +36,6 @@ def _run(arguments: argparse.Namespace) -> None:
     if wants_text or not (served or draws):
         _print(state, "compare", arguments)
         return
-    # Nothing of what start-up allocates dies before the first frame; the screen turns collection back on after it.
-    gc.disable()
     for name in state.devices:
         engine.device(name)
     if not engine.is_ready(state):  # an unknown model is better said here than on a screen

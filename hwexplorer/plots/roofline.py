@@ -97,8 +97,8 @@ def _launch_limited(result: Estimate, shown: Points) -> tuple[list[Series], tupl
     below = int((reached <= part).sum())
     ends = span(shown.intensity, 2 * peak / bandwidth)
     edge = roof("launch-limited", ends, part * peak, part * bandwidth)
-    told = f"shaded: {int(limited.sum())} of {below} kernels are launched for longer than they work"
-    return [msgspec.structs.replace(edge, guide=True, area=True)], (told,)
+    told = f"{int(limited.sum())} of {below} launch-limited", "shaded: launched for longer than at work"
+    return [msgspec.structs.replace(edge, guide=True, area=True)], told
 
 
 def _roofs(result: Estimate, intensity: Floats) -> list[Series]:

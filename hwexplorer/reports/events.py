@@ -116,7 +116,7 @@ def events(state: State) -> Table:
 def _sum(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
     said = f"sum of {len(report.events)} events = {quantity(shown_j, 'J', 4)}"
     if not is_dynamic:
-        return f"{said} = node ({quantity(report.total_j, 'J', 4)})"
+        return f"{said}, node {quantity(report.total_j, 'J', 4)}"
     share = shown_j / report.total_j if report.total_j else 0.0
     return f"{said}, dynamic: {share:.0%} of the node ({quantity(report.total_j, 'J', 4)}); clocks and static left out"
 

@@ -178,6 +178,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "Every device by its ahead-of-time compiler, or again what one would deploy on each",
             lambda s: replace(s, execution=AUTO if s.execution == LIKE_FOR_LIKE else LIKE_FOR_LIKE),
         ),
+        _effect("phase", "r", "Phase", "Of a language model: prefill, decode, or the whole request"),
         _change("layout", "X", "Layout", "Memory layout: nchw or channels last", changes.cycle("layout", LAYOUTS)),
         _change(
             "metric",
@@ -187,7 +188,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             changes.cycle("metric", states.METRICS),
             hint="metric",
         ),
-        _effect("undo", "u", "Undo", "Undo the last change of the state"),
+        _effect("undo", "u", "Undo", "Undo the last change of the state", hint="undo"),
         _effect("redo", "U", "Redo", "Redo what was undone"),
     ),
     "Compare": (
@@ -282,7 +283,9 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "ctrl+p",
             "Palette",
             "Find anything: a model, device, verb, plot, node, setting, term",
+            hint="all",
         ),
+        _effect("sessions", "R", "Restore", "Kept states, the last session first: enter restores one"),
         _effect("theme", "T", "Theme", "The next of: " + ", ".join(THEMES)),
         _effect("quit", "q ctrl+c", "Quit", "Leave", "leave", hint="quit"),
     ),
@@ -304,9 +307,9 @@ def keys_of(action: Action) -> str:
 # What goes up, and what goes down.
 PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": "turn_down"}
 _ORDER = (
-    *("help", "quit", "turn_up", "turn_back", "to_tree", "choose"),
-    *("filter", "baseline", "rank", "toggle", "batch_up", "precision_up"),
-    *("find", "pin", "advise", "heaviest", "why", "sort", "execution", "metric", "zoom", "export", "fold", "devices"),
+    *("help", "palette", "quit", "turn_up", "turn_back", "to_tree", "lift", "choose", "filter", "baseline", "rank"),
+    *("export", "pin", "toggle", "batch_up", "find", "precision_up", "advise", "undo"),
+    *("heaviest", "why", "sort", "execution", "metric", "zoom", "fold", "devices"),
 )
 
 
@@ -344,7 +347,7 @@ class Keymap:
     def _sign(self, action: Action) -> str:
         other = self.by_id.get(PAIRS.get(action.id, ""))
         keys = (*(other.keys[:1] if other else ()), action.keys[0])
-        return " ".join(map(key_sign, keys))
+        return " ".join(key_sign(key).replace("ctrl+", "^") for key in keys)
 
     def groups(self, pane: str = "") -> list[tuple[str, list[Action]]]:
         """Actions by group; with a pane, first those that are its own."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from hwexplorer.history import History
 from hwexplorer.state import State
-from hwexplorer.tui.changes import with_model
 from hwexplorer.tui.job import Job
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Capture(Job):
             session.history = History(present=self.state)
             session.apply(self.state, session.history)
         else:
-            state = with_model(session.state, self.state.model, self.state.image_size)
+            state = session.with_model(self.state.model, self.state.image_size)
             session.apply(state, session.history if state == session.state else None)  # the same one, captured anew
 
     def end(self) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hwexplorer.tui.session import Session
 
 HISTORY_MAX = 200
+SHOWN = 6  # completions in the note
 
 # --- running ----------------------------------------------------------------------------------------------
 
@@ -82,18 +83,22 @@ def note(session: Session, text: str) -> str:
     """What the text could become, or what the command takes."""
     if not text.strip():
         return "tab completes · help lists · batch 32 · on tpu_v4 · at fc · roofline"
-    try:
-        lines = candidates(session, text)
-    except RequestError:
-        lines = []
+    lines = offered(session, text)
     name, space, _ = text.partition(" ")
     command = COMMANDS.get(name)
     if lines and (space or command is None):
-        shown = [line.rpartition(" ")[2] for line in lines[:6]]
-        return "  ".join(shown) + (f"  +{len(lines) - 6}" if len(lines) > 6 else "")
+        return "  ".join([*lines][:SHOWN]) + (f"  +{len(lines) - SHOWN}" if len(lines) > SHOWN else "")
     if command is not None:
         return f"{command.usage}: {command.help}"
     return registry.helps().get(name, "")
+
+
+def offered(session: Session, text: str) -> dict[str, str]:
+    """The last word of each line that the text may become, and the line; none where it cannot be told."""
+    try:
+        return {line.rpartition(" ")[2]: line for line in candidates(session, text)}
+    except RequestError:
+        return {}
 
 
 def moved(session: Session, line: Line, key: str) -> Line:
@@ -101,10 +106,7 @@ def moved(session: Session, line: Line, key: str) -> Line:
     if key in ("up", "down"):
         return _recalled(session, line, -1 if key == "up" else 1)
     stem = line.stem if line.stem is not None else line.text
-    try:
-        lines = candidates(session, stem)
-    except RequestError:
-        lines = []
+    lines = [*offered(session, stem).values()]
     if not lines:
         return line
     step = 1 if key == "tab" else -1

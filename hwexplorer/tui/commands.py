@@ -16,7 +16,6 @@ from hwexplorer import state as states
 from hwexplorer.export.files import SCREEN
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, replace
-from hwexplorer.tui import changes
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.views.plain import Column, Row, Table, Text
 
@@ -69,7 +68,7 @@ def _batch(session: Session, words: list[str]) -> None:
 
 def _image_size(session: Session, words: list[str]) -> None:
     size = _whole(_one(words, "image_size 320"), "image size")
-    session.apply(changes.with_model(session.state, session.state.model, size or None))
+    session.apply(session.with_model(session.state.model, size or None))
 
 
 def _tokens(name: str) -> Run:
@@ -85,7 +84,7 @@ def _model(session: Session, words: list[str]) -> None:
     here, by hand, which a state string or a session is not."""
     if not words:
         raise RequestError("a name is expected, as in model vit_b_16 or model net.py:make 1x3x224x224")
-    state = changes.with_model(session.state, session.provider.named(words[0], tuple(words[1:])))
+    state = session.with_model(session.provider.named(words[0], tuple(words[1:])))
     if session.provider.ready(state) and session.provider.edited(state):
         session.capture(state)  # what is shown stays until the new one is there
     else:

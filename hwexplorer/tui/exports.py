@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from hardware import policy
 from hardware.errors import RequestError
+from hwexplorer.export import files
 from hwexplorer.state import PANES
 from hwexplorer.state import format as format_state
 from hwexplorer.tui.prompts import Prompt
@@ -15,6 +16,7 @@ from hwexplorer.tui.session import Session
 
 EVERYTHING = (".txt", ".json", ".csv", ".html")
 PICTURE = ".svg"
+SUFFIXES = (*files.SUFFIXES, PICTURE)
 
 
 class Export(Prompt):
@@ -28,7 +30,12 @@ class Export(Prompt):
         super().__init__(session, name, selected=True)
 
     def note(self) -> str:
-        return ".txt .json .csv .md .html .svg or a folder/ · enter writes, esc leaves"
+        return f"{' '.join(SUFFIXES)} or a folder/ · enter writes, esc leaves"
+
+    def offers(self) -> dict[str, str]:
+        path = PurePath(self.text)
+        stem = str(path.with_suffix("")) if path.name else self.text
+        return {suffix: stem + suffix for suffix in SUFFIXES} | {"folder/": f"{stem}/"}
 
     def enter(self) -> None:
         export(self.session, self.text.strip())
@@ -43,6 +50,12 @@ class Overwrite(Prompt):
 
     def note(self) -> str:
         return "y overwrites, n leaves it"
+
+    def offers(self) -> dict[str, str]:
+        return {"y": "y", "n": "n"}
+
+    def click(self, word: str) -> None:
+        self.press(word, word or None)
 
     def press(self, key: str, character: str | None) -> None:
         self.session.stage.ask(None)
@@ -93,8 +106,6 @@ def _is_folder(name: str) -> bool:
 
 
 def _one(session: Session, path: Path, overwrite: bool) -> str:
-    from hwexplorer.export import files
-
     files.write(path, _content(session, path), overwrite)
     what = "the screen" if path.suffix.lower() == PICTURE else session.state.pane
     return f"{what} written to {path}"
@@ -102,8 +113,6 @@ def _one(session: Session, path: Path, overwrite: bool) -> str:
 
 def _content(session: Session, path: Path) -> str:
     """The focused view, or the screen, in the format of a file's suffix."""
-    from hwexplorer.export import files
-
     if path.suffix.lower() == PICTURE:
         return picture(session)
     return session.provider.exported(session.state, session.state.pane, files.format_of(path))
@@ -120,8 +129,6 @@ def picture(session: Session, state: str = "") -> str:
 
 def _contents(session: Session) -> dict[str, str]:
     """All views in all formats, the screen, and the state that brings it back, by file name."""
-    from hwexplorer.export import files
-
     exports = {}
     for view in PANES:
         for suffix in EVERYTHING:
@@ -138,8 +145,6 @@ def _contents(session: Session) -> dict[str, str]:
 
 
 def _everything(session: Session, folder: Path, overwrite: bool) -> str:
-    from hwexplorer.export import files
-
     policy.require("write", f"writing {folder}")
     try:
         folder.mkdir(exist_ok=True)

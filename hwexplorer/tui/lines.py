@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 from rich.segment import Segment
 from rich.style import Style
 
+from analysis.workload.model_ref import phases
 from hwexplorer.format import safe
 from hwexplorer.state import PANES, State, pinned
 from hwexplorer.tui import actions
 from hwexplorer.tui.cell_text import shorten, width_of
 from hwexplorer.tui.palette import CAUSE, CURSOR, PLAIN, Palette
 from hwexplorer.tui.prompt import Line
+from hwexplorer.tui.standing import Standing
 from hwexplorer.tui.widgets.cells import bar
 from hwexplorer.views.causes import LOOKS
 
@@ -45,6 +49,12 @@ def settings(state: State) -> str:
     return " · ".join(text for text, _ in _settings(state))
 
 
+@lru_cache(maxsize=8)  # asked for with every key
+def _phase(model: str) -> str:
+    """What a language model is asked for; "" of another model."""
+    return next(iter(phases(model)), "")
+
+
 def _clickable(start: int, end: int, action: str) -> list[Place]:
     """Where an action is; of a pair the left half is the one that goes down."""
     if action not in actions.PAIRS:
@@ -64,7 +74,11 @@ def head(state: State, status: str, width: int, palette: Palette) -> tuple[list[
         parts.extend([(role, text), ("dim", after)])
         places.extend(_clickable(start, start + width_of(text), action))
 
-    chip("title", " " + shorten(safe(state.model), max(8, width // 3), True), "pane_models", "  ")
+    phase = _phase(state.model)
+    name = state.model.removesuffix(f":{phase}")
+    chip("title", " " + shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
+    if phase:
+        chip("text", phase, "phase", "  ")
     *most, last = _settings(state)
     for text, action in most:
         chip("text", text, action, " · ")
@@ -117,23 +131,30 @@ def foot(
     width: int,
     palette: Palette,
     keymap: actions.Keymap = actions.DEFAULT,
-    standing: Sequence[tuple[list[Part], str]] = (),
+    standing: Sequence[Standing] = (),
 ) -> tuple[list[Segment], list[Place]]:
-    """What stands there, then keys and what they do, as many as there is room for."""
+    """Keys and what they do, as many as there is room for, and on the right what stands there: as that comes to be
+    known, no key goes from under the pointer."""
     parts: list[Part] = []
     places: list[Place] = []
-    for told, action in standing:
-        start = _width(parts)
-        if start + _width(told) + LEAST_KEYS <= width:
-            parts += told
-            places += _clickable(start, start + _width(told), action)
+    stands: list[tuple[str, str, str]] = []
+    for told in standing:
+        if sum(width_of(text) for _, text, _ in (*stands, *told)) + LEAST_KEYS <= width:
+            stands += told
+    free = width - sum(width_of(text) for _, text, _ in stands)
     for action, key, word in keymap.hints(state.pane):
         start = _width(parts)
         more: list[Part] = [("key", f" {key}"), ("dim", f" {word} ")]
-        if start + _width(more) > width:
+        if start + _width(more) > free:
             break
         parts += more
         places += _clickable(start, start + _width(more), action)
+    if stands:
+        parts.append(("text", " " * (free - _width(parts))))
+    for role, text, action in stands:
+        start = _width(parts)
+        parts.append((role, text))
+        places += _clickable(start, start + width_of(text), action)
     return _segments(parts, palette), places
 
 
@@ -149,8 +170,11 @@ def message(
     return [*segments, *_segments([("text", space), (role, text)], palette)], places
 
 
-def prompt_line(label: str, line: Line, note: str, width: int, palette: Palette) -> list[Segment]:
-    """The label, the text with a block where the cursor is, and on the right a remark where the text leaves room."""
+def prompt_line(
+    label: str, line: Line, note: str, offers: Collection[str], width: int, palette: Palette
+) -> tuple[list[Segment], list[Place]]:
+    """The label, the text with a block where the cursor is, and on the right a remark where the text leaves room, with
+    the places of the words in it that a click does something with."""
     label = f" {shorten(label, max(8, width - 12))} "
     free = width - width_of(label) - width_of(safe(line.text)) - 5
     note = shorten(note, free) if free > 8 else ""
@@ -167,9 +191,18 @@ def prompt_line(label: str, line: Line, note: str, width: int, palette: Palette)
         Segment(after, palette.get("strong")),
     ]
     rest = width - sum(width_of(s.text) for s in segments) - width_of(note) - 1
-    if rest > 0:
-        segments += [Segment(" " * rest, palette.get("text")), Segment(note, palette.get("dim"))]
-    return segments
+    if rest <= 0:
+        return segments, []
+    places: list[Place] = []
+    segments.append(Segment(" " * rest, palette.get("text")))
+    at = sum(width_of(segment.text) for segment in segments)
+    for word in re.split(r"([ ,]+)", note):
+        is_offered = word in offers
+        segments.append(Segment(word, palette.get("key" if is_offered else "dim")))
+        if is_offered:
+            places.append((at, at + width_of(word), word))
+        at += width_of(word)
+    return segments, places
 
 
 def progress(phase: str, fraction: float, elapsed: float, width: int, palette: Palette) -> list[Segment]:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from hwexplorer.tui.session import Session
 
 
+LIMITS = ("L<5ms", "E<1J", "P<30W", "M<8GB")  # what may be asked of a device, as one would write it
+
+
 class Overlay(Pane):
     """Covers the panes until it is left."""
 
@@ -136,11 +139,11 @@ class Picker(Overlay):
         return len(query.words(self._typed)) < len(self._typed.split())
 
     def note(self) -> str:
+        told, enter = f"{len(self.content.visible)} devices", "adds it" if self.enter_adds else "done"
         if self.has_limits:
             passing = sum(not row.dim for row in self.content.table.rows)
-            return f"{passing} of {len(self.content.visible)} pass · space adds or takes away, enter keeps the limits"
-        enter = "enter adds it" if self.enter_adds else "enter done"
-        return f"{len(self.content.visible)} devices · space adds or takes away, {enter}"
+            told, enter = f"{passing} of {len(self.content.visible)} pass", "keeps the limits"
+        return f"{told} · space adds or takes away · enter {enter} · {' '.join(LIMITS)}"
 
     @property
     def enter_adds(self) -> bool:

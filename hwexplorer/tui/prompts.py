@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hardware.errors import RequestError
 from hwexplorer.state import replace
 from hwexplorer.tui import command, limits, navigate, query
-from hwexplorer.tui.overlays import Picker, Reading
+from hwexplorer.tui.overlays import LIMITS, Picker, Reading
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.panes.models import Models
 from hwexplorer.tui.prompt import Line
 from hwexplorer.tui.prompt import edit as edited
 from hwexplorer.tui.session import Session
+
+KEYS = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of a note that are keys
+FROM_A_FILE = "none of the list · enter opens it: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 
 
 class Prompt:
@@ -29,6 +34,21 @@ class Prompt:
     def note(self) -> str:
         """What the text does so far, on the right of the line."""
         return ""
+
+    def offers(self) -> dict[str, str]:
+        """Words of the note that are clicked, and the text that comes of it."""
+        return {}
+
+    def click(self, word: str) -> None:
+        """On a word of the note that is offered or a key; elsewhere it enters."""
+        if text := self.offers().get(word, ""):
+            self.change(Line(text, len(text)))
+        else:
+            self.press(KEYS.get(word, "enter"), None)
+
+    def _with(self, words: Sequence[str]) -> dict[str, str]:
+        """The text with one of these after it."""
+        return {word: f"{self.text.rstrip()} {word} ".lstrip() for word in words if word not in self.text}
 
     def follow(self, text: str) -> None:
         """What every key shows."""
@@ -71,6 +91,9 @@ class Find(Prompt):
             return str(error)
         return f"{count} row{'s' * (count != 1)}"
 
+    def offers(self) -> dict[str, str]:
+        return self._with(query.HINT.split()[2:])
+
     def follow(self, text: str) -> None:
         session = self.session
         session.apply(replace(session.state, find=text))
@@ -90,7 +113,8 @@ class Filter(Prompt):
         self._models = models
 
     def note(self) -> str:
-        return f"{len(self._models.content.visible)} models · enter loads"
+        count = len(self._models.content.visible)
+        return f"{count} models · enter loads" if count else FROM_A_FILE
 
     def follow(self, text: str) -> None:
         self.session.apply(replace(self.session.state, filter=text))
@@ -139,6 +163,9 @@ class Devices(Prompt):
     def note(self) -> str:
         return self._picker.note()
 
+    def offers(self) -> dict[str, str]:
+        return self._with(LIMITS)
+
     def follow(self, text: str) -> None:
         self._picker.fill(self.asked)
         self._picker.redraw()
@@ -178,6 +205,9 @@ class Command(Prompt):
 
     def note(self) -> str:
         return command.note(self.session, self.text)
+
+    def offers(self) -> dict[str, str]:
+        return {word: f"{line} " for word, line in command.offered(self.session, self.text).items()}
 
     def follow(self, text: str) -> None:
         name, _, rest = text.partition(" ")

@@ -16,7 +16,7 @@ from textual.timer import Timer
 
 from hardware.errors import unknown
 from hwexplorer.state import PANES, State, led, replace
-from hwexplorer.tui import exports, lines, panes, prompts
+from hwexplorer.tui import command, exports, lines, panes, prompts
 from hwexplorer.tui.layout import Box
 from hwexplorer.tui.overlays import Overlay, Picker, Reading
 from hwexplorer.tui.palette import THEMES, Palette
@@ -160,7 +160,11 @@ class Explorer(Screen[None]):
         self.bars["tabs"].show(segments)
         self._places["foot"] = []
         if self.prompt is not None:
-            segments = lines.prompt_line(self.prompt.label, self.prompt.line, self.prompt.note(), width, colours)
+            asked = self.prompt
+            offers = {*asked.offers(), *prompts.KEYS}
+            segments, self._places["foot"] = lines.prompt_line(
+                asked.label, asked.line, asked.note(), offers, width, colours
+            )
         elif session.said is not None:
             segments, self._places["foot"] = lines.message(*session.said, width, colours, state, session.keymap)
         elif session.jobs:
@@ -305,16 +309,20 @@ class Explorer(Screen[None]):
             self.session.apply(replace(state, pane="compare") if message.is_double else state)
 
     def on_line_clicked(self, message: Line.Clicked) -> None:
-        if self.prompt is not None or self.overlay:  # what lies over the panes is left by a click on the foot
-            self.press_key("enter" if self.prompt is not None else "escape", None)
-            return
         places = self._places.get(message.line, [])  # those in sight, before what was said goes
+        name = next((name for start, end, name in places if start <= message.x < end), "")
+        if self.prompt is not None:
+            self.prompt.click(name if message.line == "foot" else "")
+            return
+        if self.overlay:  # what lies over the panes is left by a click on the foot
+            self.press_key("escape", None)
+            return
         if self.session.said is not None:
             self.session.hush()
-        for start, end, name in places:
-            if start <= message.x < end:
-                self.perform(f"pane_{name}" if message.line == "tabs" else name)
-                return
+        if name.startswith(":"):
+            command.submit(self.session, name[1:])
+        elif name:
+            self.perform(f"pane_{name}" if message.line == "tabs" else name)
 
     # --- actions of the screen ----------------------------------------------------------------------------
 
@@ -335,6 +343,9 @@ class Explorer(Screen[None]):
         self.prompt = prompt = prompts.Devices(self.session, self.picker)
         self.picker.open(prompt.asked)
         self.cover("picker")
+
+    def do_sessions(self) -> None:
+        command.submit(self.session, "sessions")
 
     def do_help(self) -> None:
         self.reading.open_help(self.panes[self.state.pane].content)

@@ -6,8 +6,10 @@ request that cannot be met leaves everything as it was.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from analysis.workload.model_ref import phases
 from hardware.errors import RequestError
 from hwexplorer import history as histories
 from hwexplorer import state as states
@@ -47,7 +49,7 @@ class Session:
         heaviest: bool = False,
     ) -> None:
         self.provider, self.stage = provider, stage
-        self.keymap, self.keeper = keymap, keeper
+        self.keymap, self.keeper, self.heaviest = keymap, keeper, heaviest
         self.cache = Cache(provider)
         self.history = History(present=state)
         self.failures: list[str] = []
@@ -122,6 +124,22 @@ class Session:
         if told:
             self.say(back + told, "dim")
         return True
+
+    def with_model(self, model: str, image_size: int | None = None) -> State:
+        """The state with another model: where most of it goes, once that can be told."""
+        state = changes.with_model(self.state, model, image_size)
+        with suppress(RequestError):  # which is said where the state is shown
+            if self.heaviest and state != self.state and self.provider.ready(state):
+                return navigate.at_heaviest(state, Index(self.cache.view("tree", state)))
+        return state
+
+    def do_phase(self) -> None:
+        """The next phase of a language model: its prompt, a token after it, the whole request."""
+        after = [*phases(self.state.model).values()][1:]
+        if after:
+            self.apply(self.with_model(after[0]))
+        else:
+            self.say("only a language model has phases: prefill, decode, request", "dim")
 
     def say(self, text: str, role: str = "text") -> None:
         """A line in the foot, until the next key or a few seconds have passed."""

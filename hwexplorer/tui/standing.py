@@ -14,8 +14,8 @@ from hwexplorer.tui.palette import Palette
 if TYPE_CHECKING:
     from hwexplorer.tui.session import Session
 
-Part = tuple[str, str]  # role, text
-Standing = tuple[list[Part], str]  # what is told, the action of a click on it
+Part = tuple[str, str, str]  # role, text, the action of a click on it
+Standing = list[Part]
 BATCHES = tuple(2**power for power in range(11))
 LEVELS, ASCII_LEVELS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 LIMITS_MOST = 44  # cells
@@ -27,9 +27,9 @@ def standing(session: Session, width: int, palette: Palette) -> list[Standing]:
     if session.views is None:
         return told
     if session.state.limits:
-        told.append(([("text", f" {shorten(session.limits.said(session), LIMITS_MOST)} ")], "devices"))
+        told.append([("text", f" {shorten(session.limits.said(session), LIMITS_MOST)} ", "devices")])
     if width >= RATE_FROM and (parts := _rates(session, palette)):
-        told.append((parts, "batch_up"))
+        told.append(parts)
     return told
 
 
@@ -38,8 +38,9 @@ def batches(state: State) -> Iterator[State]:
     return (replace(state, batch=batch) for batch in BATCHES)
 
 
-def _rates(session: Session, palette: Palette) -> list[Part]:
-    """`batch 1 ▁▂▃▅▇ 1024  128 inf/J`, the batch on screen standing out; nothing before all of them are known."""
+def _rates(session: Session, palette: Palette) -> Standing:
+    """`batch 1 ▁▂▃▅▇ 1024  128 inf/J`, the batch on screen standing out, a click on another goes there; nothing before
+    all of them are known."""
     if not all(session.cache.has("rate", each) for each in batches(session.state)):
         return []
     rates = {each.batch: session.cache.view("rate", each) for each in batches(session.state)}
@@ -48,11 +49,15 @@ def _rates(session: Session, palette: Palette) -> list[Part]:
         return []
     levels = ASCII_LEVELS if palette.ascii else LEVELS
     full = max(known.values())
-    drawn = [
-        ("strong" if batch == session.state.batch else "bar", levels[round(rate / full * (len(levels) - 1))])
-        for batch, rate in known.items()
-    ]
+    drawn = []
+    for batch, rate in known.items():
+        level = levels[round(rate / full * (len(levels) - 1))]
+        drawn.append(("strong" if batch == session.state.batch else "bar", level, f":batch {batch}"))
     best = max(known, key=lambda batch: known[batch])
-    rate = f"{quantity(full, 'SI').strip()} inf/J" if full >= 1 else f"{quantity(1 / full, 'J')}/inf"
-    told = f" {max(known)}  {rate} at {best} "
-    return [("dim", f" batch {min(known)} "), *drawn, ("dim", told)]
+    told = f"{quantity(full, 'SI').strip()} inf/J" if full >= 1 else f"{quantity(1 / full, 'J')}/inf"
+    return [
+        ("dim", f" batch {min(known)} ", f":batch {min(known)}"),
+        *drawn,
+        ("dim", f" {max(known)} ", f":batch {max(known)}"),
+        ("dim", f" {told} at {best} ", f":batch {best}"),
+    ]

@@ -456,6 +456,12 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "channels last" in screen_text(app)
 
 
+@case("phase")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("r")  # tests/tui/test_ten_tasks.py has one that has phases
+    assert "only a language model" in screen_text(app)
+
+
 @case("metric")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("m")
@@ -700,6 +706,12 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("enter")
     await pilot.pause()
     assert app.state.batch == 2
+
+
+@case("sessions")
+async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
+    await pilot.press("R")
+    assert "none is saved yet" in screen_text(app)
 
 
 @case("theme")

@@ -83,9 +83,7 @@ def test_what_is_launched_for_longer_than_it_works_lies_in_the_shade() -> None:
     edge = np.interp(np.log(seen.intensity), np.log(shade.x), np.log(shade.y))
     inside = np.log(seen.flop_per_s) <= edge + 1e-9
     assert inside[limited].all()
-    assert plot.notes[0] == (
-        f"shaded: {limited.sum()} of {inside.sum()} kernels are launched for longer than they work"
-    )
+    assert plot.notes[0] == f"{limited.sum()} of {inside.sum()} launch-limited"
     assert not [s for s in EngineProvider().plot(parse("llama3_8b@b512,fp16/h100_sxm")).series if s.area]
     drawing = draw(plot, 76, 20, PALETTE)
     assert isinstance(drawing, Drawing)

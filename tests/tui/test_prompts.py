@@ -57,7 +57,7 @@ async def test_a_picture_of_the_screen_shows_no_prompt(tmp_path: Path) -> None:
         await pilot.press(":", *f"export {tmp_path}/x.svg", "enter")
     drawn = (tmp_path / "x.svg").read_text().replace("&#160;", " ")
     assert "resnet50" in drawn
-    assert "export" not in drawn.partition("</style>")[2].rpartition("Tree")[2].replace("e export", "")
+    assert str(tmp_path) not in drawn
 
 
 async def test_the_count_of_models_is_said_in_one_way() -> None:
@@ -214,7 +214,7 @@ async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
         await pilot.press("enter")
         assert app.state.model == "llama3_8b"
         await pilot.press("1", "/", *"nonesuch", "enter")
-        assert "no model has 'nonesuch' in its name" in foot(app)
+        assert "unknown model 'nonesuch'" in foot(app)
         await pilot.press("3", "e", *"a.txt")
         assert app.explorer.prompt is not None
         assert app.explorer.prompt.text == "a.txt"

@@ -11,7 +11,7 @@ from transformer_cases import PUBLISHED
 
 from analysis.workload import store
 from analysis.workload.errors import ModelError, ModelSpecError
-from analysis.workload.model_ref import refer
+from analysis.workload.model_ref import phases, refer
 from analysis.workload.sources.transformer import spec as transformer_spec
 from analysis.workload.sources.transformer.config import size
 from hardware.errors import RequestError
@@ -207,3 +207,13 @@ def test_verbs_take_lengths(verb: str, capsys: pytest.CaptureFixture[str]) -> No
     words = [verb, model, "--sequence", "3", "--kv", "50", "--on", "h100_sxm", "--format", "json"]
     assert main(words) == 0
     json.loads(capsys.readouterr().out)
+
+
+def test_the_same_is_asked_in_each_phase() -> None:
+    assert phases("llama3_8b:decode,kv=4096,tp=2") == {
+        "decode": "llama3_8b:decode,tp=2",
+        "request": "llama3_8b:request,tp=2",
+        "prefill": "llama3_8b:tp=2",
+    }
+    assert [*phases("llama3_8b")] == ["prefill", "decode", "request"]
+    assert [phases(model) for model in ("bert_base", "resnet50", "nonesuch", "net.py:make")] == [{}] * 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hwexplorer.state import replace
-from hwexplorer.tui.changes import with_model
+from hwexplorer.tui import command
 from hwexplorer.tui.panes.view import ViewPane
 from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.table import TreeTable
@@ -32,9 +32,12 @@ class Models(ViewPane):
 
     def do_choose(self) -> None:
         """Load the model under the cursor; where the models were a drawer it closes."""
-        if self.content.row is None:
-            self.session.say(f"no model has {self.state.filter!r} in its name", "warn")
+        session, before = self.session, self.state.model
+        if self.content.row is None:  # no name in the list: one with what is asked of it, or a file of one's own
+            command.submit(session, f"model {self.state.filter}")
+            if session.jobs or self.state.model != before:
+                session.apply(replace(self.state, filter="", pane="tree"))
             return
-        state = with_model(self.state, self.content.key)
+        state = self.session.with_model(self.content.key)
         in_tree = replace(state, pane="tree")
         self.session.apply(state if self.pane in self.session.in_sight(in_tree) else in_tree)

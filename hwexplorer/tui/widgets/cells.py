@@ -13,6 +13,7 @@ from hwexplorer.views.causes import LOOKS, cells
 from hwexplorer.views.plain import Cell, Row, Table
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
+TRACE = 0.5  # cells: less is no cell of any cause
 
 
 def plain(text: Cell, palette: Palette) -> str:
@@ -54,7 +55,9 @@ def bar(fraction: float, width: int, ascii: bool = False) -> str:
 def stacked(parts: Sequence[float], width: int, palette: Palette, ground: int = PLAIN) -> list[Segment]:
     """A bar of `width` cells by cause; parts are fractions of the width. Where there are colours the borders between
     them are drawn to an eighth of a cell, elsewhere each cause has a texture or a letter of its own."""
-    if palette.textured:
+    if palette.textured and sum(parts) * width < TRACE:
+        drawn = [Segment(("." if palette.ascii else EIGHTHS[1]) * (sum(parts) > 0), palette.get("dim", ground))]
+    elif palette.textured:
         drawn = [
             Segment((look.letter if palette.ascii else look.texture) * count, palette.get(f"{CAUSE}{place}", ground))
             for place, (look, count) in enumerate(zip(LOOKS, cells(parts, width), strict=True))

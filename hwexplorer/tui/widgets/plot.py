@@ -146,6 +146,7 @@ def _cursor(drawing: Drawing, key: str, below: Collection[str]) -> list[tuple[in
 
 
 TAG = 14
+LEGEND_FROM = 60  # cells: less hold no legend of every line
 SHADED = "shaded "  # begins the role of what stands in a shaded area
 BLANKS = ("·", ".")  # what shades where there are no grounds; in ASCII
 Tag = tuple[int, int, str, str]  # column, row, text, role
@@ -236,14 +237,18 @@ def _visible_end(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> tup
 
 
 def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
-    """What y is, then a legend of all series, their names cut where they do not fit."""
+    """What y is, then a legend of all series, their names cut where they do not fit; in little room without the lines,
+    which are named where they end."""
     head = shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
-    entries: dict[str, tuple[str, int]] = {}
+    entries, lines = dict[str, tuple[str, int]](), set[str]()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
         if not series.guide:
+            lines |= {safe(series.name)} if series.line else set()
             mark = "─" if series.line else "◆" if series.mark else "○" if series.on_paper else "•"
             entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
     room = width - width_of(head)
+    if width < LEGEND_FROM and len(lines) < len(entries):
+        entries = {name: entry for name, entry in entries.items() if name not in lines}
     most = room if sum(width_of(name) + 4 for name in entries) <= room else room // max(1, len(entries)) - 4
     segments = [Segment(head, palette.get("header"))]
     for name, (sign, index) in entries.items():

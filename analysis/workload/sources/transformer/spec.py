@@ -38,6 +38,7 @@ _RUN = {
     "tp": (1, MAX_TP),
     "link": (1, 100_000),
 }
+_LENGTHS = ("sequence", "kv", "in", "out")  # of a request, each phase its own
 _SIZES = [f.name for f in msgspec.structs.fields(Config) if f.type is int]
 _FLAGS = [f.name for f in msgspec.structs.fields(Config) if f.type is bool and f.name != "encoder"]
 
@@ -56,6 +57,19 @@ class Request(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return self.text
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """What asks the same of the model in each phase, from the one it is in on: `llama3_8b:decode` in `decode`.
+        Lengths are those of a phase by default; none for an encoder, which has one."""
+        if self.config.encoder:
+            return {}
+        is_hub = self.text.startswith(HUB)
+        head, options = split_hub(self.text) if is_hub else self.text.partition(":")[::2]
+        kept = [word for word in options.split(",") if word.partition("=")[0] not in ("", *PHASES, *_LENGTHS)]
+        asked = {phase: [phase] * (phase != "prefill") + kept for phase in PHASES}
+        at = PHASES.index(self.run.phase)
+        return {phase: ":".join([head, ",".join(asked[phase])]).rstrip(":") for phase in (*PHASES[at:], *PHASES[:at])}
 
 
 def names() -> list[str]:
