@@ -247,9 +247,11 @@ def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
             mark = "─" if series.line else "◆" if series.mark else "○" if series.on_paper else "•"
             entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
     room = width - width_of(head)
-    if width < LEGEND_FROM and len(lines) < len(entries):
+    fits = sum(width_of(name) + 4 for name in entries) <= room
+    if not fits and width < LEGEND_FROM and len(lines) < len(entries):
         entries = {name: entry for name, entry in entries.items() if name not in lines}
-    most = room if sum(width_of(name) + 4 for name in entries) <= room else room // max(1, len(entries)) - 4
+        fits = sum(width_of(name) + 4 for name in entries) <= room
+    most = room if fits else room // max(1, len(entries)) - 4
     segments = [Segment(head, palette.get("header"))]
     for name, (sign, index) in entries.items():
         if most > 1:
