@@ -17,6 +17,7 @@ from analysis.run.scenario import Scenario
 from analysis.run.serving import serving
 from analysis.workload import limits
 from analysis.workload.workload import Workload
+from hardware.area import area
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.precision import FORMATS, KEYS, parse
@@ -30,9 +31,12 @@ CURES = (4, 16, 64, 256)  # times the batch
 class Compared(Figures, frozen=True, kw_only=True):
     """One device; ratios are of its figures to the baseline's. `verdict` says in a phrase what it is among the
     others; `energy_as_designed_j` what a design target takes at its designer's own prices; latency and energy of the
-    batch by cause (analysis/run/causes.py) add up to them."""
+    batch by cause (analysis/run/causes.py) add up to them; area and cost of the die by rule (hardware/area.py)."""
 
     ratio_to_baseline: dict[str, float]
+    die_mm2: float
+    die_usd: float
+    throughput_per_mm2: float
     verdict: str
     energy_as_designed_j: float | msgspec.UnsetType = msgspec.UNSET
     latency_by_cause_s: dict[str, float]
@@ -111,9 +115,13 @@ def compared(results: Sequence[Estimate], reference: Estimate) -> tuple[Compared
 def _compared(result: Estimate, reference: Estimate, phrase: str) -> Compared:
     mine, theirs, of = figures(result), figures(reference), causes(result).of(slice(None))
     ratios = {name: getattr(mine, key) / (getattr(theirs, key) or 1.0) for name, key in _RATIOS.items()}
+    die = area(result.device)
     return Compared(
         **msgspec.structs.asdict(mine),
         ratio_to_baseline=ratios,
+        die_mm2=die.total_mm2,
+        die_usd=die.cost_usd,
+        throughput_per_mm2=mine.throughput_per_s / die.total_mm2,
         verdict=phrase,
         energy_as_designed_j=msgspec.UNSET if (hoped := as_designed(result)) is None else hoped.energy_j,
         latency_by_cause_s=named(of.time_s),

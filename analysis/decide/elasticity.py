@@ -58,7 +58,7 @@ class Elasticities(Head, frozen=True, kw_only=True):
 def elasticities(result: Estimate, path: str = "") -> Elasticities:
     """Of a run, or one node of it: some hundred evaluations of it on changed devices."""
     bench = Bench(result.workload, result.device, result.scenario, path)
-    slopes = {name: bench.slopes({}, name) for name in (*facts(result.device), *prices(result))}
+    slopes = {name: bench.slopes({}, name) for name in (*facts(result.device, every=True), *prices(result, least=0.0))}
     turned = {name: slope for name, slope in slopes.items() if slope is not None}
     found = [_row(bench, result, name, turned) for name in turned]
     here = cost(result, path)

@@ -126,9 +126,9 @@ def amount(result: Estimate, name: str) -> Amount:
     return Amount(price.value_j, f"J/{price.unit}", price.quality, price.source, True)
 
 
-def facts(device: Device) -> list[str]:
-    """The facts of a device that can be turned, and the rates of its units."""
-    turned = [name for name, fact in device.facts.items() if fact.value > 0 and name not in _NO_KNOBS]
+def facts(device: Device, *, every: bool = False) -> list[str]:
+    """The facts of a device that can be turned, and the rates of its units; `every`: those that say nothing new too."""
+    turned = [name for name, fact in device.facts.items() if fact.value > 0 and (every or name not in _NO_KNOBS)]
     return [*turned, *device.file.fma_per_clock]
 
 

@@ -113,6 +113,9 @@ DETAILED = (
         "energy_ratio", "Energy ratio", "x", keep=3, of=lambda row: row.figures.ratio_to_baseline["energy"],
         help="to the baseline",
     ),
+    Column("die_mm2", "Die mm2", keep=5, of="figures.die_mm2", help="by published rules: compare designs of one kind"),
+    Column("throughput_per_mm2", "Inf/s/mm2", keep=5, of="figures.throughput_per_mm2"),
+    Column("die_usd", "Die USD", keep=5, of="figures.die_usd", help="of a good die: no package, memory, test, margin"),
 )  # fmt: skip
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, of=_change, help="EDP against the pinned state")
 
