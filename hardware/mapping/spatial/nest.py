@@ -116,34 +116,33 @@ class _Counter:
     @staticmethod
     def _loops(steps: Floats, orders: Ints) -> Iterator[tuple[Ints, Floats, Bools]]:
         column = np.arange(steps.shape[1])
-        for position in range(7, -1, -1):
-            loop = np.broadcast_to(orders[position], column.shape)
-            taken = steps[loop, column]
+        for loop in orders[::-1]:
+            is_one = (loop == loop[:1]).all()  # of all mappings: a row of steps is no copy
+            taken = steps[loop[:1]][0] if is_one and loop.size else steps[loop, column]
             if (moves := taken > 1).any():
-                yield loop, taken, moves
+                yield loop[:1] if is_one else loop, taken, moves
 
     def run(self) -> Run:
         moves = {}
         for tensor in range(len(TENSORS)):
             held = [s for s, station in enumerate(self.stations) if station.holds[tensor]]
-            for outer, inner in zip(held, [*held[1:], len(self.stations)], strict=True):
-                moves[outer, tensor] = self._moves(tensor, outer, inner)
+            come = {station: self._brought(tensor, station) for station in (*held, len(self.stations))}
+            for outer, inner in pairwise(come):
+                moves[outer, tensor] = self._moves(tensor, outer, inner, come)
         cycles = np.prod([np.prod(step, axis=0) for step in self.steps], axis=0)
         cycles = cycles + self._exposed(cycles)
         each = [np.ones_like(self.macs), *(np.prod(spread, axis=0) for spread in self.spread)]
         return Run(moves, cycles, tuple(np.cumprod(each, axis=0)), self.tiles)
 
-    def _moves(self, tensor: int, outer: int, inner: int) -> Moves:
+    def _moves(self, tensor: int, outer: int, inner: int, come: dict[int, Floats]) -> Moves:
         shared = self._shared(tensor, outer, inner)
         zero = np.zeros_like(self.macs)
         if tensor != OUTPUT:
-            fills = self._brought(tensor, outer) if outer else zero
-            return Moves(self._brought(tensor, inner) / shared, fills, zero, zero, shared)
+            return Moves(come[inner] / shared, come[outer], zero, zero, shared)
         results = np.prod(self.problem.sizes[CONCERNS[OUTPUT]], axis=0)
-        drains = self._brought(OUTPUT, outer) if outer else zero
         # A result's first partial sum finds nothing to be added to. At ragged edges elements idle: no more sums leave
         # as one than there are.
-        sums = self._brought(OUTPUT, inner)
+        drains, sums = come[outer], come[inner]
         first = np.minimum(results * self._copies(OUTPUT, outer), sums)
         updates = np.maximum(sums / shared, first)
         shared = sums / updates
@@ -151,8 +150,8 @@ class _Counter:
 
     def _brought(self, tensor: int, station: int) -> Floats:
         """Values of a tensor that come to all instances of a station (of the elements that multiply: all operands)."""
-        if station == len(self.stations):
-            return self.macs
+        if station in (0, len(self.stations)):  # all is there to begin with
+            return self.macs if station else np.zeros_like(self.macs)
         again, slides = self._again(tensor, station)
         return self._volume(tensor, station, slides) * again * self._copies(tensor, station)
 
@@ -176,11 +175,13 @@ class _Counter:
             alone &= self.busy[above] <= 1
             for loop, steps, moves in self.inward[above]:
                 matters = CONCERNS[tensor][loop]
-                if tensor == INPUT:
+                if tensor == INPUT and not started.all():
                     slides = np.where(~started & moves & alone[loop, column], loop, slides)
                     started |= moves
-                again = again * np.where(concerned & ~matters, steps, 1.0)
-                concerned |= matters & moves
+                if not matters.all():
+                    again = again * np.where(concerned & ~matters, steps, 1.0)
+                if matters.any():
+                    concerned |= matters & moves
         return again, slides
 
     def _volume(self, tensor: int, station: int, slides: Ints) -> Floats:
@@ -189,18 +190,25 @@ class _Counter:
         if tensor != INPUT:
             values: Floats = np.prod(sizes[CONCERNS[tensor]], axis=0)
             return values
-        tiles = np.ones_like(sizes)
-        for step, busy in zip(self.steps[:station], self.busy[:station], strict=True):
-            tiles = tiles * step * busy
-        tiles = np.minimum(tiles, sizes)
+        tiles = {loop: np.minimum(self._tiles(loop, station), sizes[loop]) for pair in WINDOWS for loop in pair}
         total: Floats = sizes[N] * sizes[G] * sizes[C] * self.problem.part
         for pair in WINDOWS:
             parts = [tiles[loop] for loop in pair]
-            whole = [np.where(slides == loop, np.minimum(self._still(loop, station), tiles[loop]), tiles[loop])
-                     for loop in pair]  # fmt: skip
+            whole = [
+                np.where(slid, np.minimum(self._still(loop, station), tiles[loop]), tiles[loop])
+                if (slid := slides == loop).any() else tiles[loop]
+                for loop in pair
+            ]  # fmt: skip
             # With a stride beyond the window tiles do not touch.
             total = total * np.minimum(self._extent(pair, parts), self._extent(pair, whole))
         return total
+
+    def _tiles(self, loop: int, station: int) -> Floats:
+        """Into how many a loop is cut above a station."""
+        tiles = np.ones(len(self.macs))
+        for step, busy in zip(self.steps[:station], self.busy[:station], strict=True):
+            tiles = tiles * step[loop] * busy[loop]
+        return tiles
 
     def _extent(self, pair: tuple[int, int], parts: list[Floats]) -> Floats:
         """Inputs along one side, of results and of windows that are cut into so many parts."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from hardware.demand import Floats, Ints
 from hardware.hierarchy import LOOPS
-from hardware.mapping.spatial.machine import Machine, Memory
+from hardware.mapping.spatial.machine import Machine, Memory, Place
 from hardware.mapping.spatial.nest import CONCERNS, C, G, K, N, Nest, P, Problem, Q, R, Run, S, Station, run
 
 # Loops outermost first: weights stay while rows pass; results stay, of one channel or of all; inputs stay.
@@ -134,20 +134,25 @@ def _remembered(_machine: Machine, _prices: tuple[float, ...]) -> dict[bytes, _T
 def _worthwhile(machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...]) -> _Tried:
     """What is worth trying of one operator."""
     tried = _candidates(machine, problem, value_bytes)
-    tables, many = [], tried.tiles[0].shape[1]
-    for start in range(0, many, _TOGETHER):
-        part = np.arange(start, min(start + _TOGETHER, many))
-        runs = run(problem.of(part * 0), _at(tried, part), machine.stations)
-        needs = needed(machine, runs, value_bytes[:, part * 0], prices)
-        tables.append([getattr(needs, name) for name in Needs.__struct_fields__])
-    table = np.concatenate(tables, axis=1)
+    table = np.empty((len(Needs.__struct_fields__), tried.tiles[0].shape[1]))
+    marks = _marks(*tried.orders)
+    for mark in np.unique(marks):  # of one order at a time: it is counted quicker
+        same = np.flatnonzero(marks == mark)
+        for start in range(0, len(same), _TOGETHER):
+            part = same[start : start + _TOGETHER]
+            runs = run(problem.of(part * 0), _at(tried, part), machine.stations)
+            needs = needed(machine, runs, value_bytes[:, part * 0], prices)
+            table[:, part] = [getattr(needs, name) for name in Needs.__struct_fields__]
     kept = _unbeaten(table)
     return _Tried(_at(tried, kept), Needs(*table[:, kept]))
 
 
 def _unbeaten(table: Floats) -> Ints:
     """The columns of which no other is as low in all rows, of equals the first."""
-    left, kept = np.lexsort(table[::-1]), []
+    most = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    middling = table[:, [(table / most).sum(axis=0).argmin()]]
+    left = np.flatnonzero((table < middling).any(axis=0) | (table == middling).all(axis=0))  # most are beaten by it
+    left, kept = left[np.lexsort(table[::-1, left])], []
     table = table[:, left]
     while len(left):
         kept.append(left[0])
@@ -223,23 +228,33 @@ def _candidates(machine: Machine, problem: Problem, value_bytes: Floats) -> Nest
     for s, place in enumerate(inward):
         of = _OF["free" if s + 1 < len(inward) else machine.stationary]
         here, by = _shortlist(loops, widths, place.memories, s == 0, of)
-        pairs = np.indices((tiles[-1].shape[1], here.shape[1])).reshape(2, -1)
-        tiles = [*(tile[:, pairs[0]] for tile in tiles), np.minimum(here[:, pairs[1]], tiles[-1][:, pairs[0]])]
-        orders = [*(order[:, pairs[0]] for order in orders), by[:, pairs[1]]]
-        first = _distinct(*tiles, *orders)
-        tiles, orders = [tile[:, first] for tile in tiles], [order[:, first] for order in orders]
-    ways = [tuple(product(*(ways for _, ways in place.axes))) for place in machine.places]
-    picks = np.indices((tiles[-1].shape[1], *map(len, ways))).reshape(1 + len(ways), -1)
-    tiles, orders = [tile[:, picks[0]] for tile in tiles], [order[:, picks[0]] for order in orders]
-    spread = _spread(machine, tiles, ways, picks[1:])
-    return _at(Nest(tuple(tiles[1:]), spread, (*orders, orders[-1])), _distinct(*tiles, *orders, *spread))
+        lower = np.minimum(tiles[-1][:, :, None], here[:, None, :]).reshape(8, -1)
+        upper, row = np.divmod(np.arange(lower.shape[1]), here.shape[1])
+        first = _distinct(upper[None], lower, by[None, row])
+        tiles = [*(tile[:, upper[first]] for tile in tiles), lower[:, first]]
+        orders = [*(order[upper[first]] for order in orders), by[row[first]]]
+    spread = [_spread(*each) for each in zip(machine.places, tiles, [*tiles[1:], np.ones_like(tiles[0])], strict=True)]
+    other = np.ones(tiles[0].shape[1], dtype=np.bool_)
+    for part in spread:
+        fresh = [~np.any((part[:, :way] == part[:, [way]]).all(axis=0), axis=0) for way in range(part.shape[1])]
+        other = other[..., None] & np.stack(fresh, axis=-1).reshape(-1, *(1,) * (other.ndim - 1), len(fresh))
+    kept, *ways = np.nonzero(other)
+    placed = tuple(part[:, way, kept] for part, way in zip(spread, ways, strict=True))
+    turns = tuple(_ORDERS[by[kept]].T for by in (*orders, orders[-1]))
+    return Nest(tuple(tile[:, kept] for tile in tiles[1:]), placed, turns)
 
 
 def _distinct(*parts: Floats | Ints) -> Ints:
-    """The first of all columns that are equal, by their products with a vector of random numbers."""
-    draw = np.random.default_rng(0)
-    first: Ints = np.sort(np.unique(sum(draw.random(len(part)) @ part for part in parts), return_index=True)[1])
+    """The first of all columns that are equal."""
+    first: Ints = np.sort(np.unique(_marks(*parts), return_index=True)[1])
     return first
+
+
+def _marks(*parts: Floats | Ints) -> Floats:
+    """By which columns are told apart: their products with a vector of random numbers."""
+    draw = np.random.default_rng(0)
+    marks: Floats = np.sum([draw.random(len(part)) @ part for part in parts], axis=0)
+    return marks
 
 
 def _endless(problem: Problem) -> list[float]:
@@ -252,27 +267,20 @@ def _endless(problem: Problem) -> list[float]:
     return found
 
 
-def _spread(
-    machine: Machine, tiles: list[Floats], ways: list[tuple[tuple[tuple[int, ...], ...], ...]], picked: Ints
-) -> tuple[Floats, ...]:
-    """Elements that each array gives each loop, (8, m): an axis is filled loop by loop as far as the tile goes, in
-    equal rounds."""
-    extents = [*tiles, np.ones_like(tiles[0])]
-    found = []
-    for s, place in enumerate(machine.places):
-        parts = np.ceil(extents[s] / extents[s + 1])
-        given = np.ones_like(parts)
-        for choice, way in enumerate(ways[s]):
-            mine = np.flatnonzero(picked[s] == choice)
-            for (elements, _), loops in zip(place.axes, way, strict=True):
-                room = np.full(len(mine), max(np.floor(elements), 1.0))
-                for loop in loops:
-                    left = np.ceil(parts[loop, mine] / given[loop, mine])
-                    taken = np.ceil(left / np.ceil(left / room))
-                    given[loop, mine] *= taken
-                    room = np.floor(room / taken)
-        found.append(given)
-    return tuple(found)
+def _spread(place: Place, outer: Floats, inner: Floats) -> Floats:
+    """Elements that the array of a place gives each loop, (8, w, m), in each of w ways: an axis is filled loop by loop
+    as far as the tile goes, in equal rounds."""
+    parts, ways = np.ceil(outer / inner), tuple(product(*(ways for _, ways in place.axes)))
+    given = np.ones((8, len(ways), parts.shape[1]))
+    for number, way in enumerate(ways):
+        for (elements, _), loops in zip(place.axes, way, strict=True):
+            room = np.full(parts.shape[1], max(np.floor(elements), 1.0))
+            for loop in loops:
+                left = np.ceil(parts[loop] / given[loop, number])
+                taken = np.ceil(left / np.ceil(left / room))
+                given[loop, number] *= taken
+                room = np.floor(room / taken)
+    return given
 
 
 @lru_cache(maxsize=_KEEP)
@@ -283,7 +291,7 @@ def _shortlist(
     is_outer: bool,
     orders: tuple[int, ...],
 ) -> tuple[Floats, Ints]:
-    """The tiles (8, k) of a menu that memories have room for, and the order of the loops over each, (8, k). `loops` of
+    """The tiles (8, k) of a menu that memories have room for, and which of `orders` their loops have, (k,). `loops` of
     an operator with its stride and part, `widths` of its values.
 
     Those stay that no others beat in the room of every memory, in what they let pass under the best of the orders, and
@@ -302,7 +310,7 @@ def _shortlist(
         [_passing(problem, (inputs, weights, outputs), tiles, value_bytes, _ORDERS[order]) for order in orders]
     )
     kept = _unbeaten(np.vstack([rooms, passing.min(axis=0), -np.prod(tiles[[C, R, S]], axis=0)]))
-    return tiles[:, kept], _ORDERS[np.array(orders)[passing.argmin(axis=0)[kept]]].T
+    return tiles[:, kept], np.array(orders)[passing.argmin(axis=0)[kept]]
 
 
 def _passing(
