@@ -108,7 +108,7 @@ class Slow:
         return ended
 
     def wait(self, timeout: float) -> bool:
-        time.sleep(timeout)
+        time.sleep(0.0 if self.done else timeout)
         return self.done
 
     def cancel(self) -> None:

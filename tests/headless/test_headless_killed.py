@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -44,6 +45,7 @@ def session(leader: int) -> list[int]:
     return found
 
 
+@cache
 def whole(form: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         with started(Path(folder), form) as process:
@@ -83,6 +85,7 @@ def finished(folder: Path, form: str) -> bytes:
 KILLS = [("csv", signal.SIGKILL, False), ("json", signal.SIGTERM, False), ("csv", signal.SIGKILL, True)]
 
 
+@pytest.mark.xdist_group("killed")  # what is whole is made once
 @pytest.mark.parametrize(("form", "number", "worker"), KILLS)
 def test_a_sweep_that_is_killed_goes_on(tmp_path: Path, form: str, number: int, worker: bool) -> None:
     random = Random(7)

@@ -148,7 +148,9 @@ def test_a_terminal_that_takes_nothing_holds_up_nothing(screens: Callable[..., S
         screen.program.type(b"T")  # the next theme: a whole screen
         time.sleep(0.005)
     os.kill(screen.program.pid, signal.SIGTERM)
-    time.sleep(GRACE_S + 2.0)
+    until = time.monotonic() + GRACE_S + 2.0
+    while screen.left() and time.monotonic() < until:
+        time.sleep(0.05)
     assert screen.left() == []
     assert screen.program.ended() == 128 + signal.SIGTERM
     assert screen.program.settings() == screen.before
