@@ -140,7 +140,7 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
         """The demand with other values, and with what was found of it: they keep the classes of operators, and which
         of them are of one shape."""
         found = ["is_convolution", "beside_class", "shapes"]
-        found += [] if "transfer_bytes" in values else ["of_role", "read_bytes", "written_bytes"]
+        found += [] if "transfer_bytes" in values else ["of_role", "moved"]
         other = msgspec.structs.replace(self, **values)
         vars(other).update((name, getattr(self, name)) for name in found)
         return other
@@ -152,14 +152,19 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
         return tuple((which, self.transfer_op[which].astype(np.int64)) for which in each)
 
     @cached_property
+    def moved(self) -> tuple[Floats, ...]:
+        """Bytes that each operator moves in each role, (n,)."""
+        return tuple(self.per_op(self.transfer_bytes, role) for role in (READ, READ_WEIGHT, WRITE))
+
+    @property
     def read_bytes(self) -> Floats:
         """Bytes that each operator reads, (n,)."""
-        return self.per_op(self.transfer_bytes, READ) + self.per_op(self.transfer_bytes, READ_WEIGHT)
+        return self.moved[READ] + self.moved[READ_WEIGHT]
 
-    @cached_property
+    @property
     def written_bytes(self) -> Floats:
         """Bytes that each operator writes, (n,)."""
-        return self.per_op(self.transfer_bytes, WRITE)
+        return self.moved[WRITE]
 
     @property
     def flops(self) -> Floats:

@@ -216,7 +216,7 @@ def _units(result: Estimate) -> tuple[Units, ...]:
     times = np.stack([_times(result, count) for count in counts])
     best = times.min(axis=0)
     fused = demand(result.workload, result.scenario.batch, result.plan.widths, "fused")
-    border = [fused.per_kernel(fused.per_op(fused.transfer_bytes, role)) for role in (READ, READ_WEIGHT, WRITE)]
+    border = [fused.per_kernel(fused.moved[role]) for role in (READ, READ_WEIGHT, WRITE)]
     rows = []
     for s, name in enumerate(parts.id):
         optimal = int(np.flatnonzero(times[:, s] <= best[s] * NEAR_BEST)[0])

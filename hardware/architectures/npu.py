@@ -149,7 +149,7 @@ def _unpack_seconds(demand: Demand, device: Device, plan: Plan, rates: Efficienc
 def _stream_seconds(demand: Demand, device: Device) -> Floats:
     """Seconds in which the values of a layer pass between it and the next, however many units it has, and those of
     the model's input enter the chip, (k,)."""
-    moved = [demand.per_kernel(demand.per_op(demand.transfer_bytes, role)) for role in (READ, WRITE)]
+    moved = [demand.per_kernel(demand.moved[role]) for role in (READ, WRITE)]
     seconds: Floats = np.maximum(*moved) / (device.stream_bytes_per_clock * device.clock_hz)
     if demand.stream is None or not _streams(device):
         return seconds
@@ -195,7 +195,7 @@ def _unit_work(demand: Demand, matrix_s: Floats, vector_s: Floats) -> Floats:
 
 
 def _weight_bytes(demand: Demand) -> Floats:
-    return demand.per_kernel(demand.per_op(demand.transfer_bytes, READ_WEIGHT))
+    return demand.per_kernel(demand.moved[READ_WEIGHT])
 
 
 def _room(device: Device) -> float:
@@ -232,10 +232,9 @@ def _beside(demand: Demand, device: Device) -> Traffic:
     new = np.where((placement.previous(demand) < 0) & (demand.transfer_role != READ_WEIGHT), size, 0.0)
     # A layer whose weights alone are more than the chip holds runs part by part, over its input each time.
     parts = np.ceil(np.maximum(_weight_bytes(demand) / _room(device), 1.0))[demand.kernel]
-    again = demand.per_op(size, READ) * (parts - 1.0)
-    read = demand.per_op(size, READ) + demand.per_op(size, READ_WEIGHT) + again
-    written = demand.per_op(size, WRITE)
-    return Traffic(demand.per_op(new, READ) + again, demand.per_op(new, WRITE), read, written, np.zeros(demand.n))
+    again = demand.moved[READ] * (parts - 1.0)
+    read, nothing = demand.read_bytes + again, np.zeros(demand.n)
+    return Traffic(demand.per_op(new, READ) + again, demand.per_op(new, WRITE), read, demand.written_bytes, nothing)
 
 
 def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, Traffic]:
@@ -302,7 +301,7 @@ def _counts(
     counts[row["weights.read"]] = held
     counts[row["weights.write"]] = loaded
     counts[row["line_buffer.read"]] = fed
-    counts[row["line_buffer.write"]] = demand.per_op(demand.transfer_bytes, READ)
+    counts[row["line_buffer.write"]] = demand.moved[READ]
     counts[row["interconnect.hop"]] = flow.chip_write * assumed("hops")
     counts[row["interconnect.port"]] = flow.chip_write
     counts[row["link.dram_read"]] = flow.dram_read

@@ -92,9 +92,9 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
 
 def _rearranged(demand: Demand, reorder: tuple[float, float]) -> Floats:
     """Bytes of convolutions that pass the last level once more for each rearrangement, shape (n,)."""
-    weights = demand.per_op(demand.transfer_bytes, READ_WEIGHT)
-    activations = demand.per_op(demand.transfer_bytes, READ) + demand.per_op(demand.transfer_bytes, WRITE)
-    return np.where(demand.op_class == OpClass.CONV, weights * reorder[0] + activations * reorder[1], 0.0)
+    activations = demand.moved[READ] + demand.moved[WRITE]
+    passing = demand.moved[READ_WEIGHT] * reorder[0] + activations * reorder[1]
+    return np.where(demand.op_class == OpClass.CONV, passing, 0.0)
 
 
 def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Floats]:
