@@ -12,13 +12,15 @@ from textual.pilot import Pilot
 
 from hardware.errors import RequestError
 from hwexplorer import engine, terms
-from hwexplorer.export.sheet import decode, encode, sheet
+from hwexplorer.export.sheet import Sheet, decode, encode, sheet
 from hwexplorer.provider import EngineProvider
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, format, lead, led, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.results import Results
 from hwexplorer.tui.sessions import Sessions
+from hwexplorer.tui.widgets.pane import Pane
+from hwexplorer.views.plain import Column, Row, Table
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
 
@@ -288,3 +290,19 @@ async def test_a_joule_over_the_batch_stands_in_the_foot() -> None:
     assert float(best[2]) == pytest.approx(1 / at_best.energy_j_per_inference, rel=0.005)
     assert at_best.energy_j_per_inference < engine.result(parse("resnet18@b1")).energy_j_per_inference
     assert app.session.failures == []
+
+
+async def test_the_wheel_scrolls_a_table_of_results() -> None:
+    """`KeyError: 'results'`, and the screen was gone."""
+    app = HwExplorer(parse("resnet18"), Fake())
+    rows = tuple(Row(str(place), (str(place),)) for place in range(60))
+    columns = (Column("name", "Name", role="text", keep=0),)
+    table = Table(name="many", title="Many", columns=columns, rows=rows)
+    async with app.run_test(size=GRID) as pilot:
+        app.explorer.present("many", Sheet("Many", "", table))
+        await pilot.pause()
+        pane = app.screen.query_one(Pane)
+        pane.post_message(Pane.Wheeled("results", 3, 3))
+        await pilot.pause()
+        assert pane.content.extent()[0] == 3
+        assert isinstance(app.screen, Results)
