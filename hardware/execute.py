@@ -174,7 +174,7 @@ def execute(
 
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0]
     resting_s = _resting_s(device, mapping, demand, resources[0])
-    share = _share(demand, mapping, resource)
+    share = _share(demand, mapping, resource, resources[0].max(axis=0))
     counts = _timed_counts(demand, device, mapping, runtime, clocked_s - resting_s, share)
     clocks, unclocked = device.arch.clock_rows, prices.value.copy()
     unclocked[clocks] = unclocked[device.arch.static_rows] = 0.0
@@ -282,10 +282,10 @@ def _priced(price: Floats, counts: Floats) -> Floats:
     """Energy per operator, shape (n,): the sum over events in their order, whatever n is.
 
     A matrix product would round differently for one model alone than for the same model among many."""
-    total = np.zeros(counts.shape[1])
+    total, part = np.zeros(counts.shape[1]), np.empty(counts.shape[1])
     for each, row in zip(price.tolist(), counts, strict=True):
         if each:
-            total += each * row
+            total += np.multiply(row, each, out=part)
     return total
 
 
@@ -362,14 +362,16 @@ def _timed_counts(
     return counts
 
 
-def _share(demand: Demand, mapping: Mapping, resource: Ints) -> Floats:
-    """Each operator's share of its kernel's busy time: its part of the resource that bounds the kernel."""
+def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -> Floats:
+    """Each operator's share of its kernel's busy time: its part of the resource that bounds the kernel, of which that
+    needs so many seconds, (k,)."""
     if demand.n_kernels == demand.n:
         return np.ones(demand.n)
-    needs = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])
-    need = needs[resource[demand.kernel], np.arange(demand.n)]
-    total = demand.per_kernel(need)[demand.kernel]
-    return np.where(total > 0, need / np.where(total > 0, total, 1.0), demand.head)
+    needs = mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s
+    total = needed_s[demand.kernel]
+    share = demand.head.astype(np.float64)
+    np.divide(np.choose(resource[demand.kernel], needs), total, out=share, where=total > 0)
+    return share
 
 
 def _bound(

@@ -165,11 +165,7 @@ def per_kernel(demand: Demand, per_op: Floats) -> Floats:
     """Sums per kernel of (s, r, n), shape (s, r, k)."""
     if demand.n_kernels == demand.n:
         return per_op
-    rows = per_op.shape[0] * per_op.shape[1]
-    flat = per_op.reshape(rows, demand.n)
-    index = demand.kernel + demand.n_kernels * np.arange(rows)[:, None]
-    sums = np.bincount(index.ravel(), flat.ravel(), minlength=rows * demand.n_kernels)
-    return sums.astype(np.float64, copy=False).reshape(*per_op.shape[:2], demand.n_kernels)
+    return np.array([[demand.per_kernel(row) for row in setting] for setting in per_op])
 
 
 def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]]:

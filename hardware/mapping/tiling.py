@@ -145,6 +145,8 @@ def vector_tiling(demand: Demand, device: Device, plan: Plan, elsewhere: Bools |
 
 def choose(take: Bools, a: Tiling, b: Tiling) -> Tiling:
     """Per operator `a` where `take`, else `b`."""
+    if a is b:
+        return a
     return Tiling(*(np.where(take, getattr(a, name), getattr(b, name)) for name in Tiling.__struct_fields__))
 
 
