@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,21 @@ def register() -> None:
                 flatten_with_keys_fn=_with_keys,
             )
         kinds += kind.__subclasses__() if kind is not None else []
+
+
+def in_use() -> bool:
+    """Whether transformers is."""
+    return f"{_LIBRARY}cache_utils" in sys.modules
+
+
+def masked(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Inputs with an attention mask for their tokens: transformers makes none while a model is exported, and some of
+    its models (LongT5, Switch) go on to read it."""
+    signature = inspect.signature(module.forward)
+    given = signature.bind_partial(*arguments, **keywords).arguments
+    if "input_ids" in given and "attention_mask" in signature.parameters.keys() - given.keys():
+        keywords = keywords | {"attention_mask": torch.ones_like(given["input_ids"])}
+    return arguments, keywords
 
 
 def _flatten(cache: Any) -> tuple[list[Any], _Form]:

@@ -213,11 +213,13 @@ def _check_call(function: Any, arguments: Sequence[Any], keywords: dict[str, Any
 @dataclass(frozen=True, slots=True)
 class _Way:
     """`weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is symbolic.
-    `cached`: a language model hands its key-value cache out. `most`: the largest batch."""
+    `cached`: a language model hands its key-value cache out. `masked`: it is given an attention mask. `most`: the
+    largest batch."""
 
     weights: str
     live: bool
     cached: bool = True
+    masked: bool = False
     most: int = MAX_BATCH
 
 
@@ -248,6 +250,8 @@ def _capture(
             failures.append((way, error))
             if way.cached and "Cache" in str(error):
                 left = [replace(other, cached=False) for other in (way, *left)]
+            elif not way.masked and "NoneType" in str(error) and caches.in_use():
+                left = [replace(other, masked=True) for other in (way, *left)]
             elif way.live and (most := blame.largest_batch(error)) and most < way.most:
                 left = [replace(way, most=most), *left]
             elif blame.is_final(error) or (
@@ -310,7 +314,8 @@ def _attempt(
     caches.register()
     if not way.cached and hasattr(module, "config"):
         module.config.use_cache = False
-    (arguments, keywords), dims = _inputs(module, inputs, placed(module, given), batch_dim, way.live, device)
+    example = caches.masked(module, *placed(module, given)) if way.masked else placed(module, given)
+    (arguments, keywords), dims = _inputs(module, inputs, example, batch_dim, way.live, device)
     progress("export", 0.45)
     count = len(arguments) + len(keywords)
     if not count:

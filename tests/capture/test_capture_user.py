@@ -79,6 +79,14 @@ def test_nodes_of_a_graph_are_no_batch() -> None:
     assert float((w.operators.macs @ w.at(batch=1)).sum()) == 5 * 16 * 8
 
 
+def test_a_model_that_reads_a_mask_it_was_not_given_gets_one() -> None:
+    w = captured("masked", "")
+    assert [(item.name, item.shape) for item in w.inputs] == [
+        (n, ("batch", 6)) for n in ("input_ids", "attention_mask")
+    ]
+    assert float((w.operators.macs @ w.at(batch=1)).sum()) == 6 * 4 * 4
+
+
 def test_a_cache_goes_in_and_comes_out() -> None:
     """One token after six; what a model keeps is among its results."""
     w = captured("remembering", "")
