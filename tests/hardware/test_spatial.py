@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Iterator
 from functools import cache
+from itertools import permutations
+from itertools import product as iterated
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +28,8 @@ from hardware.device_file import read
 from hardware.errors import RequestError
 from hardware.hierarchy import LOOPS
 from hardware.mapping.spatial.machine import machine
-from hardware.mapping.spatial.nest import Problem, run
-from hardware.mapping.spatial.search import Costs, Power, level_bytes, needed, search
+from hardware.mapping.spatial.nest import Nest, Problem, run
+from hardware.mapping.spatial.search import Costs, Power, _footprints, _spread, level_bytes, needed, search
 from hardware.plan import plan
 from hwexplorer.cli import main
 
@@ -116,17 +119,20 @@ def test_eyeriss_takes_as_long_for_alexnet_as_the_chip() -> None:
 
 
 def test_eyeriss_moves_as_much_for_alexnet_as_the_chip() -> None:
-    """At the buffer within 2 of each layer and 30 % of all; of memory, which the chip codes, up to 3.5 times as much
-    where most of the inputs are zero."""
+    """At the buffer within 2 of each layer and 30 % of all; of memory, which the chip codes, as much where no input is
+    zero (CONV1), up to 2.7 times as much where most are."""
     assert (np.abs(np.log2(ratio("alexnet", "glb_mb"))) < 1.0).all()
     assert total("alexnet", "glb_mb") == pytest.approx(1.0, abs=0.3)
-    assert (ratio("alexnet", "dram_mb") > 1.0).all()
-    assert (ratio("alexnet", "dram_mb") < 3.5).all()
+    assert ratio("alexnet", "dram_mb")[0] == pytest.approx(1.0, abs=0.05)
+    assert (ratio("alexnet", "dram_mb")[1:] > 1.0).all()
+    assert (ratio("alexnet", "dram_mb") < 2.7).all()
 
 
 def test_eyeriss_takes_as_much_energy_for_alexnet_as_the_chip() -> None:
-    """Within 35 % of each layer and 15 % of all; more where zeros spare the chip its multiplications."""
-    assert ratio("alexnet", "mj") == pytest.approx(1.0, abs=0.35)
+    """From 36 % below to 28 % above in each layer and within 15 % of all; more where zeros spare the chip its
+    multiplications."""
+    assert (ratio("alexnet", "mj") > 0.64).all()
+    assert (ratio("alexnet", "mj") < 1.28).all()
     assert total("alexnet", "mj") == pytest.approx(1.0, abs=0.15)
     assert np.corrcoef(ratio("alexnet", "mj"), PUBLISHED["alexnet"]["zeros"])[0, 1] > 0.9
 
@@ -211,6 +217,63 @@ def test_the_mapping_of_tpus_and_the_search_agree_on_the_same_chip(model: str) -
     assert nests.run.counts[nests.device.arch.row["array.mac"]].sum() == pytest.approx(
         shipped.run.counts[shipped.device.arch.row["systolic.mac"]].sum()
     )
+
+
+def _tiny(folder: Path, stationary: str) -> Device:
+    """The accelerator of docs/accelerators.md, 2 x 2 elements of little memory."""
+    text = Path("docs/accelerators.md").read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    for old, new in {
+        '"row"': f'"{stationary}"', '["RC", "RK"]': '["K"]', '["PK", "KP"]': '["C"]', "shares_windows = true": "",
+        "value = 168": "value = 4", "value = 14,": "value = 2,", "value = 12,": "value = 2,",
+        "value = 131072": "value = 64", "value = 512": "value = 2", "value = 64,": "value = 8,",
+    }.items():  # fmt: skip
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "mine.toml").write_text(text, encoding="utf-8")
+    return load("mine", (folder,))
+
+
+@pytest.mark.parametrize("stationary", ["weight", "output"])
+@pytest.mark.parametrize("product", [(2, 1, 4), (4, 2, 2), (2, 4, 2), (4, 4, 1)])
+def test_no_mapping_of_a_tiny_product_is_quicker(product: tuple[int, ...], stationary: str, tmp_path: Path) -> None:
+    """Of all tiles that fit, in all orders: of results K, channels C and rows P."""
+    device = _tiny(tmp_path, stationary)
+    hardware, prices, loops = machine(device), relative(device), [LOOPS.index(loop) for loop in "KCP"]
+    sizes, value_bytes = np.ones((8, 1)), np.array([[1.0], [1.0], [4.0]])
+    sizes[loops, 0] = product
+    problem = Problem(sizes, np.ones(1), np.ones(1))
+    chains = [(sizes,)]
+    for place in hardware.places[1:]:
+        held = np.array([memory.holds for memory in place.memories])
+        room = np.array([[memory.size_bytes] for memory in place.memories])
+        chains = [
+            (*chain, tile)
+            for chain in chains
+            for tile in _tiles(chain[-1], loops)
+            if (held @ (_footprints(1.0, tile) * value_bytes) <= room).all()
+        ]
+    inner = {"weight": "KCP CKP", "output": "KPC PKC"}[stationary].split()
+    ordered = [(chain, orders) for chain in chains for orders in iterated(map("".join, permutations("KCP")), inner)]
+    tiles = [np.hstack([chain[s] for chain, _ in ordered]) for s in range(len(hardware.places))]
+    by = [
+        np.array([[*(set(range(8)) - set(loops)), *map(LOOPS.index, orders[s])] for _, orders in ordered]).T
+        for s in (0, 1)
+    ]
+    inward = [*tiles[1:], np.ones_like(tiles[0])]
+    spread = tuple(_spread(*each)[:, 0] for each in zip(hardware.places, tiles, inward, strict=True))
+    each, at_rest = np.zeros(len(ordered), dtype=np.intp), costs(device, np.zeros(1))
+    runs = run(problem.of(each), Nest(tuple(tiles[1:]), spread, (*by, by[-1])), hardware.stations)
+    every = needed(hardware, runs, value_bytes[:, each], prices).seconds(at_rest, each).max(axis=0)
+    nest = search(hardware, problem, value_bytes, prices, at_rest)
+    found = needed(hardware, run(problem, nest, hardware.stations), value_bytes, prices).seconds(at_rest, 0).max()
+    assert found == pytest.approx(every.min(), rel=1e-9)
+
+
+def _tiles(within: Floats, loops: list[int]) -> Iterator[Floats]:
+    for extents in iterated(*(range(1, int(within[loop, 0]) + 1) for loop in loops)):
+        tile = np.ones((8, 1))
+        tile[loops, 0] = extents
+        yield tile
 
 
 @cache

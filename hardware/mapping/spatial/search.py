@@ -29,6 +29,8 @@ _ROWS = (1.0, 2.0, 4.0, 7.0, 14.0, 28.0, 56.0, 112.0, 256.0, 1024.0, 4096.0, 163
 _IMAGES = (1.0, 2.0, 4.0, 16.0, 64.0)
 _CHANNELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0, 512.0, 1024.0, 4096.0)
 _GROUPS = (1.0, 8.0, 64.0)
+# Channels of results in a tile, from which it is worth another: what arrays spread or use again.
+_RESULTS = (2.0, 4.0, 8.0, 32.0, 128.0, 512.0)
 _TOGETHER = 8192  # mappings counted together
 _ENDLESS = 2.0**20  # more than any tile
 _KEEP = 4096  # operators remembered of a machine
@@ -294,9 +296,9 @@ def _shortlist(
     """The tiles (8, k) of a menu that memories have room for, and which of `orders` their loops have, (k,). `loops` of
     an operator with its stride and part, `widths` of its values.
 
-    Those stay that no others beat in the room of every memory, in what they let pass under the best of the orders, and
-    in how much is added up in them: whatever the room, a larger one has all that a smaller one has. Single values
-    always pass."""
+    Those stay that no others beat in the room of every memory, in what they let pass under the best of the orders, in
+    how much is added up in them, and in how many channels of results share their inputs: whatever the room, a larger
+    one has all that a smaller one has. Single values always pass."""
     sizes, value_bytes = np.array(loops[:8]), np.array(widths)[:, None]
     problem = Problem(sizes[:, None], np.array(loops[8:9]), np.array(loops[9:]))
     menu, held = (_outer if is_outer else _inner)(sizes), np.array([memory.holds for memory in memories])
@@ -309,7 +311,9 @@ def _shortlist(
     passing = np.stack(
         [_passing(problem, (inputs, weights, outputs), tiles, value_bytes, _ORDERS[order]) for order in orders]
     )
-    kept = _unbeaten(np.vstack([rooms, passing.min(axis=0), -np.prod(tiles[[C, R, S]], axis=0)]))
+    added_up = np.prod(tiles[[C, R, S]], axis=0)
+    side_by_side = np.searchsorted(_RESULTS, np.prod(tiles[[G, K]], axis=0), side="right")
+    kept = _unbeaten(np.vstack([rooms, passing.min(axis=0), -added_up, -side_by_side]))
     return tiles[:, kept], np.array(orders)[passing.argmin(axis=0)[kept]]
 
 
