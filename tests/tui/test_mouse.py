@@ -7,7 +7,9 @@ from textual.pilot import Pilot
 
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
+from hwexplorer.tui import lines
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.palette import Palette
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
 
@@ -128,3 +130,14 @@ async def test_what_lies_over_the_panes_is_left_by_a_click_on_the_foot() -> None
         await pilot.click("#foot", offset=(3, 0))
         assert app.explorer.overlay == ""
     assert app.session.failures == []
+
+
+def test_no_key_of_the_foot_goes_from_under_the_pointer() -> None:
+    """What stands there comes to be known while one looks."""
+    state, palette = parse("resnet50@b8"), Palette("dark", False)
+    _, before = lines.foot(state, 120, palette)
+    _, after = lines.foot(state, 120, palette, standing=[[("dim", " batch 1 ", ":batch 1"), ("bar", "x" * 30, "")]])
+    keys = [place for place in after if not place[2].startswith(":")]
+    assert len(keys) >= 5
+    assert keys == before[: len(keys)]
+    assert after[-1] == (81, 90, ":batch 1")
