@@ -17,10 +17,10 @@ def folded(name: str) -> str:
 
 
 def listed(text: str) -> list[str]:
-    """The parts of `a,b{x=1,y=2},c`: commas within braces do not part. Empty parts are left out."""
+    """The parts of `a,b{x=1,y=2},[c,d]`: commas within brackets do not part. Empty parts are left out."""
     parts, depth, start = [], 0, 0
     for i, mark in enumerate(text):
-        depth += (mark == "{") - (mark == "}" and depth > 0)
+        depth += (mark in "{[(") - (mark in "}])" and depth > 0)
         if mark == "," and not depth:
             parts.append(text[start:i])
             start = i + 1

@@ -48,7 +48,12 @@ def _option(flag: str, help: str, **settings: Any) -> Option:
 
 
 OPTIONS = (
-    _option("--input", "as 1x3x224x224 or 1x128:int64; repeatable", action="append", metavar="SHAPE"),
+    _option(
+        "--input",
+        "as 1x3x224x224, 1x128:int64, a list as '[1x3,1x5]' (also (..), {a=..}); repeatable",
+        action="append",
+        metavar="SHAPE",
+    ),
     _option("--batch-dim", "dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
     _option("--time-limit", "seconds of clock and processor (default 120)", type=seconds, metavar="S"),
     _option("--memory-limit", "of all its processes (default 8GiB)", type=memory, metavar="SIZE"),

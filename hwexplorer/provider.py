@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analysis.run.tree import operators_of
+from analysis.workload.coverage import lacking
 from analysis.workload.errors import ModelError
 from analysis.workload.job import Job
 from hwexplorer import engine, registry
@@ -90,7 +91,7 @@ class EngineProvider:
         """One short line: coverage and marks."""
         result = engine.result(state)
         covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
-        covered = result.covered.gap or covered
+        covered = lacking(result.workload, state.batch) or covered
         return "; ".join((covered, *result.marks))
 
     def knobs(self, state: State) -> Page:

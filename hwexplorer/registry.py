@@ -103,13 +103,13 @@ class Answer:
     @cached_property
     def gap(self) -> str:
         """What of its models has no cost rule, where that is too much for their figures to be the models'."""
-        from analysis.workload.coverage import coverage
+        from analysis.workload.coverage import lacking
         from hwexplorer import engine
 
         if not self.report.subject.options:
             return ""
         states = [state for state in self.report.states(self.state, **self.options) if engine.is_ready(state)]
-        gaps = {(model := engine.captured(state)).name: coverage(model, state.batch).gap for state in states}
+        gaps = {(model := engine.captured(state)).name: lacking(model, state.batch) for state in states}
         said = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
         return said or getattr(self.document, "incomplete", "") or ""  # of a file that was read
 

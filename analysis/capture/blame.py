@@ -76,6 +76,8 @@ def explain(error: BaseException, during: str) -> str:
         return f"{at}the operator {missing} has no shape rule; give it one with torch.library.register_fake"
     if ".numpy()" in _said(root):
         return f"{at}NumPy cannot be captured; stay with torch functions"
+    if "PackedSequence" in _said(root):
+        return f"{at}a packed sequence cannot be captured; give its module the padded tensor"
     if isinstance(root, SyntaxError):
         return f"{Path(root.filename or '').name}:{root.lineno}: SyntaxError: {root.msg}"
     if isinstance(root, ImportError) and "relative import" in _said(root):

@@ -9,23 +9,25 @@ from typing import Any
 
 import torch
 
-from analysis.workload import aliases, zoo
+from analysis.workload import aliases, targets, zoo
 from analysis.workload.errors import CaptureError
 from analysis.workload.targets import Target
 from hardware.names import hint, known
 
-from . import mlperf
+from . import configured, mlperf
 
 _USUAL, _DETECTED = 224, 640  # pixels, where a library does not say
 
 
 def has(target: Target) -> bool:
     """Whether a target is a library's model rather than a module's factory."""
-    return target.path.removesuffix(".models") in aliases.libraries()
+    return target.is_configuration or target.path.removesuffix(".models") in aliases.libraries()
 
 
 def build(target: Target) -> tuple[Any, Any]:
     """The module and an example input. Raises a `CaptureError` for a name the library lacks."""
+    if target.is_configuration:
+        return configured.build(targets.source(target))
     name = target.path.removesuffix(".models")
     return _BUILDERS[name](mlperf if name == "mlperf" else importlib.import_module(name), target.factory)
 

@@ -23,6 +23,7 @@ from analysis.workload.errors import CaptureError, ModelError
 from analysis.workload.graph import Graph
 from analysis.workload.limits import TORCH_HOST
 from analysis.workload.lower import lower
+from analysis.workload.sources.transformer import hf
 from analysis.workload.workload import Workload
 from hardware.names import hint
 
@@ -49,7 +50,9 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
             build = partial(_build, _find(_module(target, file), target), target)
         graph = _capture(build, target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)
-    graph = replace(graph, versions={"torch": graph.versions["torch"], **tracked.versions()})
+    said = hf.notes(target.factory) if target.is_configuration else ()
+    versions = {"torch": graph.versions["torch"], **tracked.versions()}
+    graph = replace(graph, versions=versions, notes=(*said, *graph.notes))
     return lower(graph, target.label, "custom", str(file))
 
 
@@ -354,7 +357,7 @@ def _inputs(
 ) -> tuple[Inputs, list[int | None]]:
     """Example inputs and where their batch is: the tensors as large there as the first one are batched."""
     if inputs:
-        made = [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in inputs]
+        made = [_made(x) for x in inputs]
         named = {x.name: tensor for x, tensor in zip(inputs, made, strict=True) if x.name}
         arguments, by_name = _assigned(module, [tensor for x, tensor in zip(inputs, made, strict=True) if not x.name])
         given = arguments, by_name | named
@@ -377,6 +380,15 @@ def _inputs(
         return torch.zeros(shape, dtype=value.dtype, device=device)
 
     return tree_map(empty, given), dims
+
+
+def _made(given: targets.Input) -> Any:
+    parts = [_made(part) for part in given.parts]
+    if given.form == "{":
+        return {part.name: value for part, value in zip(given.parts, parts, strict=True)}
+    if given.form:
+        return tuple(parts) if given.form == "(" else parts
+    return torch.empty(given.shape, dtype=getattr(torch, given.dtype), device="meta")
 
 
 def _assigned(module: Any, tensors: list[Any]) -> Inputs:

@@ -14,6 +14,7 @@ from hardware.remember import remembered
 from .workload import Workload
 
 _SHOWN = 3
+ALONE = "the language model alone"  # so begins a note that says which parts of a model are left out
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -53,6 +54,13 @@ def least() -> float:
 def coverage(workload: Workload, batch: int = 1) -> Coverage:
     """What of a workload has a cost rule at a batch."""
     return Coverage() if workload.operators.has_rule.all() else _partial(workload, batch)
+
+
+def lacking(workload: Workload, batch: int = 1) -> str:
+    """What the figures of a workload are without, in one line: operators that have no cost rule, where they are too
+    many, and parts of the model that are not in it; '' for a whole one."""
+    parts = (note for note in workload.notes if note.startswith(ALONE))
+    return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))
 
 
 @remembered(keep=16)

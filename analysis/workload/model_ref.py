@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias
 
 from hardware.names import hint
@@ -69,6 +70,8 @@ def phases(model: str) -> dict[str, str]:
 
 def own(text: str) -> Target | None:
     """The model of the user's that a word names, None for the name of something else. Raises `ModelSpecError`."""
+    if text.lower().startswith("hf:"):
+        return _configured(text)
     meant = plain(text)
     target = targets.parse(meant)
     if target is None:
@@ -78,6 +81,16 @@ def own(text: str) -> Target | None:
 
         if zoo.known(target.path) or transformers.handles(meant):
             return None
+    return target
+
+
+def _configured(text: str) -> Target | None:
+    """A configuration whose architecture has no reader: the library builds it, where it is installed."""
+    from .sources.transformer import hf, spec
+
+    target = targets.configuration(text)
+    if spec.split_hub(target.factory)[1] or hf.has_reader(target.factory) or find_spec("transformers") is None:
+        return None
     return target
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from hardware import policy
-from hardware.names import hint
+from hardware.names import hint, listed
 
-from . import aliases, limits
+from . import aliases, hub, limits
 from .errors import ModelSpecError, UnknownModelError
 from .workload import Workload
 
@@ -34,26 +34,33 @@ _MAX_INPUTS = 64
 _MAX_SOURCE = 16 << 20
 
 _NAME = r"[A-Za-z_]\w*"
-_FILE = re.compile(rf"(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?(?P<call>\([^()]*\))?", re.ASCII)
+_CALL = r"(?P<call>\((?:[^()]|\([^()]*\))*\))?"
+_BRACKETS = {"[": "]", "(": ")", "{": "}"}
+_FILE = re.compile(rf"(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CALL}", re.ASCII)
 _WEIGHTS = re.compile(r"(?P<path>[^()]*\.(?:gguf|safetensors))(?::(?P<options>[\w=,. ]{1,200}))?")
-_ONNX = re.compile(r"(?P<path>[^()]*\.onnx)(?P<call>\([^()]*\))?")
-_MODULE = re.compile(
-    rf"(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*)(?P<call>\([^()]*\))?", re.ASCII
-)
+_ONNX = re.compile(rf"(?P<path>[^()]*\.onnx){_CALL}")
+_CONFIGURATION = re.compile(rf"hf:(?P<path>[^()]*){_CALL}", re.IGNORECASE)
+_MODULE = re.compile(rf"(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*){_CALL}", re.ASCII)
 _LIBRARY = re.compile(
-    rf"(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+)(?P<call>\([^()]*\))?",
+    rf"(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+){_CALL}",
     re.ASCII | re.IGNORECASE,
 )
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One example input, the next one where it has no name. Of an input that is a number, the size is its value."""
+    """One example input, the next one where it has no name. Of an input that is a number, the size is its value; a
+    list, tuple or dictionary of tensors has `parts`, and `form` is the bracket that opens it."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     name: str = ""
+    parts: tuple[Input, ...] = ()
+    form: str = ""
 
     def __str__(self) -> str:
+        if self.form:
+            inner = ",".join(map(str, self.parts))
+            return f"{self.name}=" * bool(self.name) + self.form + inner + _BRACKETS[self.form]
         sizes = f"{self.name}=" * bool(self.name) + "x".join(str(size) for size in self.shape)
         return sizes if self.dtype == "float32" else f"{sizes}:{self.dtype}"
 
@@ -90,14 +97,19 @@ class Target(msgspec.Struct, frozen=True):
         return None
 
     @property
+    def is_configuration(self) -> bool:
+        """`hf:FOLDER`, of an architecture that only transformers knows how to build."""
+        return self.path == "hf"
+
+    @property
     def takes_inputs(self) -> bool:
         return self.runs_code or self.path.endswith(".onnx")
 
     @property
     def label(self) -> str:
         """Short, for titles: `net.py:make`."""
-        name = self.path.replace("\\", "/").rsplit("/", 1)[-1]
-        return f"{name}:{self.factory}" if self.factory else name
+        name, made = (part.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] for part in (self.path, self.factory))
+        return f"{name}:{made}" if made else name
 
     def __str__(self) -> str:
         words = [str(item) for item in self.inputs]
@@ -119,7 +131,7 @@ class Target(msgspec.Struct, frozen=True):
 def parse(text: str) -> Target | None:
     """The target a word names, or None for the name of something else. Raises `ModelSpecError`."""
     text = text.strip()
-    if text.startswith("hf:"):
+    if text.lower().startswith("hf:"):
         return None
     if text.endswith((".pt2", STORED)):
         return Target(text)
@@ -145,6 +157,14 @@ def parse(text: str) -> Target | None:
     return Target(path, factory, inputs, batch_dim, call is not None)
 
 
+def configuration(text: str) -> Target:
+    """`hf:FOLDER`, with inputs in parentheses after it."""
+    match = _CONFIGURATION.fullmatch(text)
+    where, call = (match["path"], match["call"]) if match else (text, None)
+    inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
+    return Target("hf", where, inputs, batch_dim, call is not None)
+
+
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
     """A target with its inputs (`1x3x224x224`) and batch dimension, as they are typed beside it; its file is there.
     Raises a `ModelError`."""
@@ -166,7 +186,7 @@ def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Ta
 def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
     inputs: list[Input] = []
     batch_dim: int | None = 0
-    for word in filter(None, (part.strip() for part in text.split(","))):
+    for word in listed(text):
         if word.startswith("batch="):
             batch_dim = parse_batch_dim(word.removeprefix("batch="))
         else:
@@ -177,10 +197,14 @@ def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
 
 
 def parse_input(text: str) -> Input:
-    """`1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`."""
-    name, equals, rest = text.strip().rpartition("=")
+    """`1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`; `xs=[1x3,1x5]` is a list, `(1x3,1x5)` a tuple,
+    `{image=1x3x64x64,mask=1x64x64}` a dictionary."""
+    text = text.strip()
+    name, equals, rest = re.match(r"(?:([^=\[({]*)(=))?(.*)", text, re.DOTALL).groups("")  # type: ignore[union-attr]
     if equals and not re.fullmatch(r"[\w.:/-]{1,60}", name):
         raise ModelSpecError(f"input {text[:60]!r}: {name[:40]!r} is no name of an input")
+    if rest[:1] in _BRACKETS:
+        return _parts(text, name, rest)
     sizes, colon, dtype = rest.partition(":")
     dtype = dtype.removeprefix("torch.") if colon else "float32"
     if dtype not in DTYPES:
@@ -189,11 +213,25 @@ def parse_input(text: str) -> Input:
     words = sizes.lower().split("x")
     if not all(re.fullmatch(r"[0-9]{1,9}", word) and 1 <= int(word) <= limits.PARAMETER for word in words):
         raise ModelSpecError(
-            f"input {text[:60]!r} is no shape; expected sizes from 1 up, as 1x3x224x224 or 1x128:int64"
+            f"input {text[:60]!r} is no shape; expected sizes from 1 up, as 1x3x224x224, 1x128:int64 or [1x3,1x5]"
         )
     if len(words) > _MAX_RANK:
         raise ModelSpecError(f"input {text[:60]!r} has {len(words)} dimensions (at most {_MAX_RANK})")
     return Input(tuple(int(word) for word in words), dtype, name)
+
+
+def _parts(text: str, name: str, rest: str) -> Input:
+    """A list, a tuple or a dictionary of tensors, none of them another."""
+    form, inner = rest[0], listed(rest[1:-1])
+    parts = tuple(map(parse_input, inner[: _MAX_INPUTS + 1]))
+    if not rest.endswith(_BRACKETS[form]) or not parts or any(part.form for part in parts):
+        raise ModelSpecError(f"input {text[:60]!r}: expected tensors, as [1x3,1x5], (1x3,1x5) or {{a=1x3,b=1x5}}")
+    if len(parts) > _MAX_INPUTS:
+        raise ModelSpecError(f"input {text[:60]!r} has too many parts (at most {_MAX_INPUTS})")
+    if any(bool(part.name) != (form == "{") for part in parts):
+        which = "each part of {..} has a name" if form == "{" else f"parts of {form}..{_BRACKETS[form]} have no names"
+        raise ModelSpecError(f"input {text[:60]!r}: {which}, as [1x3,1x5] or {{a=1x3,b=1x5}}")
+    return Input((), name=name, parts=parts, form=form)
 
 
 def parse_batch_dim(text: str) -> int | None:
@@ -255,6 +293,8 @@ def source(target: Target) -> Path:
         except (OSError, ValueError, RuntimeError) as error:  # a name too long, a NUL, no such home
             problem = f"no file {target.path[:60]!r} ({getattr(error, 'strerror', None) or error})"
         raise UnknownModelError(problem)
+    if target.is_configuration:
+        return hub.file(target.factory)
     if (shipped := shipped_at(target)).is_file():
         return shipped
     relative = Path(*target.path.split("."))

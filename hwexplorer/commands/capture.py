@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from analysis.workload import job_pool, store, targets
-from analysis.workload.coverage import coverage
+from analysis.workload.coverage import coverage, lacking
 from analysis.workload.errors import ModelError
 from analysis.workload.job import Job
 from analysis.workload.workload import Workload
@@ -158,7 +158,7 @@ def _captured(workload: Workload, seconds: float) -> CaptureSheet:
         coverage=covered.work,
         coverage_bytes=covered.bytes,
         coverage_flops=covered.flops,
-        incomplete=covered.gap,
+        incomplete=lacking(workload),
         uncovered=dict(covered.missing),
         inputs=tuple({"name": i.name, "dtype": i.dtype, "shape": list(i.shape)} for i in workload.inputs),
         notes=workload.notes,

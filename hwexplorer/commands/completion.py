@@ -40,13 +40,13 @@ def values(of: Option) -> tuple[str, ...]:
 
 def _known() -> dict[str, tuple[str, ...]]:
     """The lists that many options share."""
-    from analysis.workload import model_ref
+    from analysis.workload import aliases, model_ref
     from hardware.architectures import registry as architectures
     from hardware.device import load_all
     from hwexplorer import engine
 
     devices = tuple(device.key for device in load_all(engine.folders())[0])
-    return {"<models>": tuple(model_ref.names()), "<devices>": (*architectures.classes(), *devices)}
+    return {"<models>": (*model_ref.names(), *aliases.names()), "<devices>": (*architectures.classes(), *devices)}
 
 
 def _takes_value(of: Option) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 
 from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
 from analysis.reports.operator_classes import TensorInfo
+from analysis.workload.coverage import lacking
 from hwexplorer import engine, output, request
 from hwexplorer.declare import DEVICE, Verb
 from hwexplorer.export.render import encode
@@ -23,7 +24,11 @@ def _run(arguments: argparse.Namespace) -> None:
     state = request.state(arguments, DEVICE)
     request.prepare((state,), arguments.strict)
     result = engine.result(state)
-    makers = {"json": lambda graph: encode(graph, result.covered.gap), "graphml": _graphml, "dot": _dot}
+    makers = {
+        "json": lambda graph: encode(graph, lacking(result.workload, state.batch)),
+        "graphml": _graphml,
+        "dot": _dot,
+    }
     output.emit(arguments, lambda form: makers[form](model_graph(result)), SUFFIXES, default="json")
 
 

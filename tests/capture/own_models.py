@@ -298,3 +298,31 @@ def unchanged() -> nn.Module:
 class Numpy(Net):
     def forward(self, x: Any) -> Any:
         return torch.from_numpy(x.numpy() * 2)  # numpy
+
+
+class OfList(nn.Module):
+    """A list, a tuple or a dictionary of tensors goes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = nn.Linear(16, 4), nn.Linear(8, 4)
+
+    def forward(self, xs: Any) -> Any:
+        first, second = (xs["a"], xs["b"]) if isinstance(xs, dict) else xs
+        return self.wide(first) + self.narrow(second)
+
+
+class OfTuple(OfList):
+    def forward(self, x: Any, xs: Any) -> Any:
+        assert isinstance(xs, tuple)
+        return super().forward(xs) + self.wide(x)
+
+
+class Packed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(16, 4, batch_first=True)
+
+    def forward(self, x: Any, lengths: Any) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return self.lstm(packed)[1][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -57,6 +58,16 @@ def test_unmodified_language_models(kind: str, tmp_path: Path) -> None:
     assert found.inputs[0].shape == ("batch", 16)
     assert coverage(found).work == 1.0
     assert not any("use_cache" in note for note in found.notes)
+
+
+def test_configurations_of_a_real_library(tmp_path: Path) -> None:
+    if find_spec("transformers") is None:
+        pytest.skip("needs transformers")
+    raw = {"model_type": "bloom", "architectures": ["BloomForCausalLM"], "n_layer": 2, "hidden_size": 64, "n_head": 4}
+    (tmp_path / "config.json").write_text(json.dumps(raw | {"vocab_size": 1000}))
+    found = store.load(f"hf:{tmp_path}")
+    assert found.inputs[0].shape == ("batch", 128)
+    assert coverage(found).work == 1.0
 
 
 def test_a_unet_keeps_its_batch_within_its_range(tmp_path: Path) -> None:

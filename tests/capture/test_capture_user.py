@@ -56,6 +56,49 @@ def test_a_module_of_ones_own() -> None:
     assert float((w.operators.macs @ w.at(batch=5)).sum()) == 5 * (14 * 14 * 8 * 27 + 32)
 
 
+@pytest.mark.parametrize(
+    ("factory", "inputs", "macs"),
+    [
+        ("OfList", "[1x16,1x8]", 4 * 24),
+        ("OfList", "xs=[1x16,1x8]", 4 * 24),
+        ("OfList", "{a=1x16,b=1x8}", 4 * 24),
+        ("OfTuple", "1x16,(1x16,1x8)", 4 * 40),
+        ("OfTuple", "x=1x16,xs=(1x16,1x8)", 4 * 40),
+    ],
+)
+def test_lists_tuples_and_dictionaries_of_tensors(factory: str, inputs: str, macs: int) -> None:
+    target = targets.parse(f"{OWN}:{factory}({inputs})")
+    assert target is not None
+    assert str(target) == f"{OWN}:{factory}({inputs})"
+    w = captured(factory, inputs)
+    assert [item.shape[0] for item in w.inputs] == ["batch"] * len(w.inputs)
+    assert float((w.operators.macs @ w.at(batch=3)).sum()) == 3 * macs
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[1x8,1x16", "expected tensors, as"),
+        ("[]", "expected tensors, as"),
+        ("[[1x8],1x16]", "expected tensors, as"),
+        ("[a=1x8]", "parts of [..] have no names"),
+        ("{1x8}", "each part of {..} has a name"),
+        ("[1x8,0x1]", "is no shape"),
+        (f"[{','.join(['1x8'] * 65)}]", "too many parts"),
+    ],
+)
+def test_a_wrong_list_of_tensors_is_refused_in_a_line(text: str, said: str) -> None:
+    with pytest.raises(ModelSpecError) as raised:
+        targets.parse_input(text)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_packed_sequences_are_called_that() -> None:
+    with pytest.raises(CaptureError, match="a packed sequence cannot be captured; give its module the padded tensor"):
+        captured("Packed", "2x5x16,2:int64")
+
+
 def test_a_forward_that_collects_its_arguments() -> None:
     shape = ("batch", 3, 16, 16)
     assert [item.shape for item in captured("Starred").inputs] == [shape]

@@ -26,6 +26,9 @@ WORDS = [
 ]
 
 
+_ALONE = "the language model alone: without its vision tower"
+
+
 def without_rules(model: Workload, kinds: tuple[str, ...] = ("conv", "linear", "add", "relu")) -> Workload:
     """The same model as it would be had nobody written these rules."""
     ops = model.operators
@@ -33,7 +36,7 @@ def without_rules(model: Workload, kinds: tuple[str, ...] = ("conv", "linear", "
     blank = {name: np.where(gone, 0.0, getattr(ops, name)) for name in ("macs", "flops", "special")}
     gemm = np.where(gone[:, :, None], 0.0, ops.gemm)
     bare = msgspec.structs.replace(ops, **blank, gemm=gemm, has_rule=~gone[:, 0])
-    return msgspec.structs.replace(model, operators=bare)
+    return msgspec.structs.replace(model, operators=bare, notes=(*model.notes, _ALONE))
 
 
 @pytest.fixture
@@ -54,6 +57,7 @@ def test_every_report_says_so_first(
     first = call(*words).out.splitlines()[0]
     assert first.startswith("INCOMPLETE: about"), first
     assert "no cost rule" in first or "without: " in first
+    assert _ALONE in first
     assert '"incomplete": "INCOMPLETE' in call(*words, "--format", "json").out
     assert "INCOMPLETE" in call(*words, "--format", "csv").err
 

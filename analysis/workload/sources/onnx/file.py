@@ -108,11 +108,13 @@ def _sparse(wire: Wire, span: Span) -> TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class ValueInfo:
-    """A declared tensor: sizes, names of sizes, None where neither is said. `shape` is None without any."""
+    """A declared tensor: sizes, names of sizes, None where neither is said. `shape` is None without any. Of a list of
+    tensors they are those of each."""
 
     name: str
     dtype: str = "unknown"
     shape: tuple[int | str | None, ...] | None = None
+    is_list: bool = False
 
 
 def _value_info(wire: Wire, span: Span) -> ValueInfo:
@@ -120,12 +122,15 @@ def _value_info(wire: Wire, span: Span) -> ValueInfo:
     kinds = parts(wire, info[2]) if 2 in info else {}
     while 9 in kinds:  # optional, which is there
         kinds = parts(wire, parts(wire, kinds[9]).get(1, (0, 0)))
+    is_list = 4 in kinds
+    if is_list:
+        kinds = parts(wire, parts(wire, kinds[4]).get(1, (0, 0)))
     tensor = parts(wire, kinds[1]) if 1 in kinds else {}
     shape = [_size(wire, size) for number, size in wire.fields(tensor[2]) if number == 1] if 2 in tensor else None
     if len(shape or ()) > _MAX_RANK:
         raise OnnxError(f"a tensor has {len(shape or ())} dimensions")
     name = text(wire, info.get(1, (0, 0)))
-    return ValueInfo(name, DTYPES.get(tensor.get(1, 0), "unknown"), None if shape is None else tuple(shape))
+    return ValueInfo(name, DTYPES.get(tensor.get(1, 0), "unknown"), None if shape is None else tuple(shape), is_list)
 
 
 def _size(wire: Wire, span: Span) -> int | str | None:
@@ -216,7 +221,9 @@ class OnnxGraph:
     @cached_property
     def told(self) -> dict[str, ValueInfo]:
         """What is declared about results."""
-        return {info.name: info for info in (*self.values, *self.outputs) if info.shape is not None}
+        return {
+            info.name: info for info in (*self.values, *self.outputs) if info.shape is not None and not info.is_list
+        }
 
 
 def _named(wire: Wire, span: Span) -> ValueInfo:

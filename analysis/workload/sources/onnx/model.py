@@ -42,6 +42,6 @@ def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
         if isinstance(error, OpenSizeError) or not sizes:
             raise
         scalars = {info.name for info in top.inputs if info.shape == ()}
-        batch = next((item.shape[0] for item in inputs if item.name not in scalars), 1)
+        batch = next((item.shape[0] for item in inputs if item.shape and item.name not in scalars), 1)
         fixed = Walk(model, budget, batch).graph(top, inputs)
         return replace(fixed, notes=(*fixed.notes, fixed_note(batch, f"the graph fixes it ({error})")))

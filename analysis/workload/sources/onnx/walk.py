@@ -17,7 +17,7 @@ from ..pt2_sizes import expression, layout
 from .control import CONTROL
 from .file import FLOATS, AttributeRef, Function, OnnxError, OnnxGraph, OnnxModel, OnnxNode, TensorInfo
 from .fold import folded
-from .inputs import shapes_of, value_of
+from .inputs import parted, shapes_of, value_of
 from .lists import LISTS, listed
 from .names import label, scopes_of, where
 from .op import Known, Made, OnnxOp, OnnxValue, Shape, as_known, contiguous, shape_of, whole_array
@@ -98,11 +98,14 @@ class Walk:
     def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputShape]:
         stored = {tensor.name for tensor in top.graph.stored}
         declared = [info for info in top.graph.inputs if info.name not in stored]
+        declared, inputs, lists = parted(declared, inputs)
         self.symbols, shapes = shapes_of(declared, inputs, self.batch)
         for info, shape in zip(declared, shapes, strict=True):
             value = value_of(info, inputs)  # a number that sizes may follow from
             known = None if value is None else whole_array([value], ())
             top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
+        for name, parts in lists.items():
+            top.values[name] = replace(self._new(name, (), "float32"), parts=tuple(top.values[part] for part in parts))
         written = [tuple(label(size) for size in shape) for shape in shapes]
         return [InputShape(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
 

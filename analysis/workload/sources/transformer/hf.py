@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,8 @@ import msgspec
 from hardware import files, policy
 from hardware.names import hint
 
+from ... import hub
+from ...coverage import ALONE
 from ...errors import ModelSpecError
 from . import presets, stored
 from .config import Config
@@ -43,7 +43,19 @@ Raw = dict[str, Any]
 def config(where: str) -> Config:
     """The configuration in a folder, in a `config.json`, or of a model in the local hub cache."""
     policy.require("read", f"reading {where}", where)
-    return of(_read(_find(where.strip())))
+    return of(_read(hub.file(where.strip())))
+
+
+def has_reader(where: str) -> bool:
+    """Whether the architecture of a configuration has a reader here."""
+    policy.require("read", f"reading {where}", where)
+    return _read(hub.file(where)).get("model_type", "") in _READERS
+
+
+def notes(where: str) -> tuple[str, ...]:
+    """What a configuration says beside what the model is made of: parts left out, formats that are stored."""
+    raw = _read(hub.file(where))
+    return (*_left_out(raw), *stored.notes(raw))
 
 
 def of(raw: Raw) -> Config:
@@ -66,36 +78,10 @@ def _unsupported(kind: str) -> str:
     shown = kind[:40] or "nothing"
     right = hint(kind, _READERS)
     said = f"; {right}" if right else ""
-    other = "else name code that returns AutoModel.from_config(..) and its inputs, as net.py:make"
+    other = "others need transformers here, and take no parameters after ':'"
     return (
         f"config.json: model_type {shown!r} is not supported{said} (supported: {', '.join(sorted(_READERS))}; {other})"
     )
-
-
-def _find(where: str) -> Path:
-    try:
-        path = Path(where).expanduser()
-        if path.is_dir():
-            path = path / "config.json"
-        if path.is_file():
-            return path
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: no such home
-        raise ModelSpecError(f"{where[:80]!r} cannot be opened") from None
-    if not where or where.startswith((".", "/", "~")) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", where):
-        raise ModelSpecError(f"hf: no config.json in {where[:80]!r}")
-    return _cached(where)
-
-
-def _cached(name: str) -> Path:
-    """The newest snapshot in the hub cache. Nothing is downloaded."""
-    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
-    hub = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))))
-    snapshots = list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
-    if not snapshots:
-        raise ModelSpecError(
-            f"hf: {name[:80]} is neither a folder nor in the local hub cache; fetch its config.json and name the folder"
-        )
-    return max(snapshots, key=lambda path: path.stat().st_mtime)
 
 
 def _read(path: Path) -> Raw:
@@ -118,7 +104,7 @@ def _read(path: Path) -> Raw:
 
 def _left_out(raw: Raw) -> list[str]:
     parts = [name for key, name in _PARTS.items() if isinstance(raw.get(key), dict)]
-    return [f"the language model alone: without its {' and its '.join(parts)}"] if parts else []
+    return [f"{ALONE}: without its {' and its '.join(parts)}"] if parts else []
 
 
 def _activation(raw: Raw, *keys: str, default: str = "silu") -> str:
