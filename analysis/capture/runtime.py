@@ -52,6 +52,21 @@ class _AllocateOnMeta(TorchFunctionMode):  # type: ignore[misc]
         return func(*args, **kwargs)
 
 
+class WholeMasks(TorchFunctionMode):  # type: ignore[misc]
+    """Inside, a mask over a dimension keeps all of it: how many edges lead from a node to itself, which graph networks
+    take out, depends on data."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.__getitem__:
+            places = args[1] if isinstance(args[1], tuple) else (args[1],)
+            args = (args[0], tuple(slice(None) if _is_mask(place) else place for place in places))
+        return func(*args, **(kwargs or {}))
+
+
+def _is_mask(place: Any) -> bool:
+    return isinstance(place, torch.Tensor) and place.dtype == torch.bool and place.dim() == 1
+
+
 @contextmanager
 def without_weights() -> Iterator[None]:
     """Modules built inside have no memory for weights, and loading them does nothing."""

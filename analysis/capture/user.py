@@ -29,7 +29,7 @@ from hardware.names import hint
 
 from . import blame, caches, libraries, namesakes, tracked
 from .exporter import MAX_BATCH, Inputs, export, tensors_in
-from .runtime import import_torchvision, without_weights
+from .runtime import WholeMasks, import_torchvision, without_weights
 
 Progress = Callable[[str, float], None]
 Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
@@ -245,7 +245,7 @@ def _capture(
             graph = _attempt(build, inputs, batch_dim, way, progress)
         except _OneGraph:
             batch_dim, left = None, [replace(way, live=False), *(other for other in left if not other.live)]
-            notes = ("its inputs are one graph: --batch 1, nodes and edges as given",)
+            notes = ("its inputs are one graph: --batch 1, nodes and edges as given, none from a node to itself",)
             continue
         except ModelError:
             raise
@@ -332,19 +332,21 @@ def _attempt(
         f"{type(module).__name__}.forward: {count} input{'s' if count != 1 else ''} given",
         "one --input for each, as --input 1x3x224x224, or let the factory return (model, {name: value})",
     )
-    if way.live and _edges(module, arguments, keywords):
+    is_graph = _edges(module, arguments, keywords)
+    if way.live and is_graph:
         raise _OneGraph
     if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
         with torch.no_grad():  # its sizes come from its first inputs
             module(*arguments, **keywords)
-    return export(module, arguments, batch_dims=dims, keywords=keywords, most=way.most)
+    with WholeMasks() if is_graph else nullcontext():
+        return export(module, arguments, batch_dims=dims, keywords=keywords, most=way.most)
 
 
 def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> bool:
     """Whether an input is a list of edges, two nodes each."""
     given = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
     return any(
-        name.startswith("edge")
+        name.startswith(("edge", "adj"))
         and isinstance(value, torch.Tensor)
         and not value.is_floating_point()
         and len(value) == 2

@@ -70,6 +70,19 @@ def test_configurations_of_a_real_library(tmp_path: Path) -> None:
     assert coverage(found).work == 1.0
 
 
+@pytest.mark.parametrize("kind", ["GCN", "GAT"])
+def test_graph_networks(kind: str, tmp_path: Path) -> None:
+    if find_spec("torch_geometric") is None:
+        pytest.skip("needs torch_geometric")
+    (tmp_path / "net.py").write_text(
+        f"import torch\nfrom torch_geometric.nn.models import {kind}\n"
+        f"def make():\n    return {kind}(16, 32, 2), (torch.rand(9, 16), torch.arange(18).view(2, 9) % 9)\n"
+    )
+    found = store.load(f"{tmp_path / 'net.py'}:make()")
+    assert [item.shape for item in found.inputs] == [(9, 16), (2, 9)]
+    assert float((found.operators.macs @ found.at(batch=1)).sum()) == pytest.approx(9 * (16 + 32) * 32, rel=0.02)
+
+
 def test_a_unet_keeps_its_batch_within_its_range(tmp_path: Path) -> None:
     if find_spec("diffusers") is None:
         pytest.skip("needs diffusers")

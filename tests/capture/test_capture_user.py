@@ -130,6 +130,15 @@ def test_a_model_that_reads_a_mask_it_was_not_given_gets_one() -> None:
     assert float((w.operators.macs @ w.at(batch=1)).sum()) == 6 * 4 * 4
 
 
+def test_loops_taken_out_of_a_graph_leave_its_edges() -> None:
+    """How many there are depends on data: none is taken for one, and an edge from each node to itself is added."""
+    w = captured("Loops", "5x16,2x9:int64")
+    assert any("none from a node to itself" in note for note in w.notes)
+    assert float((w.operators.macs @ w.at(batch=1)).sum()) == 5 * 16 * 8
+    joined = w.operators.out_tensor[w.operators.out_ptr[w.operators.kind.index("cat")]]
+    assert float(w.tensors.numel[joined] @ w.at(batch=1)) == 2 * (9 + 5)
+
+
 def test_a_cache_goes_in_and_comes_out() -> None:
     """One token after six; what a model keeps is among its results."""
     w = captured("remembering", "")
