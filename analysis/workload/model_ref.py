@@ -89,9 +89,11 @@ def _configured(text: str) -> Target | None:
     from .sources.transformer import hf, spec
 
     target = targets.configuration(text)
-    if spec.split_hub(target.factory)[1] or hf.has_reader(target.factory) or find_spec("transformers") is None:
+    try:
+        is_read = bool(spec.split_hub(target.factory)[1]) or hf.has_reader(target.factory)
+    except ModelSpecError:  # whoever reads it says what is wrong
         return None
-    return target
+    return None if is_read or find_spec("transformers") is None else target
 
 
 def _refuse_file(text: str) -> None:
