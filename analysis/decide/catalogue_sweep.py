@@ -22,7 +22,7 @@ from analysis.decide.sweep import BATCHES
 from analysis.run.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
 from analysis.run.scenario import Scenario
 from analysis.run.totals import Totals, rates
-from analysis.run.workspace import applies
+from analysis.run.workspace import blocked
 from analysis.workload import store, zoo
 from analysis.workload.workload import Floats, Workload
 from hardware import errors as hardware_errors
@@ -176,7 +176,7 @@ def run_chunk(chunk: Chunk) -> str:
                 asked_key = (work, batches, runs.widths, execution, device.arch.places_models)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batches, runs.widths)
-                held_key = (*asked_key[:-1], applies(device, execution))
+                held_key = (*asked_key[:-1], blocked(device, execution))
                 if held_key not in held:
                     held[held_key] = peaks(many.workloads, execution, batches, runs.widths, held_key[-1])
                 ran = _what_runs(runs)

@@ -23,7 +23,7 @@ from analysis.decide.knobs import Cost
 from analysis.run.bundle import Asked, ask, evaluate, peaks
 from analysis.run.scenario import Scenario
 from analysis.run.totals import rates
-from analysis.run.workspace import applies
+from analysis.run.workspace import blocked
 from analysis.workload.workload import Floats
 from hardware.architectures.data import WHOLE
 from hardware.area import area
@@ -200,7 +200,7 @@ def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
         runs = plan(device, asked.precision, runtime.mode)
         demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, runs.widths)
         totals, _ = evaluate(demands, device, runs, runtime, asked.layout)
-        held = _held(models, runtime.mode, asked.batch, runs.widths, applies(device, runtime.mode))
+        held = _held(models, runtime.mode, asked.batch, runs.widths, blocked(device, runtime.mode))
         for i, model in enumerate(models):
             each = rates(asked.batch, totals.latency_s[i], totals.energy_j[i], totals.pipelined_s[i])
             costs[model] = Cost(float(totals.latency_s[i]), float(each.energy_j_per_inference))
@@ -221,8 +221,8 @@ def _by_runtime(study: Study, device: Device) -> Iterator[tuple[Runtime, tuple[s
 
 
 @lru_cache(maxsize=64)
-def _held(models: tuple[str, ...], mode: str, batch: int, widths: Any, with_workspace: bool) -> Floats:
-    return peaks([ready(model) for model in models], mode, (batch,), widths, with_workspace)
+def _held(models: tuple[str, ...], mode: str, batch: int, widths: Any, block: float) -> Floats:
+    return peaks([ready(model) for model in models], mode, (batch,), widths, block)
 
 
 Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]

@@ -111,7 +111,7 @@ def memory_report(result: Estimate) -> MemoryReport:
     at = int(result.demand.kernel[held.peak_at]) if result.demand.n_kernels else 0
     total = float(size.sum())
     most = float(held.timeline.max(initial=0.0))
-    ruled = workspace.applies(result.device, result.execution)
+    ruled = bool(workspace.blocked(result.device, result.execution))
     return MemoryReport(
         **about(result, on_device=True),
         peak_bytes=held.peak_bytes,

@@ -226,11 +226,11 @@ def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
 
 
 def peaks(
-    workloads: Sequence[Workload], execution: str, batches: Sequence[int], widths: Widths, with_workspace: bool
+    workloads: Sequence[Workload], execution: str, batches: Sequence[int], widths: Widths, block: float
 ) -> Floats:
     """Peak memory in bytes of each workload at each batch, (b * w,)."""
     runs = [(workload, batch) for batch in batches for workload in workloads]
-    return np.array([memory(one, batch, widths, execution, with_workspace).peak_bytes for one, batch in runs])
+    return np.array([memory(one, batch, widths, execution, block).peak_bytes for one, batch in runs])
 
 
 def _join(many: Bundle, alone: list[Demand]) -> Demand:

@@ -13,7 +13,7 @@ from analysis.run.partition import Partition, partition
 from analysis.run.scenario import Scenario
 from analysis.run.totals import Rates, rates, totals
 from analysis.run.trust import Factors, Trust, trust, work_class
-from analysis.run.workspace import applies as workspace_applies
+from analysis.run.workspace import blocked
 from analysis.workload.coverage import Coverage, coverage
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
@@ -159,8 +159,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         run = grouped(run, workload.devices)
     sums = totals(run)
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
-    with_workspace = workspace_applies(device, execution)
-    held = memory(workload, scenario.batch, runs.widths, execution, with_workspace)
+    held = memory(workload, scenario.batch, runs.widths, execution, blocked(device, execution))
     marks = _relevant_marks(runs, needs)
     if run.mapping.winograd.any():
         many = int(run.mapping.winograd.sum())

@@ -41,15 +41,15 @@ class Lifetimes(msgspec.Struct, frozen=True):
     tensor: Ints
 
 
-def memory(workload: Workload, batch: int, widths: Widths, execution: str, with_workspace: bool = False) -> Memory:
+def memory(workload: Workload, batch: int, widths: Widths, execution: str, block: float = 0.0) -> Memory:
     """Peak memory of one inference. What passes between the operators of a kernel takes none.
 
-    `with_workspace` where the rule of analysis/run/workspace.py holds (`workspace.applies`)."""
+    `block`: channels side by side where the rule of analysis/run/workspace.py holds (`workspace.blocked`), else 0."""
     kernel = structure(workload, execution).kernel
     lives = lifetimes(workload, execution)
     size = allocation_bytes(workload, lives, batch, widths)
     timeline = live_bytes(lives, size, int(kernel.max(initial=-1)) + 1)[kernel]
-    scratch = workspace(workload, batch, widths.activations) if with_workspace else np.zeros(len(kernel))
+    scratch = workspace(workload, batch, widths.activations, block) if block else np.zeros(len(kernel))
     weights = weight_bytes(workload, batch, widths)
     if not len(kernel):
         return Memory(weights, weights, 0.0, 0.0, 0, timeline, scratch)

@@ -1,12 +1,12 @@
 """Scratch memory that libraries take beside the tensors of the graph.
 
 Known for one library: PyTorch eager on CPU, fp32. Its convolutions run in oneDNN, which reorders its operands into
-blocked layouts of its own (channels in blocks of 16) and the result back; max pooling keeps the positions of its
-maxima (int64) even where nobody asks for them. The rule was read off the profiler's allocator events (torch 2.13 on
-a CPU with AVX-512) and held against 31 torchvision models at batch 1, 4 and 8, one thread and two: 24 within 0.1 %,
-all within 13 % (DenseNet keeps a local variable longer than the graph tells, Swin v2 and Inception at batch 1 the
-rest); tests/analysis_reports/test_report_memory_measured.py repeats twelve. Where no rule is known (GPU libraries
-choose theirs at run time, compiled programs plan theirs) none is counted, and reports say so.
+blocked layouts of its own (as many channels side by side as the device states) and the result back; max pooling keeps
+the positions of its maxima (int64) even where nobody asks for them. The rule was read off the profiler's allocator
+events (torch 2.13 on a CPU with AVX-512) and held against 31 torchvision models at batch 1, 4 and 8, one thread and
+two: 24 within 0.1 %, all within 13 % (DenseNet keeps a local variable longer than the graph tells, Swin v2 and
+Inception at batch 1 the rest); tests/analysis_reports/test_report_memory_measured.py repeats twelve. Where no rule is
+known (GPU libraries choose theirs at run time, compiled programs plan theirs) none is counted, and reports say so.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from hardware.device import Device
 from hardware.remember import remembered
 
 SOURCE = (
-    "oneDNN reorders into blocks of 16 channels: max(input unless it is an image of up to 3 channels, plus weights; "
+    "oneDNN reorders into blocks of channels: max(input unless it is an image of up to 3 channels, plus weights; "
     "output); max pooling: int64 positions; read off PyTorch's allocator events on CPU"
 )
 _INDEX_BYTES = 8  # int64, whatever the precision
 _PLAIN_CHANNELS = 3  # oneDNN reads an image of so few channels as it is
-_BLOCK = 16  # channels side by side in a blocked layout (nChw16c, AVX-512); part of a block takes all of it
 _REORDERED = ("conv", "depthwise_conv", "conv_transpose")
 
 
@@ -37,14 +36,16 @@ class _Sizes(msgspec.Struct, frozen=True):
     positions: Floats
 
 
-def applies(device: Device, execution: str) -> bool:
-    """Whether the rule holds: eager execution on a CPU."""
-    return device.arch.is_host and execution == "eager"
+def blocked(device: Device, execution: str) -> float:
+    """Channels side by side in a blocked layout, of which part of a block takes all, where the rule holds (eager
+    execution on a CPU); 0 where it does not."""
+    return device.channel_block if device.arch.is_host and execution == "eager" else 0.0
 
 
-def workspace(workload: Workload, batch: int, element_bytes: float) -> Floats:
-    """Scratch bytes of each operator while it runs, shape (n,), under PyTorch eager on a CPU."""
-    sizes, point = _sizes(workload), workload.at(batch=batch)
+def workspace(workload: Workload, batch: int, element_bytes: float, block: float) -> Floats:
+    """Scratch bytes of each operator while it runs, shape (n,), under PyTorch eager on a CPU that lays `block` channels
+    side by side."""
+    sizes, point = _sizes(workload, block), workload.at(batch=batch)
     operands = (sizes.reordered + sizes.weights) @ point
     scratch: Floats = np.maximum(operands, sizes.output @ point) * element_bytes
     scratch += sizes.positions @ point * _INDEX_BYTES
@@ -54,7 +55,7 @@ def workspace(workload: Workload, batch: int, element_bytes: float) -> Floats:
 
 
 @remembered(shared=True)
-def _sizes(workload: Workload) -> _Sizes:
+def _sizes(workload: Workload, block: float) -> _Sizes:
     ops, tensors = workload.operators, workload.tensors
     once = workload.at(**dict.fromkeys(workload.dims, 1))
     reordered, weights, output, positions = (np.zeros((workload.n_operators, len(workload.monomials))) for _ in "iwop")
@@ -66,10 +67,10 @@ def _sizes(workload: Workload) -> _Sizes:
         if kind not in _REORDERED:
             continue
         groups, _, columns, _ = ops.gemm[i] @ once
-        output[i] = result * _padding(groups * columns)
+        output[i] = result * _padding(groups * columns, block)
         if kind == "conv_transpose" and groups == 1:
             output[i] += result  # its result is channels last, and is copied once more
-        padding = _padding(groups) if kind == "depthwise_conv" else 1.0
+        padding = _padding(groups, block) if kind == "depthwise_conv" else 1.0
         for e in range(ops.in_ptr[i], ops.in_ptr[i + 1]):
             t = ops.in_tensor[e]
             if tensors.role[t] == WEIGHT:
@@ -79,9 +80,9 @@ def _sizes(workload: Workload) -> _Sizes:
     return _Sizes(reordered, weights, output, positions)
 
 
-def _padding(channels: float) -> float:
+def _padding(channels: float, block: float) -> float:
     """Bytes of a blocked layout over those of the values in it."""
-    return float(np.ceil(channels / _BLOCK) * _BLOCK / channels) if channels > 0 else 1.0
+    return float(np.ceil(channels / block) * block / channels) if channels > 0 else 1.0
 
 
 def _channels(size: int | str) -> float:

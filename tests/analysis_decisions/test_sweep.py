@@ -19,7 +19,7 @@ from analysis.run.bundle import ask, bundle, evaluate, peaks
 from analysis.run.estimate import estimate
 from analysis.run.metrics import ADDITIVE, METRICS
 from analysis.run.scenario import Scenario
-from analysis.run.workspace import applies
+from analysis.run.workspace import blocked
 from hardware.errors import RequestError
 from hardware.plan import plan
 from hardware.runtime import of_mode
@@ -39,7 +39,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     runs = plan(device(on), precision, execution)
     many = bundle(loaded, execution, device(on).arch.places_models)
     asked = ask(many, (batch,), runs.widths)
-    held = peaks(loaded, execution, (batch,), runs.widths, applies(device(on), execution))
+    held = peaks(loaded, execution, (batch,), runs.widths, blocked(device(on), execution))
     found, formats = evaluate(asked, device(on), runs, of_mode(device(on), execution), "nchw")
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))

@@ -9,7 +9,7 @@ import reports_grid as grid
 from analysis.reports.memory_report import memory_report
 from analysis.reports.recompute import checkpointing, recompute_one
 from analysis.run.estimate import Estimate
-from analysis.run.workspace import applies, workspace
+from analysis.run.workspace import blocked, workspace
 from analysis.workload.workload import BUFFER, WEIGHT
 from hardware.precision import FORMATS
 
@@ -50,14 +50,15 @@ def test_bounds(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     held = result.memory
     at_once, everything = largest_live_set(result)
-    scratch = workspace(result.workload, batch, result.plan.element_bytes)
+    block = blocked(result.device, result.execution)
+    scratch = workspace(result.workload, batch, result.plan.element_bytes, block or 16.0)
     assert held.peak_bytes == pytest.approx(
         held.weight_bytes + held.activation_peak_bytes + held.workspace_peak_bytes, rel=1e-12
     )
     assert held.peak_bytes - held.weight_bytes == pytest.approx(float((held.timeline + held.workspace).max()))
     assert held.peak_bytes - held.weight_bytes >= at_once * (1 - 1e-12)
     assert held.peak_bytes <= (everything + float(scratch.max())) * (1 + 1e-12)
-    if not applies(result.device, result.execution):
+    if not block:
         assert not held.workspace.any()
     else:
         np.testing.assert_array_equal(held.workspace, scratch)

@@ -97,5 +97,5 @@ def test_peak_of_recurrent_networks(
 ) -> None:
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path))
     workload = store.load(f"{Path(__file__).with_name('recurrent_models.py')}:{name}()")
-    held = memory(workload, BATCH, parse("fp32").widths, "eager", with_workspace=True)
+    held = memory(workload, BATCH, parse("fp32").widths, "eager", block=16.0)
     assert held.peak_bytes - held.weight_bytes == pytest.approx(measured_recurrent[name], rel=TOLERANCE)

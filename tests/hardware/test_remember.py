@@ -62,7 +62,7 @@ def test_a_model_at_other_lengths_shares_what_follows_from_its_graph() -> None:
     other = model.bound(kv=77)
     assert other is not model
     assert other is model.bound(kv=77)
-    for of_graph in (partition, operator_graph, subgraph_graph, _sizes):
+    for of_graph in (partition, operator_graph, subgraph_graph, lambda each: _sizes(each, 16.0)):
         assert of_graph(other) is of_graph(model), of_graph
     for by_mode in (structure, lifetimes):
         assert by_mode(other, "eager") is by_mode(model, "eager"), by_mode
