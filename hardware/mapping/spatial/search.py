@@ -29,8 +29,6 @@ _ROWS = (1.0, 2.0, 4.0, 7.0, 14.0, 28.0, 56.0, 112.0, 256.0, 1024.0, 4096.0, 163
 _IMAGES = (1.0, 2.0, 4.0, 16.0, 64.0)
 _CHANNELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0, 512.0, 1024.0, 4096.0)
 _GROUPS = (1.0, 8.0, 64.0)
-# Channels of results in a tile, from which it is worth another: what arrays spread or use again.
-_RESULTS = (2.0, 4.0, 8.0, 32.0, 128.0, 512.0)
 _TOGETHER = 8192  # mappings counted together
 _ENDLESS = 2.0**20  # more than any tile
 _KEEP = 4096  # operators remembered of a machine
@@ -312,7 +310,7 @@ def _shortlist(
         [_passing(problem, (inputs, weights, outputs), tiles, value_bytes, _ORDERS[order]) for order in orders]
     )
     added_up = np.prod(tiles[[C, R, S]], axis=0)
-    side_by_side = np.searchsorted(_RESULTS, np.prod(tiles[[G, K]], axis=0), side="right")
+    side_by_side = np.prod(tiles[[G, K]], axis=0)
     kept = _unbeaten(np.vstack([rooms, passing.min(axis=0), -added_up, -side_by_side]))
     return tiles[:, kept], np.array(orders)[passing.argmin(axis=0)[kept]]
 
