@@ -112,7 +112,8 @@ class HwExplorer(App[None]):
     def action_command_palette(self) -> None:
         from hwexplorer.tui import finder
 
-        if not finder.Finder.is_open(self):  # type: ignore[arg-type]
+        # Not while one is there, be it on its way out: two of one name end the program.
+        if not any(node.id == finder.ID for node in self._nodes):
             self.push_screen(finder.Finder(id=finder.ID))
 
     do_palette = action_command_palette

@@ -89,6 +89,19 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
     assert app.session.failures == []
 
 
+async def test_a_palette_that_is_closing_opens_no_other() -> None:
+    """`DuplicateIds`."""
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.action_command_palette()
+        await pilot.pause(0.3)
+        app.screen.dismiss()
+        app.action_command_palette()
+        await pilot.pause(0.3)
+        assert not Finder.is_open(app)
+    assert app.session.failures == []
+
+
 @pytest.mark.parametrize("keys", [b"qjjj\x1b[<0;3;3M", b"\x10q", b"\x10\x11", b"q\x1b[200~x\x1b[201~"])
 async def test_keys_after_the_last_one(keys: bytes) -> None:
     app = HwExplorer(State(), Fake())
