@@ -6,6 +6,7 @@ capture is held to (memory, time, processes it leaves) holds for who asks alone:
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -57,8 +58,8 @@ def _serve(place: str) -> None:
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 listening.close()
-                words, pipes, *_ = socket.recv_fds(asking, 1 << 16, 2)
-                folder, *arguments = words.decode(errors="surrogateescape").split("\0")
+                words, pipes, *_ = socket.recv_fds(asking, 1 << 20, 2)
+                folder, variables, *arguments = json.loads(words)
                 pid = os.fork()
                 if pid:
                     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -68,6 +69,8 @@ def _serve(place: str) -> None:
                 asking.close()
                 signal.alarm(_SECONDS)
                 os.chdir(folder)
+                os.environ.clear()
+                os.environ.update(variables)
                 for number, pipe in enumerate((os.open(os.devnull, os.O_RDONLY), *pipes)):
                     os.dup2(pipe, number)
                     os.close(pipe)
@@ -77,11 +80,10 @@ def _serve(place: str) -> None:
 
 
 def _ask(place: str, words: list[str]) -> int:
-    """Ours are its streams and folder; the exit code is that of the capture."""
+    """Ours are its streams, folder and environment; the exit code is that of the capture."""
     with socket.socket(socket.AF_UNIX) as asking:
         asking.connect(place)
-        message = "\0".join((os.getcwd(), *words)).encode(errors="surrogateescape")
-        socket.send_fds(asking, [message], [1, 2])
+        socket.send_fds(asking, [json.dumps((os.getcwd(), dict(os.environ), *words)).encode()], [1, 2])
         os.close(1)
         return (asking.recv(1) or b"\1")[0]
 

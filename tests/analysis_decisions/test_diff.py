@@ -30,9 +30,9 @@ class Net(nn.Module):
 """
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_two_commits_of_a_model(tmp_path: Path) -> None:
     """As in CI: the result of the commit before is a file, the model of this one is captured."""
-    pytest.importorskip("torch")
     net, base = tmp_path / "net.py", tmp_path / "base.json"
     words = ("--input", "1x3x32x32", "--on", "t4", "--precision", "fp16")
     net.write_text(NET.replace("WIDTH", "8"))

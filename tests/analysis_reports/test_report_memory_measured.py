@@ -91,6 +91,7 @@ def test_peak_of_detectors(name: str, measured_detectors: dict[str, float]) -> N
     assert held.peak_bytes - held.weight_bytes == pytest.approx(measured_detectors[name], rel=TOLERANCE)
 
 
+@pytest.mark.usefixtures("quick_captures")
 @pytest.mark.parametrize("name", RECURRENT)
 def test_peak_of_recurrent_networks(
     name: str, measured_recurrent: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

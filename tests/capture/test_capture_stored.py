@@ -95,6 +95,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("quick_captures")
 @pytest.mark.parametrize("file", ["layers.py", "net.py"])
 def test_a_file_that_changes_while_it_is_captured(project: Path, file: str) -> None:
     """It is written to as soon as it is imported: what ran is not what is there afterwards."""
@@ -150,6 +151,7 @@ def test_the_version_of_an_installed_package_counts(
     assert not store.is_ready(text)
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_again_captures_what_the_code_does_not_tell(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,18 +147,24 @@ def test_a_cache_goes_in_and_comes_out() -> None:
     assert w.operators.kind.count("cat") == 1
 
 
-@ALONE
-def test_the_factory_may_give_the_inputs_and_print_and_keep_a_process() -> None:
+def test_the_factory_may_give_the_inputs_and_print() -> None:
     assert captured("with_inputs", "").inputs[0].shape == ("batch", 3, 16, 16)
     assert captured("flood").n_operators == 6
+
+
+@ALONE
+def test_the_factory_may_keep_a_process() -> None:
     assert captured("leaves_a_process").n_operators == 6
     running = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True).stdout
     assert not [row for row in running.splitlines() if "sleep 86399" in row and not row.startswith("Z")]
 
 
 @ALONE
-def test_weights_take_no_memory_unless_the_constructor_reads_them() -> None:
+def test_weights_take_no_memory() -> None:
     assert captured("forty_gigabytes_of_weights").parameters > 10 << 30
+
+
+def test_weights_that_the_constructor_reads_are_there() -> None:
     assert captured("RealValues").n_operators == 7
 
 
@@ -314,7 +320,6 @@ def test_other_names_are_no_targets(text: str) -> None:
 # --- the cache --------------------------------------------------------------------------------------------
 
 
-@ALONE
 def test_the_cache_knows_contents_inputs_and_imported_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "layers.py").write_text("from torch import nn\n\ndef layer():\n    return nn.Linear(4, 4)\n")
     (tmp_path / "net.py").write_text("import layers\n\ndef make():\n    return layers.layer()\n")
@@ -334,7 +339,6 @@ def test_the_cache_knows_contents_inputs_and_imported_files(tmp_path: Path, monk
 # --- never without asking ---------------------------------------------------------------------------------
 
 
-@ALONE
 def test_a_state_string_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = tmp_path / "ran"
     file = tmp_path / "net.py"
