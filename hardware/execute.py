@@ -17,7 +17,7 @@ import numpy as np
 from hardware.coefficients import Coefficients, coefficients
 from hardware.demand import READ_WEIGHT, Demand, Floats, Ints, OpClass
 from hardware.device import Device
-from hardware.efficiency import Efficiency
+from hardware.efficiency import Efficiency, usable_cache
 from hardware.mapping.common import Mapping, Traffic, memory_seconds_of, overlapped, per_kernel
 from hardware.plan import Plan
 from hardware.runtime import Runtime
@@ -62,6 +62,8 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
         layout = "channels_last" if runtime.mode == "compiled" else "blocked"
     if device.arch.is_managed and not runtime.resident:
         demand = _without_resident_weights(demand)
+    if runtime.streams_rest:
+        demand = _with_parameter_cache(demand, device)
     demand = _as_written(demand, device, runtime)
     if device.arch.search is not None:
         mapping = device.arch.search(demand, device, plan, rates, coefficients(device, plan).value)
@@ -128,6 +130,25 @@ def _without_resident_weights(demand: Demand) -> Demand:
     )
 
 
+def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
+    """The demand with as much of its model's weights on chip as the largest activations of a kernel leave room for; a
+    part of each, and the others read in each call."""
+    is_weight = demand.transfer_role == READ_WEIGHT
+    activations = np.where(is_weight, 0.0, demand.transfer_bytes)
+    needed = np.bincount(demand.kernel[demand.transfer_op], activations, demand.n_kernels)
+    model = np.zeros(demand.n_kernels, dtype=np.int64) if demand.stream is None else demand.stream.model
+    largest = np.zeros(len(needed))
+    np.maximum.at(largest, model, needed)
+    room = np.maximum(device.last_level_bytes - largest[model][demand.kernel], 0.0)
+    kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfer_op]
+    usable = device.last_level_bytes * usable_cache(device.arch.is_managed)
+    return msgspec.structs.replace(
+        demand,
+        weight_bytes=np.zeros(demand.n),
+        transfer_distance=np.where(is_weight, usable - kept * demand.transfer_bytes, demand.transfer_distance),
+    )
+
+
 def _streamed(
     mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float], per_query_head: bool
 ) -> Mapping:
@@ -173,6 +194,7 @@ def execute(
     resource = resources[0].argmax(axis=0)
 
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0]
+    clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.sequences)
     resting_s = _resting_s(device, mapping, demand, resources[0])
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
     counts = _timed_counts(demand, device, mapping, runtime, clocked_s - resting_s, share)

@@ -44,15 +44,16 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     but `not_vendors`) and beginnings of their `memory` technology (none named: all); `work` that it is for; `dispatch`
     and `launch` multiply the device's facts of these names (`dispatch_on` where a class of software has another);
     `prompt_dispatch` the first of them for prompts, where only steps that decode are recorded as graphs; `call_s`
-    seconds per call of the model and `sequence_s` more for each sequence of its batch.
+    seconds per call of the model, in which the device waits, and `sequence_s` more for each sequence of its batch, in which
+    it samples.
 
     By class of software: `compute` multiplies the efficiency of products, by class of operator; `unpack_rows`, the rows
     of activations that share one unpacking of weights (elsewhere the structural one); `streaming`, the share of the
     memory's bandwidth at which weights of products and cached keys and values are read (elsewhere the rate of other
     traffic). `resident`, whether weights stay in memory that software manages from one call to the next, where they
-    leave room; `asynchronous`, whether its attention uses matrix instructions that no warp waits for (FlashAttention-3,
-    cuDNN), else those of FlashAttention-2; `per_query_head`, whether decoding reads the keys and values that query
-    heads share once for each of them."""
+    leave room; `streams_rest`, whether of weights that do not all fit a part stays; `asynchronous`, whether its
+    attention uses matrix instructions that no warp waits for (FlashAttention-3, cuDNN), else those of FlashAttention-2;
+    `per_query_head`, whether decoding reads the keys and values that query heads share once for each of them."""
 
     id: str = ""
     name: str
@@ -72,6 +73,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unpack_rows: dict[str, Ends] = {}
     streaming: dict[str, Ends] = {}
     resident: bool = False
+    streams_rest: bool = False
     asynchronous: bool = False
     per_query_head: bool = False
 

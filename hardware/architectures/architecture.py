@@ -44,10 +44,10 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     prepare the input, so that both add up; `dispatch_event` and `instruction_event`, the labels of the events that
     count these ('' without); `has_layouts`, whether the layout of tensors is the framework's choice; `places_models`,
     whether it lays out a whole model, so that what a kernel costs depends on the others and the host starts all of it;
-    `search`, in the place of `map_operators` where mappings are searched for, given the price of every event in J, as
-    the fastest is the fastest within the power limit (that takes seconds for a model: whole-catalogue verbs leave such
-    devices out unless they are named); `describe(hierarchy)`, where device files say how memories and arrays nest: the
-    architecture of one of them;
+    `search`, in the place of `map_operators` where the fastest of several mappings is taken, given the price of every
+    event in J, as the fastest is the fastest within the power limit; `is_searched`, whether that takes seconds for a
+    model: whole-catalogue verbs leave such devices out unless they are named; `describe(hierarchy)`, where device files
+    say how memories and arrays nest: the architecture of one of them;
     `reachable_bandwidth(device)`, a limit below that of the memory; `misses`, rates shown beside events: name to
     (events missed, events in all); `occupancy`, the share of resident threads, where there is such a thing.
     """
@@ -63,6 +63,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     is_managed: bool
     map_operators: MapOperators | None = None
     search: Search | None = None
+    is_searched: bool = False
     sentence: Sentence
     execution: str
     is_host: bool = False
@@ -74,11 +75,6 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     misses: dict[str, tuple[str, str]] = {}
     occupancy: Occupancy | None = None
     describe: Callable[[Hierarchy], Architecture] | None = None
-
-    @property
-    def is_searched(self) -> bool:
-        """Whether mappings are searched for."""
-        return self.search is not None
 
     @cached_property
     def data(self) -> Data:

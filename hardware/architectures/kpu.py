@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardware.architectures.architecture import Architecture
-from hardware.demand import Demand, Floats, OpClass
+from hardware.demand import Demand, Floats, Ints, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic
-from hardware.mapping.tiling import Bools, Tiling, by_shape, fma, tile, vector_tiling
+from hardware.mapping.common import (
+    Mapping,
+    Traffic,
+    assemble,
+    empty_counts,
+    on_matrix_unit,
+    overlapped,
+    per_kernel,
+    traffic,
+)
+from hardware.mapping.tiling import Bools, Tiling, by_shape, candidates, fma, tile, vector_tiling
 from hardware.sentence import elements, product, split, whole
 
 if TYPE_CHECKING:
@@ -19,18 +28,20 @@ if TYPE_CHECKING:
     from hardware.plan import Plan
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency, prices: Floats) -> Mapping:
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
-    array = domain_flow(demand, device, fma(device, "matrix", plan.matrix))
     # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
     on_array = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
     vector = vector_tiling(demand, device, plan, elsewhere=on_array)
+    fastest = by_shape(demand, demand.gemm, lambda few: tile(few, *domain_flow(device, plan)))
     flow = traffic(demand, device)
-    return assemble(demand, device, plan, layout, rates, flow, array, vector, on_array, _counts)
+    mapping = assemble(demand, device, plan, "blocked", rates, flow, fastest, vector, on_array, _counts)
+    return _within_power(demand, device, plan, mapping, np.flatnonzero(on_array), prices)
 
 
-def domain_flow(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
-    """Output-stationary blocks, one per tile and wavefront; the fabric may be shaped to the result.
+def domain_flow(device: Device, plan: Plan) -> tuple[Floats, tuple[int, ...], Device, float, float, float]:
+    """What tiles there are: output-stationary blocks, one per tile and wavefront; the fabric may be shaped to the
+    result.
 
     A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round; K may be
     divided among idle tiles, whose partial results meet over the network.
@@ -38,11 +49,72 @@ def domain_flow(demand: Demand, device: Device, macs_per_s: float) -> Tiling:
     rows, columns = device.array_rows, device.array_columns
     menu = device.arch.data.tiles["matrix"]
     shapes = np.array([[rows * stretch, columns / stretch, 1.0] for stretch in (*menu.stretches, columns)])
+    return shapes, menu.splits, device, fma(device, "matrix", plan.matrix), menu.k_step, 1.0 / device.clock_hz
 
-    def tiled(gemm: Floats) -> Tiling:
-        return tile(gemm, shapes, menu.splits, device, macs_per_s, menu.k_step, fill_s=1.0 / device.clock_hz)
 
-    return by_shape(demand, demand.gemm, tiled)
+def _within_power(demand: Demand, device: Device, plan: Plan, mapping: Mapping, which: Ints, prices: Floats) -> Mapping:
+    """The mapping with other candidates for contractions whose kernels the power limit holds back: those with which
+    they end first. A shape that is fast alone may stream so many operands that it is slow within the limit."""
+    clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
+    budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
+    times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
+    needs_s, needs_j = per_kernel(demand, times)[0], demand.per_kernel(prices @ mapping.counts)
+    busy_s = np.maximum(needs_s.max(axis=0), device.kernel_start_s[0])
+    limited = (needs_j + clock_w * needs_s[:2].max(axis=0)) / budget_w > busy_s
+    which = which[limited[demand.kernel[which]]]
+    if not len(which):
+        return mapping
+    tiles = candidates(demand.gemm[:, which], *domain_flow(device, plan))
+    kernel, fastest = demand.kernel[which], mapping.tiling.seconds[which]
+    longer = np.where(fastest > 0, tiles.seconds / np.where(fastest > 0, fastest, 1.0), 1.0)
+    resources = np.repeat(needs_s[None, :, kernel], len(longer), axis=0)
+    resources[:, 0] += mapping.matrix_s[0, which] * (longer - 1.0)
+    moved = _by_tiles(demand, device, plan, mapping.traffic, tiles, mapping.on_matrix, which)
+    rows = [device.arch.row[label] for label in moved]
+    moved_j = sum(count * price for count, price in zip(moved.values(), prices[rows], strict=True))
+    rest_j = needs_j[kernel] - prices[rows] @ mapping.counts[np.ix_(rows, which)]
+    limited_s = (rest_j + moved_j + clock_w * resources[:, :2].max(axis=1)) / budget_w
+    ends_s = np.maximum(overlapped(resources, device.software.overlap.value) + device.kernel_start_s[0], limited_s)
+    best = ends_s.argmin(axis=0), np.arange(len(which))
+    mapping.matrix_s[:, which] *= longer[best]
+    mapping.counts[np.ix_(rows, which)] = [count[best] for count in moved.values()]
+    for name in Tiling.__struct_fields__:
+        getattr(mapping.tiling, name)[which] = getattr(tiles, name)[best]
+    mapping.units[which] = np.maximum(tiles.units[best], 1.0)
+    return mapping
+
+
+def _by_tiles(
+    demand: Demand, device: Device, plan: Plan, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
+) -> dict[str, Floats]:
+    """Events that depend on the tiles, of the operators at an index: operands enter tiles from memory tiles over the
+    network and stream on."""
+    assumed = device.arch.data.assumed
+    contracts, chip_read, chip_write = demand.macs[at] > 0, flow.chip_read[at], flow.chip_write[at]
+    on_array, elements = contracts & on_matrix[at], demand.elements[at]
+    depth = demand.gemm[3, at] / np.maximum(tiling.split, 1.0)
+    # An operator fused behind another rides on its wavefronts; on its own it streams through blocks of lanes.
+    lane_blocks = np.ceil(elements / assumed("elements_per_block")) * demand.head[at]
+    blocks = np.where(contracts, tiling.blocks, lane_blocks)
+    across = tiling.tile_m * plan.element_bytes + tiling.tile_n * np.broadcast_to(demand.right, demand.n)[at]
+    operands = np.where(on_array, tiling.blocks * across * depth, 0.0)
+    # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
+    # of tiles, and makes one hop per tile that uses it.
+    fetched = np.maximum(operands / np.sqrt(device.units), chip_read)
+    results = elements * assumed("accumulator_bytes") * np.maximum(tiling.split, 1.0)
+    return {
+        "tile.result_stream": np.where(on_array, results, 0.0),
+        "tile_memory.read": fetched,
+        "tile_memory.write": fetched,
+        "shared_memory.read": fetched,
+        "network_on_chip.hop": np.maximum(operands, chip_read) + (fetched + chip_write) * assumed("hops"),
+        "network_on_chip.token_injection": fetched + chip_write,
+        "network_on_chip.token_extraction": fetched + chip_write,
+        "domain_flow.domain_tracking": np.where(on_array, tiling.blocks * depth, blocks),
+        "domain_flow.wavefront_setup": blocks,
+        "domain_flow.fill_drain": np.where(on_array, tiling.waves * (tiling.tile_m + tiling.tile_n), 0.0),
+        "synchronisation.tile_barrier": blocks,
+    }
 
 
 def _counts(
@@ -54,47 +126,27 @@ def _counts(
     on_matrix: Bools,
     units: Floats,
 ) -> Floats:
-    """Events of each operator: operands enter tiles from memory tiles over the network and stream on."""
+    """Events of each operator."""
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     width = plan.element_bytes
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs
-    depth = demand.gemm[3] / np.maximum(tiling.split, 1.0)
-    # An operator fused behind another rides on its wavefronts; on its own it streams through blocks of lanes.
-    lane_blocks = np.ceil(demand.elements / assumed("elements_per_block")) * demand.head
-    blocks = np.where(demand.macs > 0, tiling.blocks, lane_blocks)
-    operands = np.where(macs > 0, tiling.blocks * (tiling.tile_m * width + tiling.tile_n * demand.right) * depth, 0.0)
-    results = demand.elements * assumed("accumulator_bytes") * np.maximum(tiling.split, 1.0)
     moved = flow.chip_read + flow.chip_write
-    # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
-    # of tiles, and makes one hop per tile that uses it.
-    fetched = np.maximum(operands / np.sqrt(device.units), flow.chip_read)
-    into_tiles = np.maximum(operands, flow.chip_read)
     vector_operations = demand.vector_flops + vector_macs + demand.special
-    wavefronts = np.where(macs > 0, tiling.blocks * depth, blocks)
 
+    for label, count in _by_tiles(demand, device, plan, flow, tiling, on_matrix, slice(None)).items():
+        counts[row[label]] = count
     counts[row["tile.mac"]] = macs
     counts[row["tile.operand_stream"]] = macs * assumed("streamed_operands") * width
-    counts[row["tile.result_stream"]] = np.where(macs > 0, results, 0.0)
     counts[row["tile.vector_mac"]] = vector_macs
     counts[row["tile.vector_flop"]] = demand.vector_flops
     counts[row["tile.special_function"]] = demand.special
     counts[row["tile.pe_register"]] = vector_operations * assumed("vector_operands") * width + demand.local_bytes
-    counts[row["tile_memory.read"]] = fetched
-    counts[row["tile_memory.write"]] = fetched
-    counts[row["shared_memory.read"]] = fetched
-    counts[row["shared_memory.write"]] = flow.chip_read + flow.chip_write
+    counts[row["shared_memory.write"]] = moved
     counts[row["dram.dram_read"]] = flow.dram_read
     counts[row["dram.dram_write"]] = flow.dram_write
     counts[row["dram.streamer_descriptor"]] = np.ceil(moved / assumed("dma_bytes"))
-    counts[row["network_on_chip.hop"]] = into_tiles + (fetched + flow.chip_write) * assumed("hops")
-    counts[row["network_on_chip.token_injection"]] = fetched + flow.chip_write
-    counts[row["network_on_chip.token_extraction"]] = fetched + flow.chip_write
-    counts[row["domain_flow.domain_tracking"]] = wavefronts
-    counts[row["domain_flow.wavefront_setup"]] = blocks
     counts[row["domain_flow.program_load"]] = demand.head
-    counts[row["domain_flow.fill_drain"]] = np.where(macs > 0, tiling.waves * (tiling.tile_m + tiling.tile_n), 0.0)
-    counts[row["synchronisation.tile_barrier"]] = blocks
     counts[row["synchronisation.kernel_barrier"]] = demand.head
     return counts
 
@@ -125,7 +177,7 @@ KPU = Architecture(
     last_level="scratchpad_bytes",
     levels=_levels,
     is_managed=True,
-    map_operators=map_operators,
+    search=map_operators,
     sentence=_sentence,
     execution="fused",
 )

@@ -123,6 +123,7 @@ SPATIAL = Architecture(
     levels=_levels,
     is_managed=True,
     search=map_operators,
+    is_searched=True,
     sentence=_sentence,
     execution="fused",
     describe=described,

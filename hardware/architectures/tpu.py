@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from hardware.architectures.architecture import Architecture
@@ -27,6 +28,8 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     vector = vector_tiling(demand, device, plan, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
     slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
     flow = traffic(demand, device)
+    program = demand.head * device.program_bytes
+    flow = msgspec.structs.replace(flow, dram_read=flow.dram_read + program, chip_read=flow.chip_read + program)
     return assemble(demand, device, plan, layout, rates, flow, array, vector, wants & ~slow, _counts)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from hardware.demand import Demand, Floats, OpClass
+from hardware.demand import Demand, Floats, Ints, OpClass
 from hardware.precision import BASE
 
 if TYPE_CHECKING:
@@ -70,7 +70,21 @@ def tile(
     k_step: float,
     fill_s: float = 0.0,
 ) -> Tiling:
-    """The fastest of the candidate tiles for each contraction (G, M, N, K), with K split or not.
+    """The fastest of the candidate tiles for each contraction (G, M, N, K), with K split or not."""
+    every = candidates(gemm, tiles, splits, device, macs_per_s, k_step, fill_s)
+    return taken_at(every, every.seconds.argmin(axis=0), np.arange(gemm.shape[1]))
+
+
+def candidates(
+    gemm: Floats,
+    tiles: Floats,
+    splits: tuple[int, ...],
+    device: Device,
+    macs_per_s: float,
+    k_step: float,
+    fill_s: float = 0.0,
+) -> Tiling:
+    """All tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each.
 
     `tiles` (t, 3): rows, columns, relative rate. `macs_per_s` is one unit's; `fill_s` per row and column of a
     tile is paid once to fill and drain a spatial pipeline. All terms are ceilings of the sizes, so the minimum
@@ -90,20 +104,14 @@ def tile(
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:
         seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
-    flat = seconds.reshape(-1, seconds.shape[-1])
-    best = flat.argmin(axis=0)
-    columns = np.arange(flat.shape[1])
-    t_index, s_index = np.divmod(best, len(splits))
-    chosen_blocks = results[t_index, 0, columns] * split[0, s_index, 0]
-    return Tiling(
-        flat[best, columns],
-        chosen_blocks,
-        waves.reshape(flat.shape)[best, columns],
-        np.minimum(chosen_blocks, units),
-        tiles[t_index, 0],
-        tiles[t_index, 1],
-        split[0, s_index, 0],
-    )
+    blocks = results * split
+    columns = (seconds, blocks, waves, np.minimum(blocks, units), tm, tn, split)
+    return Tiling(*(np.broadcast_to(each, seconds.shape).reshape(-1, seconds.shape[-1]) for each in columns))
+
+
+def taken_at(tiling: Tiling, *index: Ints) -> Tiling:
+    """The tiles at an index."""
+    return Tiling(*(getattr(tiling, name)[index] for name in Tiling.__struct_fields__))
 
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
