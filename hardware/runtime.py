@@ -44,8 +44,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     but `not_vendors`) and beginnings of their `memory` technology (none named: all); `work` that it is for; `dispatch`
     and `launch` multiply the device's facts of these names (`dispatch_on` where a class of software has another);
     `prompt_dispatch` the first of them for prompts, where only steps that decode are recorded as graphs; `call_s`
-    seconds per call of the model, in which the device waits, and `sequence_s` more for each sequence of its batch, in which
-    it samples.
+    seconds per call of the model, in which the device waits, and `sequence_s` more for each sequence of its batch, in
+    which it samples.
 
     By class of software: `compute` multiplies the efficiency of products, by class of operator; `unpack_rows`, the rows
     of activations that share one unpacking of weights (elsewhere the structural one); `streaming`, the share of the

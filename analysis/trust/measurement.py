@@ -127,11 +127,8 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         raise Unpredictable("a server under a bound of latency: the batch is not stated")
     if not batch or (many and batch == 1 and "framework" in row and "openvino" in row["framework"].lower()):
         batch = OFFLINE_BATCH if many else 1
-    if (
-        row.get("source", "").startswith("MLPerf")
-        and device.arch.has_layouts
-        and not device.software.shares_host_memory
-    ):
+    is_card = device.arch.has_layouts and not device.software.shares_host_memory
+    if (row.get("source", "").startswith("MLPerf") and is_card) or row.get("scenario") == "wall meter":
         energy = None  # it is the whole system's: hosts, fans, supply
     throughput = number(row, "throughput_per_s", 1)
     is_rate = latency is None and throughput is not None
