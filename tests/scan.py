@@ -25,6 +25,7 @@ MODELS = (
     "llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequence=256", "mixtral_8x7b:decode,layers=1",
     "llama3_8b:request,layers=2,in=128,out=16", "llama3_70b:decode,layers=1,kv=4096,tp=4",
     "deepseek_v3:decode,layers=4,kv=256", "deepseek_v3:decode,layers=4,kv=4096",
+    "mixtral_8x7b:decode,layers=1,ep=4", "deepseek_v3:request,layers=4,in=64,out=8,ep=8",
 )  # fmt: skip
 SEARCHED = ("gemm", "conv2d", "attention_head")  # small enough where a mapping is searched for each operator
 ROUNDING = 1e-9

@@ -288,7 +288,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
         widths.activations,
         gemm[1] * s.winograd_tiles_per_row,
         s.calls,
-        s.calls * batch,
+        s.calls * workload.attended(batch),
         _links(workload, s.elements @ point * widths.activations),
         right_bytes=None if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(s, s.numel @ point, widths, n),
@@ -316,6 +316,5 @@ def _links(workload: Workload, result_bytes: Floats) -> Floats | None:
     parallel = workload.parallel
     if parallel is None:
         return None
-    rounds = np.array([parallel.link_rounds(kind) for kind in workload.operators.kind], dtype=np.float64)
-    speed = np.full(len(rounds), parallel.link_bytes_per_s)
-    return np.stack([result_bytes * rounds / parallel.degree, rounds, speed])
+    parts, messages = np.array([parallel.sent(kind) for kind in workload.operators.kind], dtype=np.float64).T
+    return np.stack([result_bytes * parts, messages, np.full(len(parts), parallel.link_bytes_per_s)])

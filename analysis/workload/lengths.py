@@ -6,22 +6,32 @@ has a name of its own in the second (`DECODING`)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 DECODING = "_decoding"
 EXPERTS, EXPERT_ROWS = "experts", "expert_rows"
+SHARE = "share"  # sequences of the batch that one of several devices attends to
 
 
 class Routing(msgspec.Struct, frozen=True):
-    """Tokens of a mixture of experts choose `active` of `experts`, evenly and independently."""
+    """Tokens of a mixture of experts choose `active` of `experts`, evenly and independently; `devices` have as many of
+    the experts each."""
 
     experts: int
     active: int
+    devices: int = 1
 
     def at(self, tokens: float) -> tuple[float, float]:
-        """The distinct experts that so many tokens touch, on average, E (1 - (1 - k/E)^T), and the tokens at each."""
+        """The distinct experts that so many tokens touch, on average, E (1 - (1 - k/E)^T), and the tokens at each; of
+        several devices those of the busiest, which has sqrt(2 m ln D) choices more than the mean m of all D."""
+        if self.devices > 1:
+            here, mean = self.experts / self.devices, tokens * self.active / self.devices
+            chosen = min(mean + math.sqrt(2.0 * mean * math.log(self.devices)), tokens * self.active)
+            touched = here * (1.0 - (1.0 - 1.0 / here) ** chosen)
+            return touched, chosen / touched if touched else 0.0
         touched = self.experts * (1.0 - (1.0 - self.active / self.experts) ** tokens)
         return touched, tokens * self.active / touched if touched else 0.0
 
@@ -50,6 +60,8 @@ def steps(output: float) -> float:
 def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routing | None) -> dict[str, float]:
     """The dimensions that follow from those given (`batch`, `sequence`, and `kv` or `output`)."""
     sequence, lengths = values.get("sequence", 1.0), dict[str, float]()
+    if routing is not None and routing.devices > 1:
+        lengths[SHARE] = math.ceil(values["batch"] / routing.devices)
     # Suffix, new tokens over which windows are averaged, tokens before them, new tokens of one step.
     phases = [("", sequence, values.get("kv", 0.0), sequence)]
     if "output" in values:

@@ -104,9 +104,11 @@ class Parallel(msgspec.Struct, frozen=True):
     degree: int
     link_bytes_per_s: float
 
-    def link_rounds(self, kind: str) -> int:
-        """Messages that a ring collective sends one after another, each a part of its result, one for each device."""
-        return {"all_reduce": 2, "all_gather": 1}.get(kind, 0) * (self.degree - 1)
+    def sent(self, kind: str) -> tuple[float, int]:
+        """The part of its result that a collective sends from a device, and its messages one after another: those of
+        a ring, as many parts as there are devices; to all others at once."""
+        rounds = {"all_reduce": 2, "all_gather": 1, "all_to_all": 1}.get(kind, 0) * (self.degree - 1)
+        return rounds / self.degree, min(rounds, 1) if kind == "all_to_all" else rounds
 
 
 class Workload(msgspec.Struct, frozen=True, dict=True):
@@ -152,6 +154,10 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     def devices(self) -> int:
         """How many devices run it together, each its share."""
         return self.parallel.degree if self.parallel else 1
+
+    def attended(self, batch: int) -> int:
+        """Sequences of a batch that one of the devices attends to."""
+        return -(-batch // self.routing.devices) if self.routing else batch
 
     @property
     def kind(self) -> str:

@@ -112,6 +112,43 @@ def test_experts_that_a_step_touches_are_those_of_its_batch() -> None:
     assert groups[later] == pytest.approx(2)
 
 
+def test_experts_are_spread_over_devices() -> None:
+    """Each device holds its experts whole and attends to its sequences; tokens go to the experts and back."""
+    whole, spread = run("mixtral_8x7b:decode,kv=512", batch=64), run("mixtral_8x7b:decode,kv=512,ep=8", batch=64)
+    config = presets.preset("mixtral_8x7b").config
+    experts = 3 * config.layers * config.hidden * config.expert_ffn * 2  # of one, bytes
+    assert whole.memory.weight_bytes - spread.memory.weight_bytes == pytest.approx(7 * experts)
+    attended = [found.demand.macs[[path.endswith("sdpa") for path in found.workload.operators.path]].sum()
+                for found in (whole, spread)]  # fmt: skip
+    assert attended[0] == 8 * attended[1] > 0
+    kinds = spread.workload.operators.kind
+    assert kinds.count("all_to_all") == 2 * config.layers
+    assert "all_to_all" not in whole.workload.operators.kind
+    assert spread.demand.links is not None
+    sent = spread.demand.links[0][[kind == "all_to_all" for kind in kinds]]
+    assert sent == pytest.approx(
+        8 * 2 * config.hidden * 2 * 7 / 8
+    )  # 8 sequences, 2 experts each, all but one elsewhere
+    # Were every expert chosen as often: no device would wait for the one with the most tokens.
+    rows = spread.demand.gemm[1][[path.endswith("experts.up_proj") for path in spread.workload.operators.path]]
+    assert (rows > 64 * 2 / 8).all()
+    assert spread.demand.macs.sum() * 8 > whole.demand.macs.sum()
+
+
+def test_more_sequences_over_devices_are_never_quicker() -> None:
+    times = [run("deepseek_v3:decode,kv=256,layers=4,ep=8", batch=batch).latency_s for batch in range(1, 140, 6)]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [("mixtral_8x7b:ep=3", "allowed: 1, 2, 4, 8"), ("llama3_8b:ep=2", "allowed: 1"), ("mixtral_8x7b:tp=2,ep=2", "1")],
+)
+def test_experts_are_spread_evenly(name: str, allowed: str) -> None:
+    with pytest.raises(ModelSpecError, match=f"evenly; .*{allowed}$"):
+        workload(name)
+
+
 def test_a_request_has_lengths_of_its_own() -> None:
     assert spec.parse("llama3_8b:request").text == "llama3_8b:request"
     assert spec.parse("llama3_8b:in=100,out=50").text == "llama3_8b:request,in=100,out=50"

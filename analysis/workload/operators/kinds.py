@@ -29,7 +29,7 @@ _KINDS = (
     ("epilogue", OpClass.SOFTMAX, "softmax"),
     ("alone", OpClass.REDUCTION, "mean reduce"),
     ("alone", OpClass.POOL, "max_pool avg_pool"),
-    ("alone", OpClass.MOVEMENT, "copy cat pad roll fill all_reduce all_gather"),
+    ("alone", OpClass.MOVEMENT, "copy cat pad roll fill all_reduce all_gather all_to_all"),
     ("alone", OpClass.GATHER, "gather scatter embedding resample sort roi_align"),
     ("alone", OpClass.OTHER, "fft linalg custom unknown"),
 )

@@ -13,7 +13,7 @@ import msgspec
 
 from ...errors import ModelSpecError
 from ...graph import Graph, InputShape
-from ...lengths import DECODING, EXPERT_ROWS, EXPERTS, Routing, attended_dim, cached_dim
+from ...lengths import DECODING, EXPERT_ROWS, EXPERTS, SHARE, Routing, attended_dim, cached_dim
 from ...lower import lower
 from ...poly import dim, poly
 from ...workload import Parallel, Workload
@@ -30,6 +30,9 @@ def build(name: str, config: Config, run: Run, origin: str = "configuration") ->
     if run.tp not in degrees(config):
         allowed = ", ".join(str(degree) for degree in degrees(config))
         raise ModelSpecError(f"tp={run.tp} does not divide heads and FFN evenly; allowed: {allowed}")
+    if run.ep > 1 and (run.tp > 1 or not config.experts or config.experts % run.ep):
+        spread = [str(n) for n in range(1, config.experts + 1) if config.experts % n == 0] if run.tp == 1 else []
+        raise ModelSpecError(f"ep={run.ep} does not divide the experts evenly; allowed: {', '.join(spread) or 1}")
     graph = _graph(config, run)
     workload = lower(graph, name, family=family(config), origin=origin)
     lengths = {"sequence": run.sequence, "kv": run.kv, "output": run.output}
@@ -37,8 +40,8 @@ def build(name: str, config: Config, run: Run, origin: str = "configuration") ->
         workload,
         defaults={name: value for name, value in lengths.items() if name in graph.dims},
         windows=windows(config),
-        routing=Routing(config.experts, config.active) if config.experts else None,
-        parallel=Parallel(run.tp, run.link) if run.tp > 1 else None,
+        routing=Routing(config.experts, config.active, run.ep) if config.experts else None,
+        parallel=Parallel(max(run.tp, run.ep), run.link) if max(run.tp, run.ep) > 1 else None,
     )
 
 
@@ -53,8 +56,9 @@ def family(config: Config) -> str:
 
 def _graph(config: Config, run: Run) -> Graph:
     w = Writer("Encoder" if config.encoder else "Decoder")
-    prompt = Step(config, run, w, dim("batch"), dim("sequence"), dim("kv"))
-    ids = InputShape("input_ids", "int64", ("batch", "sequence"))
+    sequences = SHARE if run.ep > 1 else "batch"
+    prompt = Step(config, run, w, dim(sequences), dim("sequence"), dim("kv"))
+    ids = InputShape("input_ids", "int64", (sequences, "sequence"))
     if config.encoder:
         return w.graph(_pooled(prompt, _layers(prompt, [])[0]), (ids,), ("batch", "sequence"), _notes(config, run))
     dims, caches = ["batch", "sequence", "output" if run.phase == "request" else "kv"], list[Tensor]()
@@ -62,7 +66,8 @@ def _graph(config: Config, run: Run) -> Graph:
         results, repeats = _request(prompt), {"decode": dim("output") - 1}
     else:
         results, repeats = [_head(prompt, *_layers(prompt, caches))], {}
-    cache = InputShape("kv_cache", "float32", (config.layers, "batch", dims[-1], prompt.cached_width))
+    cache = InputShape("kv_cache", "float32", (config.layers, sequences, dims[-1], prompt.cached_width))
+    dims += [SHARE] if run.ep > 1 else []
     for phase in ("", DECODING) if run.phase == "request" else ("",):
         dims += [name(window, phase) for window in windows(config) for name in (attended_dim, cached_dim)]
         dims += [EXPERTS + phase, EXPERT_ROWS + phase] if config.experts else []
@@ -101,9 +106,13 @@ def _notes(config: Config, run: Run) -> tuple[str, ...]:
             f"tokens choose {config.active} of {config.experts} experts evenly and independently: T tokens touch "
             f"{config.experts} (1 - (1 - {config.active}/{config.experts})^T) of them"
         )
-    if run.tp > 1:
+    if run.ep > 1:
         notes.append(
-            f"one of {run.tp} devices; collectives over "
+            f"each of {run.ep} devices has its sequences and {config.experts // run.ep} experts: the busiest is counted"
+        )
+    if max(run.tp, run.ep) > 1:
+        notes.append(
+            f"one of {max(run.tp, run.ep)} devices; collectives over "
             + (f"{run.link / 1e9:g} GB/s in each direction" if run.link else "the links of the device")
             + ", without the energy of the links"
         )

@@ -135,8 +135,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     `phase` sets the defaults of both, and for which tokens logits are computed: prefill for the last one,
     decode for all. A `request` is the prefill of `sequence` tokens, then steps until `output` tokens are there.
-    `tp` devices share each layer, with `link` bytes per second between them in each direction (0: those of the
-    device's own links).
+    `tp` devices share each layer, or `ep` devices the experts and the sequences, with `link` bytes per second between
+    them in each direction (0: those of the device's own links).
     """
 
     phase: str
@@ -144,6 +144,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     kv: int
     output: int = 0
     tp: int = 1
+    ep: int = 1
     link: float = 0.0
 
 
@@ -212,7 +213,7 @@ def _vectors(c: Config, sparse: int) -> int:
 
 
 def macs(config: Config, run: Run, batch: int = 1) -> float:
-    """Multiply-accumulates of one step, or of a request, of the whole model (not of one of `tp` devices)."""
+    """Multiply-accumulates of one step, or of a request, of the whole model (not of one of several devices)."""
     if run.phase == "request":
         first = Run(phase="prefill", sequence=run.sequence, kv=0)
         later = [Run(phase="decode", sequence=1, kv=run.sequence + i) for i in range(int(steps(run.output)))]

@@ -39,6 +39,7 @@ def _experts(step: Step, x: Tensor) -> Tensor:
         top, which = w.calls("aten.topk.default", [chosen, chosen], ("float32", "int64"), self=scores, k=c.active)
     with w.module("dispatch", "Dispatch"):
         tokens = w.call("hwexplorer.expert_dispatch.default", (*chosen, c.hidden), input=x, indices=which)
+    tokens = step.exchanged("dispatch_exchange", tokens)
     with w.module("experts", "Experts"):
         up = _expert(step, "up_proj", tokens, step.part(c.expert_ffn))
         if c.gated:
@@ -47,6 +48,7 @@ def _experts(step: Step, x: Tensor) -> Tensor:
         else:
             up = w.activation(c.activation, up)
         down = _expert(step, "down_proj", up, c.hidden)
+    down = step.exchanged("combine_exchange", down)
     with w.module("combine", "Combine"):
         y = w.call("hwexplorer.expert_combine.default", x.shape, input=down, weights=top)
     if not c.shared_ffn:
@@ -58,10 +60,10 @@ def _experts(step: Step, x: Tensor) -> Tensor:
 
 def _expert(step: Step, name: str, x: Tensor, width: int) -> Tensor:
     """One matrix of every expert, applied to the tokens that chose it."""
-    w = step.w
+    w, experts = step.w, step.config.experts // step.run.ep
+    args = {"phase": step.phase, "spread": step.run.ep > 1}
     with w.module(name, "ExpertLinear"):
-        weight = w.weight("weight", (step.config.experts, width, x.shape[-1]))
-        bias = {"bias": w.weight("bias", (step.config.experts, width))} if step.config.mlp_bias else {}
-        return w.call(
-            "hwexplorer.expert_linear.default", (*x.shape[:-1], width), weight=weight, input=x, phase=step.phase, **bias
-        )
+        weight = w.weight("weight", (experts, width, x.shape[-1]))
+        bias = {"bias": w.weight("bias", (experts, width))} if step.config.mlp_bias else {}
+        shape = (*x.shape[:-1], width)
+        return w.call("hwexplorer.expert_linear.default", shape, weight=weight, input=x, **args, **bias)

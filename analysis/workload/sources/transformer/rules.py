@@ -38,7 +38,9 @@ def _expert_linear(call: Call) -> Cost:
     touched = dim(EXPERTS + call.args["phase"])
     gemm = (touched, dim(EXPERT_ROWS + call.args["phase"]), outer, inner)
     read = touched * outer * inner
-    return Cost("matmul", macs=call.out.numel * inner, gemm=gemm, first_read=read)
+    # Of several devices the busiest has more tokens than the mean, of which all are counted.
+    macs = product(gemm) if call.args["spread"] else call.out.numel * inner
+    return Cost("matmul", macs=macs, gemm=gemm, first_read=read)
 
 
 def _rotary(call: Call) -> Cost:
@@ -81,5 +83,6 @@ register(
         "hwexplorer.expert_combine": _combine,
         "hwexplorer.all_reduce": _collective("all_reduce"),
         "hwexplorer.all_gather": _collective("all_gather"),
+        "hwexplorer.all_to_all": _collective("all_to_all"),
     }
 )

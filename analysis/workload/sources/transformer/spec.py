@@ -36,6 +36,7 @@ _RUN = {
     "in": (1, limits.TOKENS),
     "out": (1, limits.TOKENS),
     "tp": (1, MAX_TP),
+    "ep": (1, MAX_TP),
     "link": (1, 100_000),
 }
 _LENGTHS = ("sequence", "kv", "in", "out")  # of a request, each phase its own
@@ -160,6 +161,7 @@ def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, l
         kv=0 if config.encoder else lengths.get("kv", kv),
         output=lengths.get("out", output),
         tp=lengths.get("tp", 1),
+        ep=lengths.get("ep", 1),
         link=lengths.get("link", 0) * 1e9,
     )
     words = [phase] if phase != "prefill" else []
@@ -168,7 +170,8 @@ def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, l
     words += [f"kv={run.kv}"] if not config.encoder and run.kv != kv else []
     words += [f"out={run.output}"] if run.output != output else []
     words += [f"tp={run.tp}"] if run.tp > 1 else []
-    words += [f"link={lengths['link']}"] if run.tp > 1 and run.link else []
+    words += [f"ep={run.ep}"] if run.ep > 1 else []
+    words += [f"link={lengths['link']}"] if max(run.tp, run.ep) > 1 and run.link else []
     return Request(head + (":" + ",".join(words) if words else ""), _changed(config, changes), run)
 
 

@@ -12,7 +12,7 @@ from .writer import Tensor, Writer
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A model being written: widths are those of one of `tp` devices."""
+    """A model being written: widths are those of one of `tp` devices, sequences and experts those of one of `ep`."""
 
     config: Config
     run: Run
@@ -56,3 +56,10 @@ class Step:
             return x
         with self.w.module(name, "AllReduce"):
             return self.w.call("hwexplorer.all_reduce.default", x.shape, input=x)
+
+    def exchanged(self, name: str, x: Tensor) -> Tensor:
+        """What each device has for the experts of the others, or they for it; x itself on one device."""
+        if self.run.ep == 1:
+            return x
+        with self.w.module(name, "AllToAll"):
+            return self.w.call("hwexplorer.all_to_all.default", x.shape, input=x)
