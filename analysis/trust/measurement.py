@@ -106,6 +106,8 @@ def device_of(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> D
     mapped = known.get(mode) or next(
         (to for begin, to in unstated.items() if not mode and source.startswith(begin)), ""
     )
+    if mapped.startswith("!"):
+        return mapped[1:]
     return load(f"{device.id}:{mapped}", folders) if mapped else device
 
 

@@ -70,7 +70,7 @@ def _within_power(demand: Demand, device: Device, plan: Plan, mapping: Mapping, 
     resources = np.repeat(needs_s[None, :, kernel], len(longer), axis=0)
     resources[:, 0] += mapping.matrix_s[0, which] * (longer - 1.0)
     moved = _by_tiles(demand, device, plan, mapping.traffic, tiles, mapping.on_matrix, which)
-    rows = [device.arch.row[label] for label in moved]
+    rows = np.array([device.arch.row[label] for label in moved])
     moved_j = sum(count * price for count, price in zip(moved.values(), prices[rows], strict=True))
     rest_j = needs_j[kernel] - prices[rows] @ mapping.counts[np.ix_(rows, which)]
     limited_s = (rest_j + moved_j + clock_w * resources[:, :2].max(axis=1)) / budget_w

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .step import Step
 from .writer import Tensor
 
@@ -61,9 +63,9 @@ def _experts(step: Step, x: Tensor) -> Tensor:
 def _expert(step: Step, name: str, x: Tensor, width: int) -> Tensor:
     """One matrix of every expert, applied to the tokens that chose it."""
     w, experts = step.w, step.config.experts // step.run.ep
-    args = {"phase": step.phase, "spread": step.run.ep > 1}
+    args: dict[str, Any] = {"phase": step.phase, "spread": step.run.ep > 1}
     with w.module(name, "ExpertLinear"):
         weight = w.weight("weight", (experts, width, x.shape[-1]))
         bias = {"bias": w.weight("bias", (experts, width))} if step.config.mlp_bias else {}
-        shape = (*x.shape[:-1], width)
-        return w.call("hwexplorer.expert_linear.default", shape, weight=weight, input=x, **args, **bias)
+        args |= {"weight": weight, "input": x, **bias}
+        return w.call("hwexplorer.expert_linear.default", (*x.shape[:-1], width), **args)
