@@ -28,6 +28,7 @@ DATA_MAX = 1 << 28  # bytes of a table, unpacked
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
 OFFLINE_BATCH = 64  # MLPerf Offline states no batch; throughput is flat from here on
 MANY_STREAMS = ("offline", "throughput")  # scenarios in which it is reached, however many streams share it
+PIPELINES = ("text-to-", "image-to-")  # scenarios that run a model many times, and others around it
 FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # what the efficiencies are fitted to
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 
@@ -127,6 +128,8 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     many = (row.get("scenario") or "").lower() in MANY_STREAMS
     if _is_submission(row) and (row.get("scenario") or "").lower() == "server":
         raise Unpredictable("a server under a bound of latency: the batch is not stated")
+    if (row.get("scenario") or "").startswith(PIPELINES):
+        raise Unpredictable("a pipeline of many steps")
     if not batch or (many and batch == 1 and "framework" in row and "openvino" in row["framework"].lower()):
         batch = OFFLINE_BATCH if many else 1
     is_card = device.arch.has_layouts and not device.software.shares_host_memory
