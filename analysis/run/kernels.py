@@ -293,7 +293,10 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
         right_bytes=None if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(s, s.numel @ point, widths, n),
         stream=Stream(
-            batch=batch, model=np.zeros(s.n_kernels, dtype=np.int32), previous=s.previous, lag=row_lags(workload)
+            batch=workload.attended(batch),
+            model=np.zeros(s.n_kernels, dtype=np.int32),
+            previous=s.previous,
+            lag=row_lags(workload),
         ),
         windows=windows(workload),
         prompts=s.prompts,
