@@ -72,7 +72,8 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
     speed of the links in bytes/s, zero for those of the device; None without any. `windows` (6, n): of convolutions the
     rows and columns of results, those of the window, its stride, and the part of what windows cover that is input, not
     padding; ones
-    for other contractions. `stream`: how operators follow each other; None where kernels of several models are told
+    for other contractions. `largest_bytes` (n,): what the kernel of the model that has most reads and writes of
+    activations. `stream`: how operators follow each other; None where kernels of several models are told
     apart only by what they are.
     """
 
@@ -102,6 +103,7 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
     stream: Stream | None = None
     windows: Floats | None = None
     prompts: Floats | float = 0.0
+    largest_bytes: Floats | float = 0.0
 
     @property
     def n(self) -> int:

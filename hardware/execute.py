@@ -134,16 +134,10 @@ def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
     """The demand with as much of its model's weights on chip as the largest activations of a kernel leave room for; a
     part of each, and the others read in each call."""
     is_weight = demand.transfer_role == READ_WEIGHT
-    activations = np.where(is_weight, 0.0, demand.transfer_bytes)
-    needed = np.bincount(demand.kernel[demand.transfer_op], activations, demand.n_kernels)
-    model = np.zeros(demand.n_kernels, dtype=np.int64) if demand.stream is None else demand.stream.model
-    largest = np.zeros(len(needed))
-    np.maximum.at(largest, model, needed)
-    room = np.maximum(device.last_level_bytes - largest[model][demand.kernel], 0.0)
+    room = np.maximum(device.last_level_bytes - demand.largest_bytes, 0.0)
     kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfer_op]
     usable = device.last_level_bytes * usable_cache(device.arch.is_managed)
-    return msgspec.structs.replace(
-        demand,
+    return demand.but(
         weight_bytes=np.zeros(demand.n),
         transfer_distance=np.where(is_weight, usable - kept * demand.transfer_bytes, demand.transfer_distance),
     )

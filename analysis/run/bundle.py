@@ -127,7 +127,7 @@ def _by_kernel(kernel: NDArray[Any], counts: NDArray[Any]) -> tuple[Indices, Ind
 
 def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers, and
-    the weights of its model: a scratchpad may keep all of them."""
+    the weights of its model and all that it moves: how much of them a scratchpad keeps."""
     ops = workload.operators
     n = workload.n_operators
     local = np.zeros((n, (len(_ROLES) + 1) * len(workload.monomials)))
@@ -142,7 +142,8 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     place = np.empty(n)
     place[order] = rank
     moves = np.column_stack([place[s.op], moves])
-    weights = _widths(s.numel, s.fixed_bytes, s.width_role)[s.role == READ_WEIGHT].sum(axis=0)
+    moved = _widths(s.numel, s.fixed_bytes, s.width_role)
+    weights = np.stack([moved[s.role == READ_WEIGHT].sum(axis=0), moved.sum(axis=0)])
     head = repr(
         (workload.monomials, workload.defaults, workload.windows, workload.routing, workload.parallel, weights.tolist())
     ).encode()
@@ -274,6 +275,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
         prompts=column("prompts"),
+        largest_bytes=column("largest_bytes"),
         windows=np.concatenate([windows(w)[:, mine] for w, mine in zip(many.workloads, many.ops, strict=True)], axis=1),
     )
 

@@ -262,6 +262,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
     local = np.bincount(s.local_op, inside, minlength=n).astype(np.float64, copy=False)
     per_kernel = np.bincount(s.own_kernel, moved, minlength=s.n_kernels)
     until = np.concatenate([[0.0], np.cumsum(per_kernel)])  # traffic before each kernel
+    activations = np.bincount(s.own_kernel, np.where(s.role == READ_WEIGHT, 0.0, moved), minlength=s.n_kernels)
     first = np.minimum(s.own_kernel, s.previous)
     second = np.maximum(s.own_kernel, s.previous)
     between = until[second] - until[first + 1]
@@ -300,6 +301,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
         ),
         windows=windows(workload),
         prompts=s.prompts,
+        largest_bytes=np.full(n, activations.max(initial=0.0)),
     )
 
 
