@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
 import io
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
@@ -25,14 +22,13 @@ from analysis.workload.limits import TORCH_HOST
 from analysis.workload.lower import lower
 from analysis.workload.sources.transformer import hf
 from analysis.workload.workload import Workload
-from hardware.names import hint
 
-from . import blame, caches, libraries, namesakes, tracked
+from . import blame, caches, factory, libraries, namesakes, tracked
 from .exporter import MAX_BATCH, Inputs, export, tensors_in
+from .factory import Built, check_call
 from .runtime import WholeMasks, import_torchvision, without_weights
 
 Progress = Callable[[str, float], None]
-Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
 
 
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
@@ -47,7 +43,7 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
         if libraries.has(target):
             build = partial(libraries.build, target)
         else:
-            build = partial(_build, _find(_module(target, file), target), target)
+            build = partial(factory.build, factory.find(factory.module_of(target, file), target), target)
         graph = _capture(build, target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)
     said = hf.notes(target.factory) if target.is_configuration else ()
@@ -74,7 +70,7 @@ def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -
 def built(target: targets.Target, file: Path) -> Built:
     """The module with its own weights, and the inputs that came with it. Raises CaptureError."""
     try:
-        return _build(_find(_module(target, file), target), target)
+        return factory.build(factory.find(factory.module_of(target, file), target), target)
     except ModelError:
         raise
     except BaseException as error:
@@ -110,81 +106,6 @@ def run_with(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) 
         raise CaptureError(blame.explain(error, "its forward pass")) from None
 
 
-# --- finding the factory ----------------------------------------------------------------------------------
-
-
-def _module(target: targets.Target, file: Path) -> Any:
-    """The module that holds the factory, imported as its author would."""
-    try:
-        if not target.path.endswith(".py"):
-            for folder in (str(_root(target, file)), str(Path.cwd())):
-                if folder not in sys.path:
-                    sys.path.insert(0, folder)
-            return importlib.import_module(target.path)
-        sys.path.insert(0, str(file.parent))
-        name = file.stem if file.stem.isidentifier() and file.stem not in sys.modules else "hwexplorer_model"
-        spec = importlib.util.spec_from_file_location(name, file)
-        if spec is None or spec.loader is None:
-            raise CaptureError(f"{file.name} is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
-    except CaptureError:
-        raise
-    except BaseException as error:
-        raise CaptureError(blame.explain(error, "importing it")) from None
-
-
-def _root(target: targets.Target, file: Path) -> Path:
-    """The folder from which a dotted name is imported."""
-    package = file.parent if file.name == "__init__.py" else file
-    return package.parents[target.path.count(".")]
-
-
-def _find(module: Any, target: targets.Target) -> Any:
-    value = module
-    for name in target.factory.split("."):
-        if not hasattr(value, name):
-            known = [key for key in vars(value) if not key.startswith("_")] if hasattr(value, "__dict__") else []
-            own = [key for key in known if getattr(vars(value)[key], "__module__", "") == module.__name__]
-            right = hint(name, known, f"it defines {', '.join(own[:6]) or 'nothing'}")
-            raise CaptureError(f"{target.path} has no {name}; {right}")
-        value = getattr(value, name)
-    return value
-
-
-def _build(factory: Any, target: targets.Target) -> Built:
-    """The module, and the inputs the factory gave with it: `return model, (x, t)` or `return model, {"x": x}`."""
-    model, given = factory, None
-    if not isinstance(model, torch.nn.Module):
-        if not callable(model):
-            raise CaptureError(f"{target.label} is a {type(model).__name__}, not a class or function to call")
-        _check_call(model, (), {}, f"{target.factory}() needs arguments", "write a function without any that calls it")
-        model = model()
-    if isinstance(model, tuple) and len(model) == 2:
-        model, given = model
-    model = getattr(model, "_orig_mod", model)  # of torch.compile
-    if isinstance(model, torch.export.ExportedProgram):
-        model, given = model.module(), given if given is not None else model.example_inputs[0]
-    if not isinstance(model, torch.nn.Module):
-        raise CaptureError(f"{target.factory} gave a {type(model).__name__}, not a torch.nn.Module")
-    refuse(model, target.factory)
-    if given is None:
-        given = getattr(model, "example_input_array", None)
-    return model, given
-
-
-def refuse(module: torch.nn.Module, name: str) -> None:
-    """Modules that hide what they compute."""
-    for path, part in module.named_modules():
-        where = f"{name}.{path}" if path else name
-        if isinstance(part, torch.jit.ScriptModule):
-            raise CaptureError(f"{where} is a TorchScript module; capture the nn.Module it was made from")
-        if ".quantized" in type(part).__module__ and type(part).__module__.startswith("torch.ao.nn."):
-            raise CaptureError(f"{where} holds packed integer weights; capture the float model, with --precision int8")
-
-
 def placed(module: torch.nn.Module, given: Any) -> Inputs:
     """Example inputs as arguments: a tensor is one, a tuple or list several, a dictionary those of its names (or
     one argument, where the model takes a dictionary)."""
@@ -197,17 +118,6 @@ def placed(module: torch.nn.Module, given: Any) -> Inputs:
             return (given,), {}
         return (), dict(given)
     return (tuple(given) if isinstance(given, (tuple, list)) else (given,)), {}
-
-
-def _check_call(function: Any, arguments: Sequence[Any], keywords: dict[str, Any], problem: str, remedy: str) -> None:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some builtins have none
-        return
-    try:
-        signature.bind(*arguments, **keywords)
-    except TypeError as error:
-        raise CaptureError(f"{problem}: {error}; {remedy}") from None
 
 
 # --- exporting it -----------------------------------------------------------------------------------------
@@ -325,7 +235,7 @@ def _attempt(
         raise CaptureError(
             f"{type(module).__name__} needs an input: --input 1x3x224x224, or let the factory return (model, inputs)"
         )
-    _check_call(
+    check_call(
         module.forward,
         arguments,
         keywords,

@@ -152,7 +152,10 @@ def table(residual_rows: Sequence[Residual]) -> TrustTable:
         known.append(each)
     engineering = {each.name for each in classes() if each.is_engineering}
     unfitted = [row for row in residual_rows if row.point.name in engineering]
-    far = float(np.quantile([abs(row.own) for row in unfitted], TARGET))  # either way: nothing says which
+    # Either way, since nothing says which. Work that nothing was fitted for may be like any class of work that was
+    # measured: it is known no better than so many of these are.
+    reaches = [float(np.abs(np.log(each.band)).max()) for each in held if each.quantity == "latency"]
+    far = max(float(np.quantile(each, TARGET)) for each in ([abs(row.own) for row in unfitted], reaches))
     known.append(_known(ENGINEERING, "latency", unfitted, (float(np.exp(-far)), float(np.exp(far)))))
     latency = [row for row in residual_rows if row.point.quantity == "latency" and row.point.name]
     cells = _grouped(latency, lambda row: (row.point.device, row.point.name, row.point.runtime, row.point.mode))

@@ -65,16 +65,15 @@ def test_a_small_file_is_read_or_refused(kind: str, name: str, tmp_path: Path, m
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "tensor"),
+    ("kind", "name", "says"),
     [
-        ("pt2", "a negative size", "y: batch, -1*batch"),
-        ("pt2", "a size that a batch makes negative", "y: batch, 30 + -1*batch"),
-        ("onnx", "a size that a batch makes negative", "y@3: -3 + batch, 16"),
+        ("pt2", "a negative size", "a tensor has a negative size (y: batch, -1*batch"),
+        ("pt2", "a size that a batch makes negative", "a tensor has a negative size (y: batch, 30 + -1*batch"),
+        ("onnx", "a size that a batch makes negative", "Pad: the shape of its result cannot be told: a size comes out"),
     ],
 )
-def test_a_size_below_nothing_is_refused(kind: str, name: str, tensor: str, tmp_path: Path) -> None:
-    line = read(written(tmp_path, kind, name), Budget(STEPS // _SHARE))
-    assert f"a tensor has a negative size ({tensor}" in line
+def test_a_size_below_nothing_is_refused(kind: str, name: str, says: str, tmp_path: Path) -> None:
+    assert says in read(written(tmp_path, kind, name), Budget(STEPS // _SHARE))
 
 
 def test_work_below_nothing_is_refused(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ CSV_HEADERS = {
     " throughput_per_s power_w utilization memory_bytes bound known verdict causes runtime precision trust"
     " latency_low_s latency_high_s energy_low_j energy_high_j compute_per_inference_j memory_per_inference_j"
     " static_per_inference_j energy_j weights_bytes activations_bytes limit_w tdp_w kernels bounds latency_ratio"
-    " energy_ratio " + parts("causes"),
+    " energy_ratio die_mm2 throughput_per_mm2 die_usd " + parts("causes"),
     ("tree", "resnet18"): "key depth name bar share latency_s energy_per_inference_j bound cumulative kind modifier"
     " fused utilization macs dram_bytes benefit_js " + parts("bar"),
     ("events", "resnet18"): "key depth event bar fraction energy_j waits count unit each_j each_low_j"

@@ -1,0 +1,104 @@
+"""The factory of a model in a user's file: imported as its author would, found by name, called."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from analysis.workload import targets
+from analysis.workload.errors import CaptureError
+from hardware.names import hint
+
+from . import blame
+
+Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
+
+
+def module_of(target: targets.Target, file: Path) -> Any:
+    """The module that holds the factory, imported as its author would."""
+    try:
+        if not target.path.endswith(".py"):
+            for folder in (str(_root(target, file)), str(Path.cwd())):
+                if folder not in sys.path:
+                    sys.path.insert(0, folder)
+            return importlib.import_module(target.path)
+        sys.path.insert(0, str(file.parent))
+        name = file.stem if file.stem.isidentifier() and file.stem not in sys.modules else "hwexplorer_model"
+        spec = importlib.util.spec_from_file_location(name, file)
+        if spec is None or spec.loader is None:
+            raise CaptureError(f"{file.name} is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return module
+    except CaptureError:
+        raise
+    except BaseException as error:
+        raise CaptureError(blame.explain(error, "importing it")) from None
+
+
+def _root(target: targets.Target, file: Path) -> Path:
+    """The folder from which a dotted name is imported."""
+    package = file.parent if file.name == "__init__.py" else file
+    return package.parents[target.path.count(".")]
+
+
+def find(module: Any, target: targets.Target) -> Any:
+    value = module
+    for name in target.factory.split("."):
+        if not hasattr(value, name):
+            known = [key for key in vars(value) if not key.startswith("_")] if hasattr(value, "__dict__") else []
+            own = [key for key in known if getattr(vars(value)[key], "__module__", "") == module.__name__]
+            right = hint(name, known, f"it defines {', '.join(own[:6]) or 'nothing'}")
+            raise CaptureError(f"{target.path} has no {name}; {right}")
+        value = getattr(value, name)
+    return value
+
+
+def build(factory: Any, target: targets.Target) -> Built:
+    """The module, and the inputs the factory gave with it: `return model, (x, t)` or `return model, {"x": x}`."""
+    model, given = factory, None
+    if not isinstance(model, torch.nn.Module):
+        if not callable(model):
+            raise CaptureError(f"{target.label} is a {type(model).__name__}, not a class or function to call")
+        check_call(model, (), {}, f"{target.factory}() needs arguments", "write a function without any that calls it")
+        model = model()
+    if isinstance(model, tuple) and len(model) == 2:
+        model, given = model
+    model = getattr(model, "_orig_mod", model)  # of torch.compile
+    if isinstance(model, torch.export.ExportedProgram):
+        model, given = model.module(), given if given is not None else model.example_inputs[0]
+    if not isinstance(model, torch.nn.Module):
+        raise CaptureError(f"{target.factory} gave a {type(model).__name__}, not a torch.nn.Module")
+    refuse(model, target.factory)
+    if given is None:
+        given = getattr(model, "example_input_array", None)
+    return model, given
+
+
+def refuse(module: torch.nn.Module, name: str) -> None:
+    """Modules that hide what they compute."""
+    for path, part in module.named_modules():
+        where = f"{name}.{path}" if path else name
+        if isinstance(part, torch.jit.ScriptModule):
+            raise CaptureError(f"{where} is a TorchScript module; capture the nn.Module it was made from")
+        if ".quantized" in type(part).__module__ and type(part).__module__.startswith("torch.ao.nn."):
+            raise CaptureError(f"{where} holds packed integer weights; capture the float model, with --precision int8")
+
+
+def check_call(function: Any, arguments: Sequence[Any], keywords: dict[str, Any], problem: str, remedy: str) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return
+    try:
+        signature.bind(*arguments, **keywords)
+    except TypeError as error:
+        raise CaptureError(f"{problem}: {error}; {remedy}") from None
