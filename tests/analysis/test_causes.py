@@ -44,6 +44,7 @@ def test_causes_add_up_on_every_architecture(device, mode):
             _holds(estimate(workload(model), load(device), Scenario(batch, "fp16", mode)))
 
 
+@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 def test_causes_add_up_on_every_device_and_for_a_request():
     for device in catalogue(modes=False):
         _holds(estimate(workload("resnet18"), device, Scenario(1, "int8")))

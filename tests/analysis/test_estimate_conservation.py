@@ -79,6 +79,7 @@ def test_precisions_that_run_alike_cost_alike(name: str) -> None:
                 )
 
 
+@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 @pytest.mark.parametrize("model", ["mobilenet_v2", "transformer_block"])
 def test_sums_add_up_on_every_device(model: str) -> None:
     for device in grid.catalogue(modes=False):

@@ -56,6 +56,7 @@ def _least_seconds(result: Estimate) -> list[grid.Floats]:
     return [on_matrix_s, on_vector + (flops - 2.0 * macs) / vector_peak]
 
 
+@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 @pytest.mark.parametrize("model", ["resnet50", "vit_b_16", "mobilenet_v2"])
 def test_every_device_and_power_mode(model: str) -> None:
     for device in grid.catalogue():

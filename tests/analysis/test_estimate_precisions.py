@@ -28,6 +28,7 @@ def elements(work: Workload, role: int) -> float:
     return float((work.tensors.numel @ work.at(batch=1))[work.tensors.role == role].sum())
 
 
+@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 @settings(max_examples=400, deadline=None)
 @given(
     st.sampled_from(MODELS), st.sampled_from(DEVICES), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64)

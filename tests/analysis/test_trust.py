@@ -140,6 +140,7 @@ def test_levels(
     assert result.energy_band_j[0] <= result.energy_j <= result.energy_band_j[1]
 
 
+@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 def test_every_device_holds_its_own_figures() -> None:
     for device in load_all()[0]:
         for model in ("resnet18", "bert_base", "llama3_2_1b:decode", "gemm:M=64,N=64,K=64"):

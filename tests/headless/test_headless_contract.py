@@ -160,6 +160,7 @@ def test_never_outside_physics(document: Document, batch: int, precision: str) -
             assert row["latency_band_s"][0] > 0
 
 
+@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 def test_every_device_and_power_mode_within_physics(document: Document) -> None:
     known = document("devices")["devices"]
     names = [f"{d['id']}:{mode}" if mode else d["id"] for d in known for mode in ("", *d["power_modes"])]
