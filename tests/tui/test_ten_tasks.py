@@ -47,9 +47,10 @@ class Hand:
 
     async def click(self, text: str, right: int = 0, times: int = 1) -> None:
         self.count += 1
-        place = self.place(text, right)
-        assert place is not None, f"{text!r} is not seen:\n{screen_text(self.app)}"
+        await self.until(lambda: self.place(text, right))
         await self.pilot.pause(0.6)  # no double click with the one before
+        place = self.place(text, right)
+        assert place is not None
         await self.pilot.click(offset=place, times=times)
 
     async def wheel(self, over: str, to: str, turn: type[events.MouseEvent] = events.MouseScrollDown) -> None:
