@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.decide import change
-from analysis.decide.change import Changed, Changes, Diff, Place, Result
+from analysis.decide import change, result
+from analysis.decide.change import Changed, Changes, Diff, Place
 from analysis.decide.ci_rules import Finding, findings, parse_rule
+from analysis.decide.result import Result
 from analysis.run.estimate import Estimate
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -48,8 +49,8 @@ PLACES = (
 
 def _result(state: State) -> Result:
     if is_result(state.model):
-        return change.read(Path(state.model), engine.device(state.on).key)
-    return change.of_estimate(engine.result(state))
+        return result.read(Path(state.model), engine.device(state.on).key)
+    return result.of_estimate(engine.result(state))
 
 
 def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, ...]:

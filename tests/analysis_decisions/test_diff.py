@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hwexplorer as hx
-from analysis.decide.change import Changes, Diff, of_estimate, place, read
+from analysis.decide.change import Changes, Diff, place
 from analysis.decide.ci_rules import CHANGING, RuleError, parse_rule
+from analysis.decide.result import of_estimate, read
 from hardware.errors import RequestError
 from hwexplorer import engine
 
