@@ -228,8 +228,14 @@ def executions() -> tuple[str, ...]:
 
 
 def _joined(values: tuple[str, ...]) -> str:
-    # Commas within the braces of a what-if device do not part.
-    return ",".join(_encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "/@") for value in values)
+    return ",".join(map(_part, values))
+
+
+def _part(value: str) -> str:
+    # Commas within the braces of a what-if device do not part; a bracket that nothing closes must not keep others.
+    written = _encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "/@")
+    is_whole = listed(f"{written},-") == [written, "-"]
+    return written if is_whole else re.sub(r"[][(){}]", lambda mark: f"%{ord(mark[0]):02X}", written)
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from hwexplorer.tui.prompt import edit as edited
 from hwexplorer.tui.session import Session
 
 KEYS = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of a note that are keys
-FROM_A_FILE = "none of the list · enter opens it: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
+FROM_A_FILE = "enter opens it · none of the list: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 
 
 class Prompt:

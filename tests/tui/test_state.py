@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hardware import precision
@@ -52,6 +52,7 @@ EXAMPLE = "resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2
 
 
 @given(STATES)
+@example(State(model="resnet50", open=("(", "0")))
 def test_round_trip(state: State) -> None:
     text = states.format(state)
     assert text.isascii()
