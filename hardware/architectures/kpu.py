@@ -20,7 +20,7 @@ from hardware.mapping.common import (
     per_kernel,
     traffic,
 )
-from hardware.mapping.tiling import Bools, Tiling, by_shape, candidates, fma, tile, vector_tiling
+from hardware.mapping.tiling import Bools, Tiling, by_shape, candidates, fastest, fma, vector_tiling
 from hardware.sentence import elements, product, split, whole
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency,
     # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
     on_array = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
     vector = vector_tiling(demand, device, plan, elsewhere=on_array)
-    fastest = by_shape(demand, demand.gemm, lambda few: tile(few, *domain_flow(device, plan)))
+    array = by_shape(demand, demand.gemm, lambda few: fastest(candidates(few, *domain_flow(device, plan))))
     flow = traffic(demand, device)
-    mapping = assemble(demand, device, plan, "blocked", rates, flow, fastest, vector, on_array, _counts)
+    mapping = assemble(demand, device, plan, "blocked", rates, flow, array, vector, on_array, _counts)
     return _within_power(demand, device, plan, mapping, np.flatnonzero(on_array), prices)
 
 
@@ -65,8 +65,8 @@ def _within_power(demand: Demand, device: Device, plan: Plan, mapping: Mapping, 
     if not len(which):
         return mapping
     tiles = candidates(demand.gemm[:, which], *domain_flow(device, plan))
-    kernel, fastest = demand.kernel[which], mapping.tiling.seconds[which]
-    longer = np.where(fastest > 0, tiles.seconds / np.where(fastest > 0, fastest, 1.0), 1.0)
+    kernel, least_s = demand.kernel[which], mapping.tiling.seconds[which]
+    longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
     resources = np.repeat(needs_s[None, :, kernel], len(longer), axis=0)
     resources[:, 0] += mapping.matrix_s[0, which] * (longer - 1.0)
     moved = _by_tiles(demand, device, plan, mapping.traffic, tiles, mapping.on_matrix, which)

@@ -33,6 +33,10 @@ class Tiling(msgspec.Struct, frozen=True):
     tile_n: Floats
     split: Floats
 
+    def at(self, *index: Ints) -> Tiling:
+        """The tiles at an index."""
+        return Tiling(*(getattr(self, name)[index] for name in self.__struct_fields__))
+
 
 _NONE = np.zeros(1)
 
@@ -48,9 +52,7 @@ def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) ->
     taken = np.flatnonzero(sizes[0])
     place = np.zeros(len(first) + 1, dtype=np.int64)
     place[taken + 1] = np.arange(1, len(taken) + 1)
-    few = tiled(np.hstack([np.zeros((4, 1)), sizes[:, taken]]))
-    where = place[of]
-    return Tiling(*(getattr(few, name)[where] for name in Tiling.__struct_fields__))
+    return tiled(np.hstack([np.zeros((4, 1)), sizes[:, taken]])).at(place[of])
 
 
 def tile_menu(
@@ -58,21 +60,14 @@ def tile_menu(
 ) -> Tiling:
     """The fastest of an architecture's tiles for each contraction of a demand, `gemm` (4, n), over its units."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    return by_shape(demand, gemm, lambda few: tile(few, menu.shapes, menu.splits, device, macs_per_s, k_step))
+    return by_shape(
+        demand, gemm, lambda few: fastest(candidates(few, menu.shapes, menu.splits, device, macs_per_s, k_step))
+    )
 
 
-def tile(
-    gemm: Floats,
-    tiles: Floats,
-    splits: tuple[int, ...],
-    device: Device,
-    macs_per_s: float,
-    k_step: float,
-    fill_s: float = 0.0,
-) -> Tiling:
-    """The fastest of the candidate tiles for each contraction (G, M, N, K), with K split or not."""
-    every = candidates(gemm, tiles, splits, device, macs_per_s, k_step, fill_s)
-    return taken_at(every, every.seconds.argmin(axis=0), np.arange(gemm.shape[1]))
+def fastest(every: Tiling) -> Tiling:
+    """Of candidates, (c, n), the fastest for each contraction."""
+    return every.at(every.seconds.argmin(axis=0), np.arange(every.seconds.shape[1]))
 
 
 def candidates(
@@ -107,11 +102,6 @@ def candidates(
     blocks = results * split
     columns = (seconds, blocks, waves, np.minimum(blocks, units), tm, tn, split)
     return Tiling(*(np.broadcast_to(each, seconds.shape).reshape(-1, seconds.shape[-1]) for each in columns))
-
-
-def taken_at(tiling: Tiling, *index: Ints) -> Tiling:
-    """The tiles at an index."""
-    return Tiling(*(getattr(tiling, name)[index] for name in Tiling.__struct_fields__))
 
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
