@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -70,18 +70,13 @@ def _trace(plan: Plan, file: Path, progress: Progress) -> bytes:
         runs = schedule(wait=0, warmup=1, active=RUNS, repeat=1)
         with profile(activities=activities, record_shapes=True, schedule=runs) as recorded:
             for place in range(1 + RUNS):
-                with _named(module) if place == 1 else _plain():
+                with _named(module) if place == 1 else nullcontext():
                     run()
                 recorded.step()
     recorded.export_chrome_trace(str(file))
     meter.close()
     took = {"seconds": statistics.median(seconds[WARM:]), "threads": torch.get_num_threads()}
     return msgspec.json.encode({**took, "joules": joules, "energy": meter.how})
-
-
-@contextmanager
-def _plain() -> Iterator[None]:
-    yield
 
 
 @contextmanager

@@ -7,6 +7,9 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -16,6 +19,7 @@ from .record import Shape, clean, module_of
 from .tables import layer_kind
 
 MOST_RANGES = 1_000_000
+DEEPEST = 64  # ranges inside each other; what is deeper is of the ones around it
 _PUSHED = 59  # eventType of a range that its thread opened and closed
 _PROCESS = ~0xFFFFFF  # of a serialised thread: its process
 _RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -32,10 +36,16 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     shapes: tuple[Shape, ...]
 
 
-class _Range(msgspec.Struct, frozen=True):
+class _Range(msgspec.Struct, frozen=True, dict=True):
     start: int
     end: int
     text: str
+
+    @cached_property
+    def named(self) -> tuple[str, str]:
+        """What it is called without what PyTorch says of a call, and the kind of operator that this tells."""
+        name = self.text.partition(", ")[0] if self.text.startswith("aten::") else self.text
+        return name, layer_kind(name)
 
 
 def calls(connection: sqlite3.Connection, columns: dict[str, set[str]]) -> dict[tuple[int, int], Call]:
@@ -48,7 +58,7 @@ def calls(connection: sqlite3.Connection, columns: dict[str, set[str]]) -> dict[
     launches = connection.execute(
         f"SELECT globalTid, start, correlationId FROM {_RUNTIME} WHERE correlationId IN ({kernels}) "
         f"AND globalTid IS NOT NULL ORDER BY globalTid, start LIMIT {MOST_RANGES}"
-    ).fetchall()
+    )
     text = "COALESCE(n.text, s.value)" if {"text", "textId"} <= marks else "n.text" if "text" in marks else "s.value"
     joined = "LEFT JOIN StringIds s ON s.id = n.textId" if "textId" in marks else ""
     pushed = f"AND n.eventType = {_PUSHED}" if "eventType" in marks else ""
@@ -57,20 +67,16 @@ def calls(connection: sqlite3.Connection, columns: dict[str, set[str]]) -> dict[
         f"WHERE n.end > n.start AND n.globalTid IS NOT NULL {pushed} "
         f"ORDER BY n.globalTid, n.start, n.end DESC LIMIT {MOST_RANGES}"
     )
+    marked: dict[int, list[_Range]] = {}
+    for thread, start, end, words in ranges:
+        marked.setdefault(thread, []).append(_Range(start, end, clean(words or "", 2000)))
     found: dict[tuple[int, int], Call] = {}
-    for thread, mine in _by_thread(ranges):
-        here = ((start, correlation) for of, start, correlation in launches if of == thread)
-        for correlation, open_ in _around(here, mine):
+    for thread, mine in groupby(launches, key=itemgetter(0)):
+        here = ((start, correlation) for _, start, correlation in mine)
+        for correlation, open_ in _around(here, marked.get(thread, [])):
             if call := _call(open_):
                 found[thread & _PROCESS, correlation] = call
     return found
-
-
-def _by_thread(rows: sqlite3.Cursor) -> Iterator[tuple[int, list[_Range]]]:
-    threads: dict[int, list[_Range]] = {}
-    for thread, start, end, text in rows:
-        threads.setdefault(thread, []).append(_Range(start, end, clean(text or "", 2000)))
-    yield from threads.items()
 
 
 def _around(launches: Iterator[tuple[int, int]], ranges: list[_Range]) -> Iterator[tuple[int, list[_Range]]]:
@@ -80,7 +86,8 @@ def _around(launches: Iterator[tuple[int, int]], ranges: list[_Range]) -> Iterat
     for at, correlation in launches:
         while place < len(ranges) and ranges[place].start <= at:
             open_ = [each for each in open_ if each.end > ranges[place].start]
-            open_.append(ranges[place])
+            if len(open_) < DEEPEST:
+                open_.append(ranges[place])
             place += 1
         open_ = [each for each in open_ if each.end > at]
         yield correlation, open_
@@ -90,8 +97,7 @@ def _call(ranges: list[_Range]) -> Call | None:
     """The outermost of the ranges that is an operator; what stands around it may be the path of its module."""
     module = ""
     for each in ranges:
-        name = each.text.partition(", ")[0] if each.text.startswith("aten::") else each.text
-        kind = layer_kind(name)
+        name, kind = each.named
         if kind and kind != "view":
             sizes = re.search(r", sizes = (\[[\d\[\], ]*\])", each.text)
             return Call(
