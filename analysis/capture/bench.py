@@ -23,13 +23,13 @@ from analysis.trust.here import Case, Line, Machine, Sample, read, written
 from analysis.workload import store
 from analysis.workload.answer import Progress, answer
 from analysis.workload.errors import CaptureError
-from analysis.workload.limits import TORCH_HOST
 from analysis.workload.lower import lower
 from analysis.workload.model_ref import refer
 from analysis.workload.targets import Target
 from analysis.workload.workload import encode
 from hardware import files
 from hardware.architectures import registry
+from hardware.architectures.registry import TORCH_HOST
 
 TABLE = Path(__file__).with_name("probes.toml")
 EFFORTS = ("quick", "default", "thorough")

@@ -12,8 +12,8 @@ from torch.utils._pytree import tree_map
 
 from analysis.workload import targets, zoo
 from analysis.workload.errors import CaptureError
-from analysis.workload.limits import TORCH_HOST
 from analysis.workload.model_ref import ModelRef
+from hardware.architectures.registry import TORCH_HOST
 
 from . import blame, blocks, namesakes, recipes
 from .runtime import import_torchvision

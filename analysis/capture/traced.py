@@ -20,8 +20,8 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from analysis.trust.machine import Meter
 from analysis.trust.traces.chrome import MODULE
 from analysis.workload.answer import Progress, answer
-from analysis.workload.limits import TORCH_HOST
 from analysis.workload.model_ref import refer
+from hardware.architectures.registry import TORCH_HOST
 
 from .bench import DTYPES, Board
 from .live import ready

@@ -18,10 +18,10 @@ from torch.utils._pytree import tree_map
 from analysis.workload import targets
 from analysis.workload.errors import CaptureError, ModelError
 from analysis.workload.graph import Graph
-from analysis.workload.limits import TORCH_HOST
 from analysis.workload.lower import lower
 from analysis.workload.sources.transformer import hf
 from analysis.workload.workload import Workload
+from hardware.architectures.registry import TORCH_HOST
 
 from . import blame, caches, factory, libraries, namesakes, tracked
 from .exporter import MAX_BATCH, Inputs, export, tensors_in

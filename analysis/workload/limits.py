@@ -8,7 +8,6 @@ BATCH = 4096
 IMAGE_SIZE = 8192  # pixels along an edge
 TOKENS = 1 << 20  # new tokens, and tokens in a cache
 PARAMETER = 1 << 24  # of a building block, a configuration, an input shape
-TORCH_HOST = "cpu"  # where torch puts a tensor that is on no accelerator
 
 
 class Limits(msgspec.Struct, frozen=True):

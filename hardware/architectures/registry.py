@@ -17,6 +17,7 @@ from hardware.hierarchy import Hierarchy
 # Others are compared with it unless the user says otherwise; this machine's own processor; what CUDA runs on.
 BASELINE = GPU
 HOST = CPU
+TORCH_HOST = HOST.id  # where torch puts a tensor that is on no accelerator, by the same word
 CUDA = GPU
 
 _known: dict[str, Architecture] = {one.id: one for one in (CPU, GPU, TPU, SPATIAL, NPU, KPU)}

@@ -11,8 +11,8 @@ from pathlib import Path
 from analysis.trust import bench_job
 from analysis.trust.here import Measured
 from analysis.workload import store
-from analysis.workload.limits import TORCH_HOST
 from hardware import policy
+from hardware.architectures.registry import TORCH_HOST
 from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hwexplorer import output
