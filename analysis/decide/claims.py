@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.run.estimate import Estimate, estimate
-from analysis.run.tree import tree
+from analysis.run.tree import how_many, tree
 from hardware.architectures import registry
 from hardware.device import Device
 from hardware.quantity import quantity
@@ -49,9 +49,8 @@ def _static(result: Estimate) -> Claim:
 
 
 def _concentrated(result: Estimate) -> Claim:
-    share = np.sort(tree(result).subgraphs.share)[::-1]
-    top = float(share[:TOP].sum())
-    half = int(np.searchsorted(np.cumsum(share), 0.5 - 1e-12)) + 1
+    share = tree(result).subgraphs.share
+    top, half = float(np.sort(share)[::-1][:TOP].sum()), how_many(share, 0.5)
     why = "its subgraphs cost alike" if half > TOP else "a few subgraphs do most of the work"
     if result.bound == "launch":
         why = "every kernel costs at least one dispatch, whatever it computes"

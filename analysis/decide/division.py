@@ -72,14 +72,9 @@ def _parts(names: Sequence[str], a: Floats, b: Floats, difference: Floats, order
 def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Floats]:
     """Energy by component (3,), family (8,) and subgraph (s,)."""
     scale = 1.0 / result.scenario.batch if per_inference else 1.0
-    subgraph = _by_subgraph(result, result.run.energy_j)
+    subgraph = result.partition.total(result.run.energy_j)
     component = np.array(list(result.component_j.values()))
     return component * scale, family_energy(result) * scale, subgraph * scale
-
-
-def _by_subgraph(result: Estimate, values: Floats) -> Floats:
-    parts = result.partition
-    return np.bincount(parts.subgraph, values, minlength=len(parts.id)).astype(np.float64)
 
 
 def _energy_groups(a: Estimate, b: Estimate, per_inference: bool) -> dict[str, tuple[Part, ...]]:
@@ -106,7 +101,7 @@ def time_parts(result: Estimate) -> Floats:
 
 
 def _latencies(result: Estimate) -> tuple[Floats, Floats]:
-    return time_parts(result), _by_subgraph(result, result.run.latency_s)
+    return time_parts(result), result.partition.total(result.run.latency_s)
 
 
 def _steps(result: Estimate) -> Floats:

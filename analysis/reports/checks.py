@@ -39,8 +39,7 @@ def checks(result: Estimate) -> tuple[Check, ...]:
 
 def _sums(result: Estimate) -> Check:
     events, operators = float(result.event_energy_j.sum()), float(result.run.energy_j.sum())
-    parts = result.partition
-    subgraphs = float(np.bincount(parts.subgraph, result.run.energy_j, minlength=len(parts.id)).sum())
+    subgraphs = float(result.partition.total(result.run.energy_j).sum())
     latency = float(result.run.latency_s.sum())
     off = max(
         abs(summed - total) / (total or 1.0)

@@ -137,14 +137,9 @@ def _flops(result: Estimate) -> Floats:
     return flops
 
 
-def _per_subgraph(result: Estimate, values: Floats) -> Floats:
-    parts = result.partition
-    return np.bincount(parts.subgraph, values, minlength=len(parts.id)).astype(np.float64)
-
-
 def _stages(result: Estimate, graph: Dependencies) -> tuple[Stage, ...]:
     ids, stage = result.partition.id, levels(graph)
-    flops, time = _per_subgraph(result, _flops(result)), _per_subgraph(result, result.run.latency_s)
+    flops, time = result.partition.total(_flops(result)), result.partition.total(result.run.latency_s)
     rows = []
     for level in range(int(stage.max(initial=-1)) + 1):
         here = np.flatnonzero(stage == level)
@@ -173,7 +168,7 @@ def _critical_path(result: Estimate, operators: Dependencies, subgraphs: Depende
 def _parallelism(result: Estimate, path: CriticalPath, flops: float, width: int, depth: int) -> tuple[Parallelism, ...]:
     batch, n = result.scenario.batch, result.workload.n_operators
     threads = result.demand.elements[result.partition.head]
-    time = _per_subgraph(result, result.run.latency_s)
+    time = result.partition.total(result.run.latency_s)
     lanes = _lanes(result.device, result.plan.vector)
     by_time = result.latency_s / path.time_s if path.time_s else 1.0
     by_flops = flops / path.flops if path.flops else 1.0

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.reports.records import records
 from analysis.run.estimate import COMPONENTS, Estimate, estimate
 from analysis.run.figures import Head, about
-from analysis.run.tree import Level, Tree, told, tree
+from analysis.run.tree import Level, Tree, how_many, told, tree
 from analysis.workload.workload import Floats
 from hardware.demand import READ_WEIGHT, WRITE
 
@@ -189,12 +189,6 @@ def _components(result: Estimate, shares: Floats) -> tuple[Component, ...]:
     )
 
 
-def how_many(share: Floats, fraction: float) -> int:
-    """The fewest members whose shares sum to `fraction`."""
-    running = np.cumsum(np.sort(share)[::-1])
-    return min(int(np.searchsorted(running, fraction - 1e-12)) + 1, len(share)) if len(share) else 0
-
-
 def _concentration(figures: Tree) -> tuple[Concentration, ...]:
     by_subgraph, by_operator = figures.subgraphs.share, figures.operators.share
     rows = []
@@ -206,8 +200,7 @@ def _concentration(figures: Tree) -> tuple[Concentration, ...]:
 
 def _subgraphs(figures: Tree, shares: Floats, top: int) -> tuple[EdpNode, ...]:
     result, parts = figures.estimate, figures.estimate.partition
-    count = len(parts.id)
-    by_component = np.stack([np.bincount(parts.subgraph, row, minlength=count) for row in shares]).astype(np.float64)
+    by_component = np.stack([parts.total(row) for row in shares])
     fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
     return _top(figures.subgraphs, parts.id, parts.kind, fused, by_component, result, top)
 
@@ -290,13 +283,9 @@ def _saved(eager: ExecutionEdp, fused: ExecutionEdp) -> Saved:
 
 def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
     parts = eager.partition
-
-    def total(values: Floats) -> Floats:
-        return np.bincount(parts.subgraph, values, minlength=len(parts.id)).astype(np.float64)
-
     before, after = tree(eager).subgraphs, tree(fused).subgraphs
-    trips = total(_written(eager)) - total(_written(fused))
-    dram = total(_dram(eager)) - total(_dram(fused))
+    trips = parts.total(_written(eager)) - parts.total(_written(fused))
+    dram = parts.total(_dram(eager)) - parts.total(_dram(fused))
     eager_edp_js, fused_edp_js = before.share * eager.edp_js, after.share * fused.edp_js
     return records(
         SideBySide,

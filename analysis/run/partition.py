@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.workload.operators.kinds import KINDS
-from analysis.workload.workload import Ints, Workload
+from analysis.workload.workload import Floats, Ints, Workload
 from hardware.demand import OpClass
 from hardware.remember import remembered
 
@@ -34,6 +34,10 @@ class Partition(msgspec.Struct, frozen=True):
     id: tuple[str, ...]
     operator_id: tuple[str, ...]
     kind: tuple[str, ...]
+
+    def total(self, values: Floats) -> Floats:
+        """Sums over the operators of each subgraph, shape (s,)."""
+        return np.bincount(self.subgraph, values, minlength=len(self.id)).astype(np.float64)
 
 
 @remembered(shared=True)

@@ -97,20 +97,16 @@ def tree(result: Estimate) -> Tree:
         "fusion_benefit_js": fusion_benefit(result),
     }
     component, operands = result.component_energy_j, operand_bytes(result)
-
-    def total(values: Floats) -> Floats:
-        return np.bincount(subgraph, values, minlength=count).astype(np.float64)
-
-    of_subgraphs = {name: total(values) for name, values in sums.items()}
+    of_subgraphs = {name: parts.total(values) for name, values in sums.items()}
     one_group = np.zeros(count, dtype=np.int32)
     operator_work = work_share(demand.flops, operands, subgraph, count)
-    subgraph_work = work_share(of_subgraphs["flops"], total(operands), one_group, 1)
+    subgraph_work = work_share(of_subgraphs["flops"], parts.total(operands), one_group, 1)
     operators = _level(
         result, sums, component, operator_work, of_subgraphs["share"][subgraph] * operator_work,
         np.bincount(subgraph, minlength=count)[subgraph], np.minimum(ratio(ideal, run.latency_s), 1.0),
     )  # fmt: skip
     subgraphs = _level(
-        result, of_subgraphs, np.stack([total(row) for row in component]), subgraph_work, subgraph_work,
+        result, of_subgraphs, np.stack([parts.total(row) for row in component]), subgraph_work, subgraph_work,
         np.full(count, count), ratio(_subgraph_ideal(result, count), of_subgraphs["latency_s"]),
     )  # fmt: skip
     per_kernel = np.bincount(demand.kernel, minlength=demand.n_kernels)
@@ -166,6 +162,12 @@ def cumulative(share: Floats) -> Floats:
     result = np.empty_like(share)
     result[order] = np.cumsum(share[order])
     return result
+
+
+def how_many(share: Floats, fraction: float) -> int:
+    """The fewest members whose shares sum to `fraction`."""
+    running = np.cumsum(np.sort(share)[::-1])
+    return min(int(np.searchsorted(running, fraction - 1e-12)) + 1, len(share)) if len(share) else 0
 
 
 def ratio(a: Floats, b: Floats) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.run.metrics import METRICS
-from analysis.run.tree import tree
+from analysis.run.tree import how_many, tree
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
@@ -17,13 +17,13 @@ PARTS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
 def plot(state: State) -> Plot:
     result = engine.result(state)
-    share = shares(tree(result), state.metric)[1]
+    share = shares(tree(result), state.metric)
     order = np.argsort(-share, kind="stable")
     running = np.cumsum(share[order])
     ids = result.partition.operator_id
     keys = tuple(ids[i] for i in order.tolist())
     places = tuple(float(n) for n in range(1, len(keys) + 1))
-    most = {part: min(int(np.searchsorted(running, part - 1e-12)) + 1, len(keys)) for part in PARTS}
+    most = {part: how_many(share, part) for part in PARTS}
     title = METRICS[state.metric].title.partition(" ")[0]
     rest = ", ".join(f"{count} make {part * 100:.0f} %" for part, count in most.items() if part != 0.8)
     ends = (1.0, float(max(len(keys), 2)))

@@ -70,7 +70,7 @@ def under_roofs(name: str, title: str, series: list[Series], *notes: str) -> Plo
 def operators(state: State, result: Estimate, shown: Ints, x: Floats, y: Floats, name: str = "operators") -> Series:
     """Points keyed by operator (their places in `shown`), in the colour of the device, as large as their share."""
     keys = tuple(result.partition.operator_id[i] for i in shown.tolist())
-    sizes = tuple(shares(tree(result), state.metric)[1][shown].tolist())
+    sizes = tuple(shares(tree(result), state.metric)[shown].tolist())
     place = state.devices.index(state.on)
     return Series(name, tuple(x.tolist()), tuple(y.tolist()), keys=keys, labels=keys, sizes=sizes, device=place)
 

@@ -13,7 +13,7 @@ from analysis.run import causes
 from analysis.run.estimate import Estimate
 from analysis.run.metrics import METRICS
 from analysis.run.outline import Branch, outline
-from analysis.run.tree import Level, Tree, cumulative, find, level_of, told
+from analysis.run.tree import Level, Tree, cumulative, find, how_many, level_of, told
 from analysis.run.tree import tree as tree_figures
 from analysis.workload.workload import Floats
 from hardware.execute import BOUNDS
@@ -153,23 +153,21 @@ def _name(branch: Branch, depth: int) -> str:
 
 
 def _pareto(share: Floats) -> str:
-    ordered = np.cumsum(np.sort(share)[::-1])
-    half, most = (int(np.searchsorted(ordered, part - 1e-12)) + 1 for part in (0.5, 0.8))
+    half, most = how_many(share, 0.5), how_many(share, 0.8)
     if len(share) == 1:
         return "one subgraph makes all of the EDP"
     verb = "makes" if half == 1 else "make"
     return f"{half} of {len(share)} subgraphs {verb} 50 % of the EDP, {most} make 80 %"
 
 
-def shares(figures: Tree, metric: str) -> tuple[Floats, Floats]:
-    result = figures.estimate
-    if metric == "energy":
-        total = result.energy_j or 1.0
-        return figures.subgraphs.energy_j / total, figures.operators.energy_j / total
-    if metric == "latency":
-        total = result.latency_s or 1.0
-        return figures.subgraphs.latency_s / total, figures.operators.latency_s / total
-    return figures.subgraphs.share, figures.operators.share
+def shares(figures: Tree, metric: str) -> Floats:
+    """What of the model each operator makes, shape (n,)."""
+    result, level = figures.estimate, figures.operators
+    of_cost = {
+        "energy": level.energy_j / (result.energy_j or 1.0),
+        "latency": level.latency_s / (result.latency_s or 1.0),
+    }
+    return of_cost.get(metric, level.share)
 
 
 def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:

@@ -8,11 +8,11 @@ import pytest
 import reports_grid as grid
 
 from analysis.reports.checks import checks
-from analysis.reports.edp_report import component_seconds, component_shares, edp_report, how_many
+from analysis.reports.edp_report import component_seconds, component_shares, edp_report
 from analysis.reports.energy_report import energy_report
 from analysis.reports.roofline import roofline
 from analysis.run.reason import flip
-from analysis.run.tree import tree
+from analysis.run.tree import how_many, tree
 from hwexplorer import engine
 from hwexplorer.reports import events
 from hwexplorer.state import State
