@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hwexplorer import manual, reference, stub
+from hwexplorer import reference, stub
 from hwexplorer.tui import reference as keys
 
 FILES: dict[str, Callable[[], str]] = {
     "KEYS.md": keys.markdown,
     "VERBS.md": reference.markdown,
     reference.README: reference.readme,
-    "docs/hwexplorer.1": manual.text,
+    "docs/hwexplorer.1": reference.man_page,
     "hwexplorer/__init__.pyi": stub.text,
 }
 

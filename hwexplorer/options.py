@@ -187,6 +187,7 @@ _DEVICES_HELP = "device ids, id:power_mode, or classes (`hwexplorer devices`)"
 ON_ONE = option("--on", metavar="DEV", help=_DEVICES_HELP)
 ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)
 NODE = option("--node", metavar="PATH", help="a subgraph or operator (default: the model)")
+TOP = option("--top", type=whole(1, 100_000), default=10, metavar="TOP", help="nodes listed (default 10)")
 BASELINE = option("--baseline", metavar="DEV", help="the device others are compared with (default: the GPU)")
 OUTPUT = (
     option("--format", choices=(*FORMATS, SCREEN), metavar="F", help=f"{', '.join(FORMATS)} (default text)"),

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from analysis.workload import job_pool, store, targets
+from analysis.workload import store, targets
 from analysis.workload.coverage import coverage, lacking
 from analysis.workload.errors import ModelError
-from analysis.workload.job import Job
+from analysis.workload.job import Job, cores, run_all
 from analysis.workload.workload import Workload
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -79,7 +79,7 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
     running = [job for _, job in jobs.values()]
     with output.Progress() as progress:
         clock = _Clock(running, progress)
-        job_pool.run(running, arguments.jobs or job_pool.cores(), clock)
+        run_all(running, arguments.jobs or cores(), clock)
     for name, (state, job) in jobs.items():
         try:
             engine.keep(state, job.result())

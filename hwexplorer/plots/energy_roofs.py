@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.reports.energy_roof import efficiencies, energy_roof
-from analysis.reports.roofline import points
+from analysis.reports.roofline import efficiencies, energy_roof, points
 from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, span

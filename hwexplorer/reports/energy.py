@@ -6,7 +6,7 @@ from analysis.reports.energy_report import EnergyReport, energy_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
-from hwexplorer.reports._top import TOP
+from hwexplorer.options import TOP
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column
 from hwexplorer.views.words import of_node

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from analysis.decide.difference import Difference, difference, is_comparable
+from analysis.decide.division import Difference, difference, is_comparable
 from analysis.run.causes import shares
 from analysis.run.estimate import Estimate
 from analysis.run.metrics import METRICS

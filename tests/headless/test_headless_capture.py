@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import Call
 
-from analysis.workload import job_pool
+from analysis.workload.job import run_all
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
 
@@ -119,7 +119,7 @@ class Slow:
 def test_no_more_than_so_many_at_once(at_once: int) -> None:
     Slow.most = Slow.now = 0
     jobs: Any = [Slow(0.1) for _ in range(5)]
-    job_pool.run(jobs, at_once)
+    run_all(jobs, at_once)
     assert (Slow.most, Slow.now) == (at_once, 0)
 
 
@@ -131,7 +131,7 @@ def test_an_interrupt_ends_them_all() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        job_pool.run(jobs, 2, interrupt)
+        run_all(jobs, 2, interrupt)
     assert [job.cancelled for job in jobs] == [True, True, False]
 
 
