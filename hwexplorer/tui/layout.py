@@ -49,7 +49,7 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         x = max(30, min(44, width // 5))
         around["models"] = (0, 1 + top, x, height - 2 - top)
     body = (x, 1 + top, width - x, height - 2 - top)
-    mode: Mode = "grid" if body[2] >= 76 and body[3] >= 20 and width >= 100 else "small"
+    mode: Mode = "grid" if body[2] >= 76 and body[3] >= (20 if width >= 100 else 40) else "small"
     boxes = around | (_grid(body, pane) if mode == "grid" else _small(body, pane))
     if is_large:  # under the tree, whose place it shares
         x, y, wide, tall = boxes["tree"]
@@ -77,10 +77,10 @@ def _small(body: Box, pane: str) -> dict[str, Box]:
 
 
 def _grid(body: Box, pane: str) -> dict[str, Box]:
-    """The tree on the left; on the right why over events over the plot, the one gone to the largest; of the last two
-    one where it is low; or any other over why."""
+    """The tree on the left; on the right why over events over the plot, the one gone to the largest, and the wider
+    where there is little room; of the last two one where it is low; or any other over why."""
     x, y, width, height = body
-    left = max(40, width * 60 // 100)
+    left = max(40, width * (60 if pane in _MAIN or width >= 100 else 40) // 100)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
     panes = ("why", "events", "plot") if height >= 27 else ("why", "plot" if pane == "plot" else "events")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,12 @@ def test_the_label_of_the_cursor_stands_on_nothing(name: str, width: int, height
     for old, new in zip(before, after, strict=True):
         for was, now in zip(old, new, strict=False):
             assert now in (was, "◉") or was == " ", (old, new)
+
+
+@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize(("width", "height"), [(44, 10), (28, 20), *SIZES])
+def test_no_point_touches_a_name(name: str, width: int, height: int) -> None:
+    assert [line for line in drawn(name, width, height)[0] if re.search(r"\w[•●○]|[•●○]\w", line)] == []
 
 
 @pytest.mark.parametrize("name", PLOTS)

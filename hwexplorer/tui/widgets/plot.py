@@ -183,10 +183,10 @@ def _tags(
     series: Sequence[Series], owners: Sequence[int], canvas: Braille, x: Axis, y: Axis, signs: Sequence[Tag]
 ) -> list[Tag]:
     """(column, row, text, role): names near the right end of lines, which colour alone would not tell, and marks. A
-    name stands on nothing: no point, no line, no other name."""
+    name stands on nothing, no point, no line, no other name, and touches no point."""
     columns, rows = canvas.width, canvas.height
     tags: list[Tag] = []
-    used = {(row, column) for column, row, _, _ in signs}
+    used = {(row, column + beside) for column, row, _, _ in signs for beside in (-1, 0, 1)}
 
     def free(row: int, start: int, end: int) -> bool:
         places = [(row, column) for column in range(start, min(end, columns))]
