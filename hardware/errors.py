@@ -19,7 +19,7 @@ def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = 
 
     `listing` names where the allowed values are found; without it they are spelt out.
     """
-    names = [name for name in allowed if name]  # the root of a tree has none
+    names = [*dict.fromkeys(name for name in allowed if name)]  # the root of a tree has none
     text = str(given)[:80]
     near = nearest(text, names)
     message = f"unknown {what} {text!r}"

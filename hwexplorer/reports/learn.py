@@ -153,6 +153,7 @@ def _view(state: State, lesson: str | None) -> Page:
                 *((step.asks, (_offered(step),)) for step in one.steps),
                 ("Answers", tuple(line for step in one.steps for line in _shown(step))),
             ),
+            folded=len(one.steps) + 1,
         )
         for number, one in enumerate(document.lessons, 1)
     ]

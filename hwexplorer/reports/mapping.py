@@ -49,10 +49,10 @@ def _document(state: State) -> MappingReport:
 
 def _summary(report: MappingReport, state: State) -> list[str]:
     lines = [
-        f"{report.kernels} kernels in {quantity(report.latency_s, 's')}",
+        f"{report.kernels} kernel{'s' * (report.kernels != 1)} in {quantity(report.latency_s, 's')}",
         f"utilisation {report.average_utilization:.1%} weighed by time, {report.mean_utilization:.1%} counting kernels "
         "alike",
-        f"{report.units_active:.1f} of {report.units_total:.0f} {report.unit_name}s active on average "
+        f"{round(report.units_active, 1):,g} of {report.units_total:,.0f} {report.unit_name}s active on average "
         f"({report.units_active_fraction:.0%})",
     ]
     if report.occupancy is not None:

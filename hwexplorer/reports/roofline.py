@@ -48,7 +48,8 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     return (
         f"{report.peak.replace('.', ' ')} peak {quantity(report.peaks[report.peak], 'FLOP/s')}, memory "
         f"{quantity(report.memory_bandwidth, 'byte/s')}: ridge at {report.ridge:.0f} FLOP/byte",
-        f"{len(report.kernels)} kernels in {quantity(report.latency_s, 's')}: {bounds} bound",
+        f"{len(report.kernels)} kernel{'s' * (len(report.kernels) != 1)} in {quantity(report.latency_s, 's')}: "
+        f"{bounds} bound",
         f"{report.left} left of their ridge (memory would bound a perfect kernel), {report.right} right of it",
     )
 

@@ -36,8 +36,11 @@ def submit(session: Session, text: str) -> None:
     except ValueError as error:
         session.say(f"{error}: {text[:60]}".lower(), "bad")
         return
+    before, session.said = session.state, None
     try:
         _run(session, words)
+        if session.state == before and session.said is None and not session.jobs and session.stage.is_bare:
+            session.say(f"{text[:60]}: as it is on screen", "dim")
     except RequestError as error:
         session.say(str(error), "bad")
     except Exception as error:

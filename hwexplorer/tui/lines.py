@@ -158,6 +158,22 @@ def foot(
     return _segments(parts, palette), places
 
 
+def offers(keys: Sequence[tuple[str, str, str]], palette: Palette) -> tuple[list[Segment], list[Place]]:
+    """(key, what it does, what a click is), and where each is."""
+    parts: list[Part] = []
+    places: list[Place] = []
+    for key, word, click in keys:
+        start = _width(parts)
+        parts += [("key", f" {key}"), ("dim", f" {word} " if word else "")]
+        places.append((start, _width(parts), click))
+    return _segments(parts, palette), places
+
+
+def at(places: Sequence[Place], x: int) -> str:
+    """What a click there does; "" where nothing."""
+    return next((name for start, end, name in places if start <= x < end), "")
+
+
 def message(
     text: str, role: str, width: int, palette: Palette, state: State, keymap: actions.Keymap = actions.DEFAULT
 ) -> tuple[list[Segment], list[Place]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,10 +13,10 @@ from hwexplorer.state import replace
 from hwexplorer.tui import actions, query
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.heads import Headed
-from hwexplorer.tui.widgets.pane import Content, Pane
+from hwexplorer.tui.widgets.pane import FAR, Content, Pane
 from hwexplorer.tui.widgets.prose import EMPTY, Prose
 from hwexplorer.tui.widgets.table import TreeTable
-from hwexplorer.views.plain import Text
+from hwexplorer.views.plain import Section, Text
 
 if TYPE_CHECKING:
     from hwexplorer.tui.session import Session
@@ -40,13 +41,27 @@ class Reading(Overlay):
     def __init__(self, session: Session, palette: Palette) -> None:
         super().__init__(session, "help", Prose(), palette)
         self._all = EMPTY  # of which some may be searched for
-        self.remark = "/ searches · esc closes"
+        self._turns: Sequence[Sequence[Section]] = ()  # what is still to be shown, a part at a time
 
-    def open(self, heading: str, text: Text) -> None:
-        self._all = text
-        self.search("")
-        self.content.top = 0
+    def open(self, heading: str, text: Text, turns: Sequence[Sequence[Section]] = ()) -> None:
+        self._all, self._turns = text, turns
         self.heading = heading
+        self._go_on()
+        self.content.top = 0
+
+    def _go_on(self) -> None:
+        """Show the next part, if any; what was guessed is answered by it."""
+        shown = (*self._all.sections, *(section for turn in self._turns[:1] for section in turn))
+        self._turns = self._turns[1:]
+        self._all = msgspec.structs.replace(self._all, sections=shown)
+        self.remark = "space goes on · " * bool(self._turns) + "/ searches · esc closes"
+        self.search("")
+        self.content.move(FAR)
+        self.redraw()
+
+    def click(self, at: Pane.Clicked) -> None:
+        if self._turns:
+            self._go_on()
 
     def open_help(self, content: Content) -> None:
         """What is in the focused pane, then all terms, then all keys."""
@@ -73,9 +88,11 @@ class Reading(Overlay):
     def press(self, key: str, character: str | None) -> bool:
         action = self.session.keymap.of(key, character, self.session.state.pane)
         id = action.id if action is not None else ""
-        if self.step(id):
+        if key == "space" and self._turns:
+            self._go_on()
+        elif self.step(id):
             return True
-        if key == "escape" or id in ("help", "back", "quit", "sheet"):
+        elif key == "escape" or id in ("help", "back", "quit", "sheet"):
             self.session.stage.cover("")
         elif id in ("find", "filter"):
             self.session.stage.do_prompt("search")

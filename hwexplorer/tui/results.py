@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual import events
@@ -23,10 +22,9 @@ from hwexplorer.tui.widgets.pane import Line, Pane
 from hwexplorer.tui.widgets.table import TreeTable
 from hwexplorer.views.plain import Row, Table
 
-if TYPE_CHECKING:
-    pass
-
-KEYS = "enter applies · space pins · ← → column · s sorts · t all of it as text · esc closes"
+# What the last line says, and the key that a click there is.
+KEYS = (("enter", "applies", "enter"), ("space", "pins", "space"), ("←", "", "left"), ("→", "column", "right"),
+        ("s", "sorts", "s"), ("t", "all of it as text", "t"), ("esc", "closes", "escape"))  # fmt: skip
 Go = Callable[[str], State]
 
 
@@ -49,21 +47,24 @@ class Results(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         pane = Pane("results", 0, self.content, self._colours)
-        pane.heading, pane.remark, pane.active = f"{self._heading.title()} · {self._sheet.title}", KEYS, True
+        pane.heading, pane.active = f"{self._heading.title()} · {self._sheet.title}", True
         self.content.update(self._table)
         first = next((row.key for row in self._table.rows if row.leads), "")
         self.content.go(first)
         yield pane
         yield Line("told", self._colours)
+        yield Line("keys", self._colours)
 
     def on_mount(self) -> None:
+        segments, self._places = lines.offers(KEYS, self._colours)
+        self.query_one("#keys", Line).show(segments)
         self._tell()
 
     def _tell(self, text: str = "", role: str = "good") -> None:
         """A line below: what was done, else what the column under the cursor is."""
         said = text or self.content.told_of_column()
         told = Segment(" " + shorten(safe(said), self.size.width - 2), self._colours.get(role if text else "dim"))
-        self.query_one(Line).show([told])
+        self.query_one("#told", Line).show([told])
         self.query_one(Pane).redraw()
 
     # --- keys and mouse ---------------------------------------------------------------------------------------
@@ -71,19 +72,27 @@ class Results(ModalScreen[None]):
     def on_key(self, event: events.Key) -> None:
         event.stop()
         event.prevent_default()
-        action = self.session.keymap.of(event.key, event.character, "")
+        self._press(event.key, event.character)
+
+    def on_line_clicked(self, message: Line.Clicked) -> None:
+        message.stop()
+        if message.line == "keys" and (key := lines.at(self._places, message.x)):
+            self._press(key, key)
+
+    def _press(self, key: str, character: str | None) -> None:
+        action = self.session.keymap.of(key, character, "")
         id = action.id if action is not None else ""
-        if event.key in ("escape", "q", "ctrl+c"):
+        if key in ("escape", "q", "ctrl+c"):
             self.dismiss()
-        elif event.key == "enter":
+        elif key == "enter":
             self._apply()
-        elif event.key == "space":
+        elif key == "space":
             self._pin()
-        elif event.key == "t":
+        elif key == "t":
             self.dismiss()
             self.session.stage.present(self._heading, Sheet(self._sheet.title, self._sheet.text))
-        elif event.key in ("left", "right"):
-            self.content.move_column(1 if event.key == "right" else -1)
+        elif key in ("left", "right"):
+            self.content.move_column(1 if key == "right" else -1)
             self._tell()
         elif id == "sort":
             self._sort()
@@ -133,6 +142,9 @@ class Results(ModalScreen[None]):
         session = self.session
         if (chosen := self._chosen()) is None:
             return
+        if chosen[1] == session.state:
+            self._tell("this row is what is on screen already", "warn")
+            return
         self.dismiss()
         if session.apply(chosen[1]):
             session.say(f"applied {chosen[0].cells[0]}: {chosen[1].on} {lines.settings(chosen[1])}; u undoes", "good")
@@ -141,5 +153,5 @@ class Results(ModalScreen[None]):
         if (chosen := self._chosen()) is None:
             return
         pin = pin_string(chosen[1])
-        if self.session.apply(replace(self.session.state, pin=pin, diff=True)):
+        if self.session.apply(replace(self.session.state, pin=pin, diff=True)) or self.session.state.pin == pin:
             self._tell(f"pinned {pin}: deltas are against it")

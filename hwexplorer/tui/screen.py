@@ -5,7 +5,7 @@ A key becomes an action, an action a new state of the session, which has its vie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,7 +29,7 @@ from hwexplorer.tui.standing import standing
 from hwexplorer.tui.widgets.pane import Line, Pane, PaneLayout
 from hwexplorer.tui.widgets.strip import CardStrip
 from hwexplorer.tui.widgets.table import TreeTable
-from hwexplorer.views.plain import Text
+from hwexplorer.views.plain import Section, Text
 
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
@@ -101,6 +101,11 @@ class Explorer(Screen[None]):
     def _covering(self) -> str:
         """The pane that lies over the others."""
         return "picker" if self.overlay == "picker" else "help" if self.overlay else ""
+
+    @property
+    def is_bare(self) -> bool:
+        """Nothing lies over the panes, and nothing is being typed."""
+        return not self.overlay and self.prompt is None and self.is_current
 
     def boxes(self, width: int, height: int) -> dict[str, Box]:
         boxes = applied(self.session.in_sight(self.state, (width, height)), self.split)
@@ -221,12 +226,14 @@ class Explorer(Screen[None]):
         self.overlay = overlay
         self.show()
 
-    def show_text(self, name: str, heading: str, text: Text) -> None:
-        self.reading.open(heading, text)
+    def show_text(self, name: str, heading: str, text: Text, turns: Sequence[Sequence[Section]] = ()) -> None:
+        self.reading.open(heading, text, turns)
         self.cover(name)
 
     def present(self, name: str, sheet: Sheet, go: Callable[[str], State] | None = None) -> None:
-        if sheet.table is None:
+        if sheet.turns:
+            self.show_text("report", name.title(), Text("report", sheet.title, ()), sheet.turns)
+        elif sheet.table is None:
             text = Text("report", sheet.title, (("", tuple(sheet.text.rstrip().split("\n"))),))
             self.show_text("report", name.title(), text)
         else:
@@ -277,7 +284,10 @@ class Explorer(Screen[None]):
         """Do an action of the registry by its name: from a key, the palette, the mouse or a test."""
         action = self.session.keymap.by_id[id]
         if action.change is not None:
-            self.session.apply(action.change(self.state))
+            wanted = action.change(self.state)
+            if wanted == self.state and action.group != "Panes":
+                self.session.say(f"nothing to change: {action.help[0].lower()}{action.help[1:]}", "dim")
+            self.session.apply(wanted)
             return
         there = [self.panes[name] for name in (self.state.pane, *action.panes)]
         owners = (*there, self.session, self, self.app)
@@ -310,7 +320,7 @@ class Explorer(Screen[None]):
 
     def on_line_clicked(self, message: Line.Clicked) -> None:
         places = self._places.get(message.line, [])  # those in sight, before what was said goes
-        name = next((name for start, end, name in places if start <= message.x < end), "")
+        name = lines.at(places, message.x)
         if self.prompt is not None:
             self.prompt.click(name if message.line == "foot" else "")
             return

@@ -223,10 +223,17 @@ class Session:
     # --- the tree -----------------------------------------------------------------------------------------
 
     def _unhidden(self, state: State, views: Views) -> tuple[State, Views]:
-        """The row under the cursor is always in the tree: what it is folded into opens."""
-        if not state.fold or state.at in self._indexed(views.tree).place:
+        """The row under the cursor is always in the tree: what it is folded into opens; of a kernel that is no more its
+        first operator stays, and what is no row of this tree may be one of that by module."""
+        if not state.at or state.at in self._indexed(views.tree).place:
             return state, views
-        folds = self._folds_over(state.at, self._indexed(views.unfolded), self._indexed(views.tree))
+        unfolded = self._indexed(views.unfolded)
+        if node(state.at) not in unfolded.place:
+            operator = node(state.at).partition(":")[2]
+            is_here = operator != "" and operator in unfolded.place
+            wanted = replace(state, at=operator) if is_here or state.by == "module" else replace(state, by="module")
+            return self._unhidden(wanted, self.cache.views(wanted))
+        folds = self._folds_over(state.at, unfolded, self._indexed(views.tree))
         if not folds:
             return state, views
         state = replace(state, open=(*state.open, *sorted(folds)))

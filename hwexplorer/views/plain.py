@@ -136,13 +136,16 @@ class Step(msgspec.Struct, frozen=True):
     bar: Stack
 
 
+Section = tuple[str, tuple[str, ...]]  # heading, lines
+
+
 class Text(msgspec.Struct, frozen=True):
-    """Headed paragraphs: (heading, lines). Before them the `steps` of a waterfall; on screen sections from `folded` on
+    """Headed paragraphs. Before them the `steps` of a waterfall; on screen sections from `folded` on
     open when they are asked for, and `setting` is tried by a key."""
 
     name: str
     title: str
-    sections: tuple[tuple[str, tuple[str, ...]], ...]
+    sections: tuple[Section, ...]
     steps: tuple[Step, ...] = ()
     folded: int | None = None
     setting: str = ""

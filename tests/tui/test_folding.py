@@ -55,3 +55,21 @@ async def test_the_cursor_is_never_folded_away() -> None:
         await pilot.press("O", "G", "f", "f", "f")
         assert app.explorer.outline.key == app.state.at
     assert app.session.failures == []
+
+
+@pytest.mark.parametrize(
+    ("opened", "keys", "by", "at"),
+    [
+        ("resnet18?at=layer1", "", "module", "layer1"),
+        ("resnet18?by=kind&at=layer1.0-1.conv1&open=layer1", "", "module", "layer1.0-1.conv1"),
+        ("resnet18@fused?by=kernel&at=kernel:conv1/conv1", "xx", "kernel", "conv1/conv1"),
+    ],
+)
+async def test_the_cursor_is_on_a_row_of_the_tree(opened: str, keys: str, by: str, at: str) -> None:
+    """`*` ended the program with `KeyError: 'layer1'`."""
+    app = HwExplorer(parse(opened), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(*keys)
+        assert (app.state.by, app.state.at, app.explorer.outline.key) == (by, at, at)
+        await pilot.press("*")
+    assert app.session.failures == []

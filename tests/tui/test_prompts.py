@@ -130,7 +130,7 @@ def test_a_dumb_terminal_gets_the_comparison(tmp_path: Path) -> None:
 
 
 def test_nothing_is_not_listed_among_what_is_allowed() -> None:
-    assert str(unknown("node", "x", ["", "0"])) == "unknown node 'x' (allowed: 0)"
+    assert str(unknown("node", "x", ["", "0", "0"])) == "unknown node 'x' (allowed: 0)"
 
 
 async def test_an_unknown_node_is_refused_in_words() -> None:

@@ -69,13 +69,26 @@ async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
         results = await opened(app, pilot, line)
         rows = len(results.content.table.rows)
         assert rows > 1
+        shown = screen_text(app).splitlines()
+        assert "enter applies" in shown[-1]
+        assert "esc closes" in shown[-1]
         await pilot.press("G", "space")
         row = results.content.row
         assert row is not None
         there = led(app.state, row.leads)
-        assert app.state.pin.startswith(there.on)
-        await pilot.press("escape")
+        for _ in range(2):  # again: it is said again
+            assert app.state.pin.startswith(there.on)
+            assert "deltas are against it" in screen_text(app).splitlines()[-2]
+            await pilot.press("space")
+        await pilot.press("enter")
+        await pilot.pause()
         assert not isinstance(app.screen, Results)
+        assert (app.state.on, app.state.batch, app.state.precision) == (there.on, there.batch, there.precision)
+        assert app.session.said is not None
+        assert app.session.said[0].startswith("applied ")
+        assert app.session.said[0].endswith("; u undoes")
+        await pilot.press("u")
+        assert (app.state.batch, app.state.precision) == (1, "fp16")
     assert app.session.failures == []
 
 
@@ -105,6 +118,16 @@ async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert app.state.batch == 8
+        assert app.session.said is not None
+        assert app.session.said[0].endswith("; u undoes")
+        await opened(app, pilot, "sessions")
+        await pilot.press("enter")  # what is on screen: nothing to apply, which is said
+        assert "on screen already" in screen_text(app).splitlines()[-2]
+        await pilot.press("space")
+        assert app.state.pin != ""
+        await pilot.click("#keys", offset=(screen_text(app).splitlines()[-1].index("esc"), 0))
+        await pilot.pause()
+        assert not isinstance(app.screen, Results)
 
 
 async def test_results_by_mouse() -> None:
@@ -160,6 +183,27 @@ async def test_every_action_answers() -> None:
         await pilot.press(":", *"batch 64", "enter")
         assert "faster" in app.session.said[0]
         assert "less energy" in app.session.said[0]
+        for line in ("batch 64", "on h100_sxm", "model resnet18", "metric energy", "baseline h100_sxm"):
+            await pilot.press(":", *line, "enter")
+            assert app.session.said[0] == f"{line}: as it is on screen"
+        await pilot.press(":", *"batch 1", "enter", "[")
+        assert app.session.said[0].startswith("nothing to change: halve the batch")
+
+
+async def test_a_lesson_waits_for_a_guess() -> None:
+    app = HwExplorer(parse("resnet18"), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        app.explorer.present("learn", decode(encode(Answer("learn", parse("resnet18")).view(), 100).encode()))
+        for number in range(1, 7):
+            shown = [heading for heading, _ in app.explorer.reading.content.text.sections]
+            assert shown[-1].endswith("?")
+            assert shown.count("Answers") == number - 1
+            assert app.explorer.reading.remark.startswith("space goes on")
+            await pilot.press("space")
+            assert app.explorer.reading.content.text.sections[-1][0] == "Answers"
+            await pilot.click("#help", offset=(9, 9))
+        assert "space" not in app.explorer.reading.remark
+    assert app.session.failures == []
 
 
 # --- terms --------------------------------------------------------------------------------------------------
