@@ -6,6 +6,7 @@ from html import escape
 
 import numpy as np
 
+from analysis.workload.coverage import coverage
 from analysis.workload.workload import Workload
 
 _ROWS = 12
@@ -44,15 +45,6 @@ def shown(workload: Workload) -> Captured:
     return Captured(**{name: getattr(workload, name) for name in workload.__struct_fields__})
 
 
-def missing(workload: Workload) -> tuple[str, ...]:
-    """The operators without a cost rule, each once, the most frequent first."""
-    counts: dict[str, int] = {}
-    for target, known in zip(workload.operators.target, workload.operators.has_rule, strict=True):
-        if not known:
-            counts[target] = counts.get(target, 0) + 1
-    return tuple(f"{name} ({count}x)" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
-
-
 def _summary(model: Captured) -> str:
     from hardware.quantity import quantity
 
@@ -62,9 +54,9 @@ def _summary(model: Captured) -> str:
         f"{model.n_operators} operators",
         "inputs " + ", ".join("x".join(str(size) for size in item.shape) for item in model.inputs),
     ]
-    gaps = missing(model)
+    gaps = [f"{name} ({count}x)" for name, count in coverage(model).missing[:5]]
     if gaps:
-        words.append(f"{model.coverage:.0%} of operators covered, not {', '.join(gaps[:5])}")
+        words.append(f"{model.coverage:.0%} of operators covered, not {', '.join(gaps)}")
     return f"{model.name}: {', '.join(words)}"
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.decide.compare import larger_batches
 from analysis.decide.next_step import NextStep, again
 from analysis.decide.odds import odds, told
 from analysis.reports.recompute import recompute_one
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures, with_cost
 from analysis.run.scenario import Scenario
-from analysis.workload import limits
 from hardware.device import Device, in_mode
 from hardware.errors import unknown
 from hardware.plan import plan
@@ -170,9 +170,9 @@ def _dram(result: Estimate) -> float:
 def _changes(result: Estimate) -> Iterator[Suggestion]:
     scenario, device = result.scenario, result.device
     change = msgspec.structs.replace
-    larger = _best_batch(result)
+    larger = min(larger_batches(result, BATCHES), key=lambda tried: tried.energy_j_per_inference, default=None)
     if larger is not None:
-        yield larger
+        yield _run(result, "batch", f"batch {larger.scenario.batch}", device, larger.scenario)[0]
     stored, run = FORMATS[result.plan.weights].bytes, result.precision_run
     for name in KEYS:
         precision, runs = parse(name), plan(device, name, result.execution)
@@ -187,22 +187,6 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
         yield _run(result, "layout", "layout channels_last", device, change(scenario, layout="channels_last"))[0]
     for other in _other_modes(device):
         yield _run(result, "power mode", f"power mode {other.power_mode or 'default'}", other, scenario)[0]
-
-
-def _best_batch(result: Estimate) -> Suggestion | None:
-    """The larger batch with the least energy per inference that fits."""
-    best: tuple[Suggestion, Estimate] | None = None
-    for factor in BATCHES:
-        batch = result.scenario.batch * factor
-        if batch > limits.BATCH:
-            break
-        scenario = msgspec.structs.replace(result.scenario, batch=batch)
-        tried = _run(result, "batch", f"batch {batch}", result.device, scenario)
-        if not tried[1].fits:
-            break
-        if best is None or tried[0].after.energy_j_per_inference < best[0].after.energy_j_per_inference:
-            best = tried
-    return best[0] if best is not None else None
 
 
 def _other_modes(device: Device) -> list[Device]:

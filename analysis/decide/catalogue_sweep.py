@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.decide.sweep import BATCHES
+from analysis.decide.sweep import BATCHES, need
 from analysis.run.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
 from analysis.run.scenario import Scenario
 from analysis.run.totals import Totals, rates
@@ -77,9 +77,7 @@ def chunks(
     Raises RequestError for an empty or invalid list."""
     named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
     on = tuple(devices) or tuple(device.key for device in catalogue(tuple(folders)))
-    for what, values in (("model", named), ("device", on), ("batch", batches), ("precision", precisions)):
-        if not values:
-            raise RequestError(f"nothing to sweep: no {what} is given")
+    need("sweep", {"model": named, "device": on, "batch": batches, "precision": precisions})
     settings = scenario or Scenario()
     for batch in batches:
         for precision in precisions:

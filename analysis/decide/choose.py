@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from analysis.decide.cost import CostSettings, cost_per_million
 from analysis.decide.odds import DOUBT
 from analysis.decide.odds import within as odds_within
+from analysis.decide.sweep import need
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, figures
 from analysis.run.scenario import Scenario
@@ -140,9 +141,7 @@ def candidates(
     tick: Tick | None = None,
 ) -> list[Candidate]:
     """Every combination, evaluated. Raises RequestError where a list is empty."""
-    for what, values in (("model", workloads), ("device", devices), ("batch", batches), ("precision", precisions)):
-        if not values:
-            raise RequestError(f"nothing to choose from: no {what} is given")
+    need("choose from", {"model": workloads, "device": devices, "batch": batches, "precision": precisions})
     scenarios = [
         msgspec.structs.replace(base, batch=batch, precision=precision) for batch in batches for precision in precisions
     ]
@@ -280,6 +279,8 @@ def _miss(c: Candidate, limits: Sequence[Limit]) -> float:
 def _figure(c: Candidate, order: str) -> float:
     if order == "edp":
         return c.point.edp_js
+    if order == "accuracy":
+        return -c.accuracy if c.accuracy is not None else np.inf
     figure, _, more = FIGURES[order]
     return -figure(c) if more else figure(c)
 
@@ -338,31 +339,17 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Ranked, ...]
 
 
-RANKS = ("energy", "latency", "throughput", "accuracy", "edp")
-
-
 def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -> Rank:
     """Rank models on one device. The front is taken among models whose accuracy is of the same kind."""
     if not results:
         raise RequestError("nothing to rank: no model is given")
     rows = [candidate(result, by) for result in results]
-    flagged = [False] * len(rows)
-    for metric in {row.accuracy_metric for row in rows if row.accuracy_metric}:
-        members = [i for i, row in enumerate(rows) if row.accuracy_metric == metric and row.point.can_win]
-        values = [
-            [rows[i].point.energy_j_per_inference, rows[i].point.latency_s, -(rows[i].accuracy or 0.0)] for i in members
-        ]
-        for i, kept in zip(members, front(np.array(values).reshape(len(members), 3)), strict=True):
-            flagged[i] = bool(kept)
-
-    def key(i: int) -> float:
-        if order == "accuracy":
-            accuracy = rows[i].accuracy
-            return -accuracy if accuracy is not None else np.inf
-        return _figure(rows[i], order)
-
+    winners = [row for row in rows if row.accuracy_metric and row.point.can_win]
+    metrics = {row.accuracy_metric for row in winners}
+    alike = ([row for row in winners if row.accuracy_metric == metric] for metric in metrics)
+    on_front = {id(row) for group in alike for row in _front(group, with_accuracy=True)[0]}
     scenario, device = results[0].scenario, results[0].device
-    ordered = sorted(range(len(rows)), key=key)
+    ordered = sorted(zip(results, rows, strict=True), key=lambda pair: _figure(pair[1], order))
     return Rank(
         device=device.key,
         batch=scenario.batch,
@@ -370,7 +357,7 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
         execution=scenario.execution,
         layout=scenario.layout,
         order=order,
-        rows=tuple(_ranked(results[i], rows[i], flagged[i]) for i in ordered),
+        rows=tuple(_ranked(result, row, id(row) in on_front) for result, row in ordered),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -258,21 +258,25 @@ def _would_fit(result: Estimate) -> str:
     return ""
 
 
+def larger_batches(result: Estimate, factors: Iterable[int]) -> Iterator[Estimate]:
+    """The run at so many times the batch, as long as it fits."""
+    for factor in factors:
+        batch = result.scenario.batch * factor
+        if batch > limits.BATCH:
+            return
+        tried = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, batch=batch))
+        if not tried.fits:
+            return
+        yield tried
+
+
 @remembered()
 def cure(result: Estimate) -> Estimate | None:
     """Where little of the peak is used, the run at the batch that helps: the smallest of 4 to 256 times as many
     inputs that gains half of the utilisation that any of them does. Found by running them; None where none helps."""
     if result.utilization >= LOW_UTILIZATION:
         return None
-    larger = []
-    for factor in CURES:
-        batch = result.scenario.batch * factor
-        if batch > limits.BATCH:
-            break
-        tried = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, batch=batch))
-        if not tried.fits:
-            break
-        larger.append(tried)
+    larger = list(larger_batches(result, CURES))
     best = max((tried.utilization for tried in larger), default=0.0)
     enough = (result.utilization + best) / 2
     if best < 1.5 * result.utilization:

@@ -3,7 +3,7 @@ batch on another device wins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 
 import msgspec
@@ -57,6 +57,13 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     crossovers: tuple[Crossover, ...]
 
 
+def need(what: str, lists: Mapping[str, Sequence[object]]) -> None:
+    """Raises RequestError where one of the lists that what is done goes over is empty."""
+    for name, values in lists.items():
+        if not values:
+            raise RequestError(f"nothing to {what}: no {name} is given")
+
+
 def sweep(
     workloads: Sequence[Workload],
     devices: Sequence[Device],
@@ -71,9 +78,7 @@ def sweep(
 
     `tick(done, total)` is called after each. Raises RequestError for an empty or invalid list."""
     sizes, formats = tuple(sorted(set(batches))), tuple(dict.fromkeys(precisions))
-    for what, values in (("image size", workloads), ("device", devices), ("batch", sizes), ("precision", formats)):
-        if not values:
-            raise RequestError(f"nothing to sweep: no {what} is given")
+    need("sweep", {"image size": workloads, "device": devices, "batch": sizes, "precision": formats})
     series = [
         [(workload, device, msgspec.structs.replace(base, batch=batch, precision=precision)) for batch in sizes]
         for workload in workloads
@@ -89,7 +94,6 @@ def sweep(
             done += 1
             if tick is not None:
                 tick(done, total)
-    best = tuple(batch_of_aim for line in rows for batch_of_aim in _best(line))
     return Sweep(
         model=workloads[0].name,
         batches=sizes,
@@ -97,8 +101,8 @@ def sweep(
         execution=base.execution,
         layout=base.layout,
         rows=tuple(p for line in rows for p in line),
-        best=best,
-        crossovers=_crossovers(*_ranked(series, rows, on_paper)),
+        best=tuple(batch_of_aim for line in rows for batch_of_aim in _best(line)),
+        crossovers=_crossovers([line for line in zip(series, rows, strict=True) if on_paper or line[1][0].silicon]),
     )
 
 
@@ -123,25 +127,15 @@ def _standing(result: Figures | Estimate, name: str) -> float:
 
 
 _Configuration = tuple[Workload, Device, Scenario]
+_Line = tuple[list[_Configuration], list[Figures]]  # a device over the batches
 
 
-_Series = list[list[_Configuration]]
-_Rows = list[list[Figures]]
-
-
-def _ranked(series: _Series, rows: _Rows, on_paper: bool) -> tuple[_Series, _Rows]:
-    """Without the design targets where nobody asked for them."""
-    kept = [i for i, line in enumerate(rows) if on_paper or line[0].silicon]
-    return [series[i] for i in kept], [rows[i] for i in kept]
-
-
-def _crossovers(series: _Series, rows: _Rows) -> tuple[Crossover, ...]:
+def _crossovers(lines: Sequence[_Line]) -> tuple[Crossover, ...]:
     """For each pair of devices in the same precision and image size, the batch from which the other wins."""
     crossovers: list[Crossover] = []
-    for i, j in combinations(range(len(rows)), 2):
-        a, b = rows[i], rows[j]
+    for (left, a), (right, b) in combinations(lines, 2):
         if (a[0].precision, a[0].image_size) == (b[0].precision, b[0].image_size) and a[0].device != b[0].device:
-            crossovers.extend(_crossover(name, series[i], series[j], a, b) for name in ADDITIVE)
+            crossovers.extend(_crossover(name, left, right, a, b) for name in ADDITIVE)
     return tuple(crossovers)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.decide.choose import RANKS, Rank, rank
+from analysis.decide.choose import Rank, rank
 from analysis.decide.cost import settings
+from analysis.run.metrics import ORDERS
 from analysis.workload import store, zoo
 from analysis.workload.sources.transformer import spec as transformer_spec
 from hardware.errors import RequestError, unknown
@@ -71,7 +72,7 @@ VERB = Report(
     options=(
         option("models", nargs="*", metavar="MODEL", help="models (default: all shipped ones of the family)"),
         option("--family", default="classification", metavar="F", help="family without models named"),
-        choice("--sort", RANKS, default="energy", metavar="BY", dest="order"),
+        choice("--sort", ORDERS, default="energy", metavar="BY", dest="order"),
     ),
     document=_document,
     parts=(

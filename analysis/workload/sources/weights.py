@@ -60,16 +60,7 @@ def load(path: Path, options: str, budget: Budget) -> Workload:
     try:
         with files.opened(path) as file:
             held = (_gguf if path.suffix == ".gguf" else _safetensors)(file, path.stat().st_size, budget)
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        struct.error,
-        RecursionError,
-        OverflowError,
-    ) as error:
+    except _BROKEN as error:
         if isinstance(error, ModelError):
             raise
         raise UnreadableError(f"{path.name} is no {path.suffix[1:]} file, or a broken one") from None
