@@ -20,23 +20,15 @@ import msgspec
 
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
+from analysis.run.metrics import METRICS
 from analysis.run.tree import tree
 from analysis.workload import coverage
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hardware.quantity import Unit, quantity
 
-# Figure of an estimate: how it is read, the unit an amount is given in, the unit it is shown in.
-FIGURES: dict[str, tuple[Callable[[Estimate], float], str, str]] = {
-    "energy": (lambda r: r.energy_j_per_inference, "J", "J"),
-    "latency": (lambda r: r.latency_s, "s", "s"),
-    "throughput": (lambda r: r.throughput_per_s, "1/s", "1/s"),
-    "edp": (lambda r: r.edp_js, "Js", "Js"),
-    "memory": (lambda r: r.memory.peak_bytes, "byte", "byte"),
-    "power": (lambda r: r.average_power_w, "W", "W"),
-    "utilization": (lambda r: r.utilization, "fraction", "%"),
-    "coverage": (lambda r: r.coverage, "fraction", "%"),
-}
+_OF_RUNS = ("energy", "latency", "throughput", "edp", "memory", "power", "utilization", "coverage")
+FIGURES = {name: METRICS[name] for name in _OF_RUNS}
 WORDS = (*FIGURES, "share", "ratio", "change")
 # What `change` may be of: how it is called, and its unit.
 CHANGING: dict[str, tuple[str, Unit]] = {
@@ -136,9 +128,9 @@ def parse_rule(text: str) -> Rule:
     figure, pattern, devices = _meaning(reader, word, arguments, places, start)
     reader.take(r"")
     at = reader.at
-    unit = FIGURES[word][1] if word in FIGURES else ("" if word == "ratio" else "fraction")
+    unit = FIGURES[word].unit if word in FIGURES else ("" if word == "ratio" else "%")
     try:
-        limit = parse_amount(text[at:], unit)
+        limit = parse_amount(text[at:], "fraction" if unit == "%" else unit)
     except RequestError as error:
         raise reader.fail(str(error), at) from None
     return Rule(text, word, figure, pattern, devices, comparison, limit)
@@ -235,16 +227,16 @@ def _value(rule: Rule, run: Callable[[str], Estimate], change: Change) -> tuple[
         return change(rule.figure, rule.pattern), "%", f"change of {rule.figure}{where}"
     device = rule.devices[0] if rule.devices else ""
     if rule.word == "ratio":
-        figure = FIGURES[rule.figure][0]
+        figure = FIGURES[rule.figure]
         a, b = run(device), run(rule.devices[1])
-        below = figure(b)
-        value = figure(a) / below if below else float("inf")
+        below = figure.of(b)
+        value = figure.of(a) / below if below else float("inf")
         return value, "x", f"{rule.figure} of {a.device.key} over {b.device.key}"
     result = run(device)
     if rule.word == "share":
         return share(result, rule.pattern), "%", f"EDP share of {rule.pattern} on {result.device.key}"
-    figure, _, unit = FIGURES[rule.word]
-    return figure(result), unit, f"{rule.word} of {result.workload.name} on {result.device.key}"
+    figure = FIGURES[rule.word]
+    return figure.of(result), figure.unit, f"{rule.word} of {result.workload.name} on {result.device.key}"
 
 
 def share(result: Estimate, pattern: str) -> float:

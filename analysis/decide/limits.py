@@ -39,7 +39,7 @@ def find(word: str) -> DeviceLimit | None:
     letter = next((letter for letter, name in LETTERS.items() if named in (letter.casefold(), name)), "")
     if match is None or not letter:
         return None
-    return DeviceLimit(letter, match[2], match[3], parse_amount(match[3], FIGURES[LETTERS[letter]][1]))
+    return DeviceLimit(letter, match[2], match[3], parse_amount(match[3], FIGURES[LETTERS[letter]].unit))
 
 
 def read(text: str) -> tuple[DeviceLimit, ...]:
@@ -55,4 +55,4 @@ def read(text: str) -> tuple[DeviceLimit, ...]:
 
 def broken(text: str, result: Estimate) -> tuple[str, ...]:
     """The limits that an estimate is not within."""
-    return tuple(str(each) for each in read(text) if not each.holds(FIGURES[LETTERS[each.letter]][0](result)))
+    return tuple(str(each) for each in read(text) if not each.holds(FIGURES[LETTERS[each.letter]].of(result)))

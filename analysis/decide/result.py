@@ -11,11 +11,13 @@ from typing import Annotated
 import msgspec
 
 from analysis.run.estimate import Estimate
+from analysis.run.metrics import METRICS
 from analysis.run.tree import tree
 from hardware import files, policy
 from hardware.errors import RequestError
 
 _FILE_MAX = 64 << 20  # bytes; the report of the largest model that ships has 3 MB
+_OF_RUNS = ("energy", "latency", "edp", "memory")
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,11 +61,7 @@ def of_estimate(result: Estimate) -> Result:
             parts.operator_id, ops.path, ops.kind, *(column.tolist() for column in columns), strict=True
         )
     )
-    figures = {
-        "energy": result.energy_j_per_inference,
-        "latency": result.latency_s,
-        "edp": result.edp_js,
-        "memory": result.peak_memory_bytes,
+    figures = {name: METRICS[name].of(result) for name in _OF_RUNS} | {
         "macs": float(level.macs.sum()) / batch,
         "flops": float(level.flops.sum()) / batch,
         "operators": float(len(operators)),
@@ -159,11 +157,7 @@ def _of_file(head: _Head, device: str, root: _Node | None, compared: _Compared |
     figures: dict[str, float] = {}
     parts: tuple[Part, ...] = ()
     if row is not None and compared is not None:
-        figures = {
-            "energy": row.energy_j_per_inference,
-            "latency": row.latency_s,
-            "edp": row.edp_js,
-            "memory": row.peak_memory_bytes,
+        figures = {name: METRICS[name].of(row) for name in _OF_RUNS} | {
             "macs": compared.macs_per_inference,
             "flops": compared.flops / head.batch,
         }

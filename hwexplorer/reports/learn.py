@@ -7,12 +7,12 @@ import math
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from analysis.run.causes import CAUSES, causes
 from analysis.run.families import FAMILIES, family_energy
+from analysis.run.metrics import METRICS
 from hardware import files
 from hardware.errors import unknown
 from hardware.quantity import quantity
@@ -24,9 +24,8 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Page, Text
 
 PATH = Path(__file__).parents[1] / "lessons.toml"
-# Figures of a run by their names in the lessons: a quantity with its unit, or shares of time and of energy.
-_FIGURES = {"latency": ("latency_s", "s"), "energy": ("energy_j_per_inference", "J"), "edp": ("edp_js", "Js"),
-            "throughput": ("throughput_per_s", "1/s"), "utilization": ("utilization", "%")}  # fmt: skip
+# Figures of a run by their names in the lessons; others are shares of time and of energy.
+_FIGURES = {name: METRICS[name] for name in ("latency", "energy", "edp", "throughput", "utilization")}
 _OF_ENERGY = {"control": "instructions and control", "clock": "clock", "static": "static power"}
 
 
@@ -90,7 +89,7 @@ class _Side:
 
     def __init__(self, state: State) -> None:
         run = engine.result(state)
-        self.values = {name: float(getattr(run, key)) for name, (key, _) in _FIGURES.items()}
+        self.values = {name: float(metric.of(run)) for name, metric in _FIGURES.items()}
         of = causes(run)
         time_s, energy_j = of.time_s.sum(axis=1), family_energy(run)
         self.values |= dict(zip(CAUSES, (time_s / (time_s.sum() or 1.0)).tolist(), strict=True))
@@ -98,11 +97,7 @@ class _Side:
         self.values |= {name: families[family] for name, family in _OF_ENERGY.items()}
 
     def __getattr__(self, name: str) -> str:
-        return _said(self.values[name], _FIGURES.get(name, ("", "%"))[1])
-
-
-def _said(value: float, unit: Any) -> str:
-    return quantity(value, unit)
+        return quantity(self.values[name], _FIGURES[name].unit if name in _FIGURES else "%")
 
 
 def _states(state: State, lesson: str | None) -> tuple[State, ...]:
@@ -114,7 +109,6 @@ def _states(state: State, lesson: str | None) -> tuple[State, ...]:
 def _answered(step: Step) -> Answered:
     a = _Side(states.parse(step.a))
     b = _Side(states.parse(step.b)) if step.b else None
-    unit = "x" if b is not None else "%"
     value = a.values[step.of]
     if b is not None:
         value = max(value / b.values[step.of], b.values[step.of] / value)
@@ -124,7 +118,7 @@ def _answered(step: Step) -> Answered:
         choices=tuple(f"{choice:g}x" if b is not None else f"{choice * 100:g} %" for choice in step.choices),
         choice=nearest,
         answer=value,
-        reveals=step.reveals.format(answer=_said(value, unit), a=a, b=b),
+        reveals=step.reveals.format(answer=quantity(value, "%" if b is None else "x"), a=a, b=b),
         open=tuple(filter(None, (step.a, step.b))),
     )
 
