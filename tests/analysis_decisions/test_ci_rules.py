@@ -20,7 +20,7 @@ def _on(name: str):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("word", FIGURES)
 def test_figures_are_those_of_the_estimate(word: str) -> None:
-    value = FIGURES[word][0](_on(""))
+    value = FIGURES[word].of(_on(""))
     for comparison, limit, holds in (
         ("<", 2, True),
         (">", 2, False),
