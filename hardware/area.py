@@ -7,9 +7,8 @@ Use them between designs of one kind: `silicon_amount` is the part that leaks an
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -42,24 +41,19 @@ class Area(msgspec.Struct, frozen=True, kw_only=True):
     cost_high_usd: float
 
 
-@lru_cache(maxsize=1)
-def table() -> dict[str, Any]:
-    return files.table(PATH)
-
-
 def _rule(name: str, end: str = "value") -> float:
-    return float(table()["rules"][name][end])
+    return float(files.shipped(PATH)["rules"][name][end])
 
 
 def _at_node(section: str, column: str, process_nm: float) -> float:
     """A column by node, between nodes as a power of it; beyond the table its ends hold."""
-    entry = table()[section]
+    entry = files.shipped(PATH)[section]
     return float(math.exp(np.interp(math.log(process_nm), np.log(entry["nodes"]), np.log(entry[column]))))
 
 
 def _datapaths_um2(device: Device) -> float:
     """Bare multiply-accumulators of one unit at 45 nm. Formats share one datapath: the largest counts."""
-    macs = table()["mac_um2"]
+    macs = files.shipped(PATH)["mac_um2"]
     return sum(
         max((fact.value * macs.get(name, macs["fp32"]) for name, fact in formats.items()), default=0.0)
         for formats in device.file.fma_per_clock.values()
@@ -67,14 +61,14 @@ def _datapaths_um2(device: Device) -> float:
 
 
 def _phy_rate(device: Device) -> float:
-    rates = table()["phy_mm2_per_gb_s"]
+    rates = files.shipped(PATH)["phy_mm2_per_gb_s"]
     names = [name for name in rates if device.memory_technology.upper().startswith(name.upper())]
     return float(rates[max(names, key=len)] if names else rates["other"])
 
 
 def _parts(device: Device, end: str) -> tuple[float, float, float]:
     """mm2 of arithmetic, on-chip memories and PHYs; at the low or high `end` of the rules too."""
-    mac, phy = (1.0 if end == "value" else table()[name][end] for name in ("mac_um2", "phy_mm2_per_gb_s"))
+    mac, phy = (1.0 if end == "value" else files.shipped(PATH)[name][end] for name in ("mac_um2", "phy_mm2_per_gb_s"))
     logic = _at_node("logic_area", "factors", device.process_nm)
     compute = device.units * _datapaths_um2(device) * mac * logic * _rule("datapath", end) * _MM2
     registers = device.values.get("registers_bytes_per_unit", 0.0) * device.units
@@ -100,7 +94,7 @@ def area(device: Device) -> Area:
     total = ends["value"]
     dies = max(1, math.ceil(total / _rule("reticle")))
     good, cost = _die_cost(total / dies, device.process_nm)
-    wafer = table()["wafer"]
+    wafer = files.shipped(PATH)["wafer"]
     low, high = (_die_cost(ends[end] / dies, device.process_nm)[1] * wafer[end] * dies for end in ("low", "high"))
     return Area(
         compute_mm2=compute,

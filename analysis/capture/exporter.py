@@ -132,7 +132,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
             if spec.kind is InputKind.USER_INPUT:
                 name = names[len(inputs)] if len(inputs) < len(names) else fx_node.name
                 walk.learn_dims(value)
-                inputs.append(InputShape(name, _dtype(value), tuple(walk.label(s) for s in value.shape)))
+                inputs.append(InputShape(name, _dtype(value), tuple(walk.size(s).label for s in value.shape)))
                 sources.append(Source(fx_node.name, name, INPUT, walk.meta(value)))
             else:
                 role = WEIGHT if spec.kind is InputKind.PARAMETER else BUFFER
@@ -172,14 +172,6 @@ class _Walk:
         for size in value.shape:
             if isinstance(size, torch.SymInt):
                 self.symbols.setdefault(str(size.node.expr), dim("batch"))
-
-    def label(self, size: Any) -> int | str:
-        if not isinstance(size, torch.SymInt):
-            return int(size)
-        size_poly = self.size(size)
-        if size_poly == dim("batch"):
-            return "batch"
-        return str(size_poly)
 
     def size(self, size: Any) -> Poly:
         if isinstance(size, torch.SymInt):

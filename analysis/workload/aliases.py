@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from hardware import files
 from hardware.names import folded, known
@@ -16,23 +15,18 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 
 @cache
-def _table() -> dict[str, Any]:
-    return files.table(_FILE)
-
-
-@cache
 def _by_sound(kind: str) -> dict[str, str]:
-    return {folded(name): meant for name, meant in _table()[kind].items()}
+    return {folded(name): meant for name, meant in files.shipped(_FILE)[kind].items()}
 
 
 def libraries() -> tuple[str, ...]:
     """Libraries whose models are named after them."""
-    return tuple(_table()["libraries"])
+    return tuple(files.shipped(_FILE)["libraries"])
 
 
 def names() -> tuple[str, ...]:
     """Other names of models."""
-    return tuple(_table()["models"])
+    return tuple(files.shipped(_FILE)["models"])
 
 
 def device(name: str) -> str:
@@ -76,7 +70,7 @@ def _one(name: str, names: list[str]) -> str | None:
         meant = known(name, names) or _by_sound("models").get(folded(name))
         if meant is not None:
             return meant
-        shorter = next((name[: -len(word) - 1] for word in _table()["trained"] if _ends(name, word)), "")
+        shorter = next((name[: -len(word) - 1] for word in files.shipped(_FILE)["trained"] if _ends(name, word)), "")
         if not shorter:
             return None
         name = shorter

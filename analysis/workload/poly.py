@@ -94,6 +94,11 @@ class Poly:
         return int(self.terms.get((), 0))
 
     @property
+    def label(self) -> int | str:
+        """As a shape shows it."""
+        return self.constant() if self.is_constant else "batch" if self == dim("batch") else str(self)
+
+    @property
     def half(self) -> Poly:
         """What a count of pairs needs: n (n + 1) / 2 is whole although its coefficients are not."""
         return Poly({key: Fraction(value, 2) for key, value in self.terms.items()})

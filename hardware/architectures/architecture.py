@@ -55,7 +55,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     id: str
     name: str
     default_device: str
-    data_file: Path
+    data_file: Path | None = None
     unit: str
     array: str = ""
     last_level: str
@@ -78,8 +78,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def data(self) -> Data:
-        """What its data file says, read when first asked for."""
-        return read(self.data_file)
+        """What its data file says, that beside this module where it names none; read when first asked for."""
+        return read(self.data_file or Path(__file__).with_name(f"{self.id}.toml"))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -129,7 +128,6 @@ CPU = Architecture(
     id="cpu",
     name="CPU",
     default_device="xeon_8490h",
-    data_file=Path(__file__).with_suffix(".toml"),
     unit="core",
     last_level="l3_bytes",
     levels=_levels,

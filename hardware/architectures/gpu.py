@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -196,7 +195,6 @@ GPU = Architecture(
     id="gpu",
     name="GPU",
     default_device="h100_sxm",
-    data_file=Path(__file__).with_suffix(".toml"),
     unit="SM",
     last_level="l2_bytes",
     levels=_levels,

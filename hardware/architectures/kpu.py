@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -172,7 +171,6 @@ KPU = Architecture(
     id="kpu",
     name="KPU",
     default_device="kpu_t256",
-    data_file=Path(__file__).with_suffix(".toml"),
     unit="tile",
     last_level="scratchpad_bytes",
     levels=_levels,

@@ -8,7 +8,6 @@ that runs one layer at a time (a DLA) is the case of a context per layer, whose 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -346,7 +345,6 @@ NPU = Architecture(
     id="npu",
     name="NPU",
     default_device="hailo8",
-    data_file=Path(__file__).with_suffix(".toml"),
     unit="unit",
     last_level="scratchpad_bytes",
     levels=_levels,

@@ -7,7 +7,6 @@ and network of a file has events of its own.
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -117,7 +116,6 @@ SPATIAL = Architecture(
     id="spatial",
     name="Spatial",
     default_device="eyeriss",
-    data_file=Path(__file__).with_suffix(".toml"),
     unit="element",
     last_level="",
     levels=_levels,

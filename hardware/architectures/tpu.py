@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -149,7 +148,6 @@ TPU = Architecture(
     id="tpu",
     name="TPU",
     default_device="tpu_v4",
-    data_file=Path(__file__).with_suffix(".toml"),
     unit="core",
     array="array",
     last_level="scratchpad_bytes",

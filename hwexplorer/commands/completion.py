@@ -106,9 +106,9 @@ def _same_everywhere() -> dict[str, tuple[str, ...]]:
     return {flag: next(iter(kinds)) for flag, kinds in told.items() if len(kinds) == 1 and kinds != {("<none>",)}}
 
 
-def _listed(told: tuple[str, ...]) -> str:
+def _listed(told: tuple[str, ...], prefix: str = "") -> str:
     if told in (("<models>",), ("<devices>",)):
-        return f'"${told[0].strip("<>")}"'
+        return f'"${prefix}{told[0].strip("<>")}"'
     return quote(" ".join(told))
 
 
@@ -124,7 +124,7 @@ def _fish() -> Iterator[str]:
         head = f"complete -c hwexplorer -n '__fish_seen_subcommand_from {verb}'"
         for each in own:
             told = values(each)
-            shown = "-F" if told == FILES else f"-a {_fish_list(told)}" if told else ""
+            shown = "-F" if told == FILES else f"-a {_listed(told, '__hwexplorer_')}" if told else ""
             help = quote(each.help.replace("%%", "%"))
             if each.is_word:
                 yield f"{head} {shown}".rstrip()
@@ -132,12 +132,6 @@ def _fish() -> Iterator[str]:
             flags = " ".join(f"-l {flag[2:]}" if flag[:2] == "--" else f"-s {flag[1:]}" for flag in each.flags)
             needs = ("-r" if told == FILES else "-x") if _takes_value(each) else ""
             yield " ".join(filter(None, (head, flags, needs, shown if _takes_value(each) else "", "-d", help)))
-
-
-def _fish_list(told: tuple[str, ...]) -> str:
-    if told in (("<models>",), ("<devices>",)):
-        return f'"$__hwexplorer_{told[0].strip("<>")}"'
-    return quote(" ".join(told))
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from analysis.run.engine import Engine
 from analysis.workload import aliases, store, targets, zoo
 from analysis.workload.errors import UnknownModelError
 from analysis.workload.model_ref import names, own, plain, refer
+from hardware import files
 from hwexplorer import cli
 from hwexplorer.state import parse
 
@@ -76,9 +77,9 @@ def test_devices(typed: str, engine: Engine) -> None:
 
 
 def test_what_the_aliases_mean_is_there(engine: Engine) -> None:
-    for kind, meant in aliases._table()["models"].items():
+    for kind, meant in files.shipped(aliases._FILE)["models"].items():
         assert meant in names() or targets.parse(meant).is_library, kind  # type: ignore[union-attr]
-    for meant in aliases._table()["devices"].values():
+    for meant in files.shipped(aliases._FILE)["devices"].values():
         assert engine.device(meant).id == meant
 
 

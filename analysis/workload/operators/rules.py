@@ -160,7 +160,7 @@ def reduction(row: costs.PerElement) -> Rule:
 
 def _pool(kind: str) -> Rule:
     def rule(call: Call) -> Cost:
-        kernel = _ints(call.args["kernel_size"])
+        kernel = ints(call.args["kernel_size"])
         rank = int(call.name[call.name.index("pool") + 4])
         window = kernel[0] ** rank if len(kernel) == 1 else math.prod(kernel)
         return Cost(kind, call.out.numel * window)
@@ -181,9 +181,9 @@ def _groups_normalised(call: Call, tensor: Meta) -> Poly:
         shape = call.args["normalized_shape"]
         return product(tensor.shape[: len(tensor.shape) - len(shape)])
     if "num_groups" in call.args:
-        return tensor.shape[0] * int(_ints(call.args["num_groups"])[0])
+        return tensor.shape[0] * int(ints(call.args["num_groups"])[0])
     if "group" in call.args:
-        return tensor.shape[0] * int(_ints(call.args["group"])[0])
+        return tensor.shape[0] * int(ints(call.args["group"])[0])
     return product(tensor.shape[:2])  # instance norm: one group per channel
 
 
@@ -220,7 +220,7 @@ def _resample(flops: int) -> Rule:
 
 def _roi_align(call: Call) -> Cost:
     """Per output and sampling point a bilinear interpolation (7) and its share of the average (1)."""
-    samples = _ints(call.args.get("samples", call.args.get("sampling_ratio", 2)))[0]
+    samples = ints(call.args.get("samples", call.args.get("sampling_ratio", 2)))[0]
     points = samples * samples if samples > 0 else 4  # adaptive: about 2 x 2 at the usual box sizes
     # Every sampling point reads four pixels, shared between neighbours.
     touched = smaller(call.out.numel * points * 4, call.tensors()[0].numel)
@@ -230,9 +230,9 @@ def _roi_align(call: Call) -> Cost:
 def _sort(call: Call) -> Cost:
     tensor = call.need("self")
     axis = call.args.get("dim", -1)
-    size = tensor.shape[int(_ints(axis)[0])] if tensor.shape else poly(1)
+    size = tensor.shape[int(ints(axis)[0])] if tensor.shape else poly(1)
     length = size.constant() if size.is_constant else costs.LIVE_LENGTH
-    kept = int(_ints(call.args["k"])[0]) + 1 if call.name == "topk" else length
+    kept = int(ints(call.args["k"])[0]) + 1 if call.name == "topk" else length
     return Cost("sort", tensor.numel * math.ceil(math.log2(max(2, kept))))
 
 
@@ -240,7 +240,7 @@ def _fft(call: Call) -> Cost:
     """5 N log2 N per complex transform of N points (radix 2), half for real data."""
     tensor = call.tensors()[0]
     axes = call.args.get("dim")
-    chosen = _ints(axes) if axes not in (None, []) else list(range(-2 if "2" in call.name else -1, 0))
+    chosen = ints(axes) if axes not in (None, []) else list(range(-2 if "2" in call.name else -1, 0))
     if call.name.endswith("fftn") and axes is None:
         chosen = list(range(len(tensor.shape)))
     real = "rfft" in call.name or "r2c" in call.name or "c2r" in call.name
@@ -263,7 +263,7 @@ def contract(function: contractions.Function, kind: str | None = None) -> Rule:
     return rule
 
 
-def _ints(value: Any) -> list[int]:
+def ints(value: Any) -> list[int]:
     items = value if isinstance(value, list) else [value]
     return [item.constant() if isinstance(item, Poly) else int(item) for item in items]
 

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from ..graph import Meta, Ref, references
-from ..poly import Poly, poly, product
+from ..poly import poly, product
 from . import contractions, costs
 from .contractions import Contraction, Metas
-from .rules import Call, Cost, Rule, contract, register, rule_of
+from .rules import Call, Cost, Rule, contract, ints, register, rule_of
 
 
 def _decomposition(cubes: float) -> Rule:
@@ -32,7 +32,7 @@ def _distances(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
 
 def _tensordot(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
     left, right = metas[args["self"].name], metas[args["other"].name]
-    shared = product(left.shape[axis] for axis in _axes(args["dims_self"]))
+    shared = product(left.shape[axis] for axis in ints(args["dims_self"]))
     rows, columns = left.numel // shared, right.numel // shared
     gemm = (poly(1), rows, columns, shared)
     return Contraction("matmul", product(gemm), gemm)
@@ -71,7 +71,7 @@ def _flash(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
 
 def _stft(call: Call) -> Cost:
     """Per frame a window and a real transform of n points."""
-    points = int(_axes(call.args["n_fft"])[0])
+    points = int(ints(call.args["n_fft"])[0])
     kept = points // 2 + 1 if call.args.get("onesided", True) is not False else points
     spectrum = call.tensors()[0] if call.name == "istft" else call.out
     frames = spectrum.numel // kept
@@ -125,11 +125,6 @@ def _batch_norm(call: Call) -> Cost:
 
 def _first(args: dict[str, Any]) -> str:
     return next(ref.name for value in args.values() for ref in references(value) if isinstance(ref, Ref))
-
-
-def _axes(value: Any) -> list[int]:
-    items = value if isinstance(value, list) else [value]
-    return [item.constant() if isinstance(item, Poly) else int(item) for item in items]
 
 
 register({

@@ -194,7 +194,7 @@ class _ProgramReader:
                     continue
                 name = str(body["arg"]["as_tensor"]["name"])
                 meta = self._new(name)
-                shape = tuple(self._label(size) for size in meta.shape)
+                shape = tuple(size.label for size in meta.shape)
                 inputs.append(InputShape(name, meta.dtype, shape))
                 sources.append(Source(name, name, INPUT, meta))
             elif kind in ("parameter", "buffer", "tensor_constant"):
@@ -202,9 +202,6 @@ class _ProgramReader:
                 label = first.setdefault(self.ties.get(label, label), label)
                 sources.append(Source(name, label, WEIGHT if kind == "parameter" else BUFFER, self._new(name)))
         return sources, inputs
-
-    def _label(self, size: Poly) -> int | str:
-        return size.constant() if size.is_constant else "batch" if size == dim("batch") else str(size)
 
     # --- tensors
 

@@ -5,17 +5,12 @@ from __future__ import annotations
 import ast
 
 from ...graph import Scope
-from ...poly import Poly, dim
 from .file import OnnxNode
 
 
 def where(node: OnnxNode) -> str:
     kind = f"{node.domain}.{node.op}" if node.domain else node.op or "a node without a type"
     return kind + (f" {node.name[:60]!r}" if node.name else "")
-
-
-def label(size: Poly) -> int | str:
-    return size.constant() if size.is_constant else "batch" if size == dim("batch") else str(size)
 
 
 # --- which module a node belongs to -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from .file import FLOATS, AttributeRef, Function, OnnxError, OnnxGraph, OnnxMode
 from .fold import folded
 from .inputs import parted, shapes_of, value_of
 from .lists import LISTS, listed
-from .names import label, scopes_of, where
+from .names import scopes_of, where
 from .op import Known, Made, OnnxOp, OnnxValue, Shape, as_known, contiguous, shape_of, whole_array
 from .operators import fold_of, row_of
 from .shapes import reduced
@@ -106,7 +106,7 @@ class Walk:
             top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
         for name, parts in lists.items():
             top.values[name] = replace(self._new(name, (), "float32"), parts=tuple(top.values[part] for part in parts))
-        written = [tuple(label(size) for size in shape) for shape in shapes]
+        written = [tuple(size.label for size in shape) for shape in shapes]
         return [InputShape(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
 
     def _source(self, name: str, role: int, value: OnnxValue) -> OnnxValue:
