@@ -71,6 +71,7 @@ def _serve(place: str) -> None:
                 os.chdir(folder)
                 os.environ.clear()
                 os.environ.update(variables)
+                sys.path[:0] = [path for path in variables.get("PYTHONPATH", "").split(":") if path not in sys.path]
                 for number, pipe in enumerate((os.open(os.devnull, os.O_RDONLY), *pipes)):
                     os.dup2(pipe, number)
                     os.close(pipe)

@@ -21,6 +21,7 @@ from analysis.workload.job import run_all
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
 
 
+@pytest.mark.usefixtures("quick_captures")
 def test_several_are_captured_and_one_that_fails_stops_no_other(call: Call) -> None:
     done = call(
         "capture", f"{OWN}:Net", f"{OWN}:Bad", f"{OWN}:Branch", f"{OWN}:net", "--input", "1x3x16x16", "--format", "json"

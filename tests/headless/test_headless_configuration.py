@@ -49,7 +49,7 @@ _SIZES = {"vocab_size": 1000, "hidden_size": 64}
 
 
 def test_a_configuration_without_a_reader_is_built_by_the_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any], captures_alone: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Any], quick_captures: None
 ) -> None:
     """No code of the folder, the formats that are stored and the parts left out said, in the first line."""
     (tmp_path / "libs" / "transformers").mkdir(parents=True)

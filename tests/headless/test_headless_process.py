@@ -45,9 +45,9 @@ def test_nothing_heavy_is_imported(words: tuple[str, ...]) -> None:
 
 
 def test_compare_answers_in_under_four_tenths_of_a_second() -> None:
-    """Best of five. Where other work holds the cores (the suite on two of them), only the order is checked."""
-    best = min(_timed("compare", "resnet50") for _ in range(5))
+    """Best of five. Where other work holds the cores (the suite on two of them), only the order is checked, of two."""
     busy = "PYTEST_XDIST_WORKER" in os.environ or os.getloadavg()[0] > 0.6 * (os.cpu_count() or 1)
+    best = min(_timed("compare", "resnet50") for _ in range(2 if busy else 5))
     assert best < (1.5 if busy else 0.4), f"{best:.3f} s"
 
 
@@ -104,6 +104,9 @@ def test_an_output_that_knows_only_ascii(form: str) -> None:
     done = run("compare", "resnet18", "--format", form, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
+
+
+def test_an_error_that_ascii_has_no_letters_for() -> None:
     assert run("compare", "résnet", PYTHONIOENCODING="ascii").returncode == 2
 
 
