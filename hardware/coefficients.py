@@ -7,6 +7,7 @@ scaled from 7 nm. Clock and static prices follow from the device's own idle, act
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -66,12 +67,14 @@ def _at_node(process_nm: float, anchors: list[tuple[float, Triple]]) -> Triple:
     return value
 
 
+@lru_cache(maxsize=1024)
 def _anchored(section: str, name: str, process_nm: float) -> tuple[Triple, str, str]:
     entry = table()[section][name]
     anchors = [(node, (v, lo, hi)) for node, v, lo, hi in entry["anchors"]]
     return _at_node(process_nm, anchors), entry["source"], entry["quality"]
 
 
+@lru_cache(maxsize=1024)
 def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
     """J per byte read from a macro of that capacity."""
     nodes = []

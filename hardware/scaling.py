@@ -32,6 +32,7 @@ def log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:
     return points[-1][1]
 
 
+@lru_cache(maxsize=64)  # nodes
 def logic_scale(process_nm: float) -> float:
     """Energy of logic at a node relative to 7 nm."""
     scaling = table()["logic_scaling"]

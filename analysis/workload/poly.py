@@ -85,7 +85,7 @@ class Poly:
 
     @property
     def is_constant(self) -> bool:
-        return all(not monomial for monomial in self.terms)
+        return not any(self.terms)
 
     def constant(self) -> int:
         """The value of a size without live dimensions."""
@@ -126,11 +126,19 @@ def dim(name: str) -> Poly:
     return Poly({(name,): 1})
 
 
+_ONE = poly(1)
+
+
 def product(sizes: Iterable[Size]) -> Poly:
-    result = poly(1)
+    number, result = 1, _ONE
     for size in sizes:
-        result = result * size
-    return result
+        if isinstance(size, int):  # most sizes are plain numbers
+            number *= size
+        elif size.is_constant:
+            number *= size.terms.get((), 0)
+        else:
+            result = size if result is _ONE else result * size
+    return result * number
 
 
 def bounded(size: Poly) -> Poly:
