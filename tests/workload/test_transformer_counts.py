@@ -62,7 +62,8 @@ def test_closed_form_is_the_graph(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in presets.names() if not n.startswith("bert")])
 @pytest.mark.parametrize("kv", [0, 2048])
 def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: str, kv: int) -> None:
-    config, model = presets.preset(name).config, workload(f"{name}:decode")
+    config = presets.preset(name).config
+    model = workload(f"{name}:decode" if config.kv_lora else name)
     sizes = size(config)
     active = sizes.linear + sizes.head
     seen = [min(kv + 1, config.window_of(layer) or kv + 1) for layer in range(config.layers)]
@@ -74,6 +75,16 @@ def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: st
     assert contraction == 2 * active + attention
     # Element-wise work (norms, rotation, softmax, activations) is small beside it.
     assert contraction < total(model.operators.flops, model, **at) < 1.02 * contraction
+
+
+@pytest.mark.parametrize("name", [*SMALL[:-1], "gpt2", "gemma2_2b", "gpt_oss_20b"])
+def test_a_step_is_the_prefill_of_one_token(name: str) -> None:
+    """So the models above, but those of latent attention, need no second graph."""
+    step, prompt = workload(f"{name}{',' if ':' in name else ':'}phase=decode"), workload(name)
+    assert (step.operators.path, step.operators.kind) == (prompt.operators.path, prompt.operators.kind)
+    for figures in ("macs", "flops", "special"):
+        counts = [total(getattr(each.operators, figures), each, 3, sequence=1, kv=2048) for each in (step, prompt)]
+        assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3_8b", "mixtral_8x7b"])
