@@ -130,7 +130,7 @@ def function(name: str) -> Callable[..., Result[Any]]:
 
     ask.__name__ = ask.__qualname__ = name
     ask.__module__ = "hwexplorer"
-    ask.__doc__ = "\n".join([sentence(registry.helps()[name]), "", *_helps(options)])
+    ask.__doc__ = "\n".join([sentence(registry.helped(name)), "", *_helps(options)])
     ask.__signature__ = signature  # type: ignore[attr-defined]
     return ask
 

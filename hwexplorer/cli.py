@@ -56,7 +56,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     examples = "\n".join(f"  hwexplorer {name} {words}".rstrip() for words in shown(verb))
     parser = _Parser(
         prog=f"hwexplorer {name}",
-        description=registry.helps()[name],
+        description=registry.helped(name),
         epilog=f"examples:\n{examples}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

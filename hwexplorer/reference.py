@@ -24,7 +24,7 @@ def markdown() -> str:
 def section(name: str) -> str:
     """A verb: its name as the heading, what it says, examples, options, and what its columns mean."""
     verb = registry.load(name)
-    lines = [f"{name}\n", f"{sentence(registry.helps()[name])}\n"]
+    lines = [f"{name}\n", f"{sentence(registry.helped(name))}\n"]
     lines += [f"    hwexplorer {name} {words}".rstrip() for words in shown(verb)]
     options = verb.options if isinstance(verb, Report) else ()
     if options:

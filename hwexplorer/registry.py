@@ -29,14 +29,22 @@ def names() -> tuple[str, ...]:
 
 
 def helps() -> dict[str, str]:
-    """Verb -> help line. The sources are read, not run."""
-    lines: dict[str, str] = {}
-    for name, module in _modules().items():
-        spec = find_spec(module)
-        source = (spec.loader.get_source(module) or "") if spec and isinstance(spec.loader, SourceFileLoader) else ""
-        line = source.partition("\n")[0].strip('".')
-        lines[name] = line[:1].lower() + line[1:]
-    return lines
+    """Verb -> help line."""
+    return {name: helped(name) for name in _modules()}
+
+
+def helped(name: str) -> str:
+    """The help line of a verb."""
+    return _first_line(_modules()[name])
+
+
+@lru_cache(maxsize=128)
+def _first_line(module: str) -> str:
+    """Of a verb: its source is read, not run."""
+    spec = find_spec(module)
+    source = (spec.loader.get_source(module) or "") if spec and isinstance(spec.loader, SourceFileLoader) else ""
+    line = source.partition("\n")[0].strip('".')
+    return line[:1].lower() + line[1:]
 
 
 def load(name: str) -> Report | Verb:

@@ -44,7 +44,7 @@ def test_every_report_is_a_function_and_nothing_else_is() -> None:
     for name in offered:
         function = getattr(hx, name)
         assert function is getattr(hx, name)
-        assert function.__doc__.startswith(registry.helps()[name][:1].upper())
+        assert function.__doc__.startswith(registry.helped(name)[:1].upper())
         assert all(f"\n{argument}: " in function.__doc__ for argument in inspect.signature(function).parameters)
     with pytest.raises(AttributeError, match="compre"):
         hx.compre  # type: ignore[attr-defined]  # noqa: B018

@@ -67,6 +67,10 @@ def call(words):
 class Beside(task.Task):  # a verb typed on the screen, in this process, where it is heard
     def start(self):
         self._code = call(self.words)
+        self._thread.start()
+
+    def _run(self):
+        pass
 
 async def typed():
     app = HwExplorer(State(model="resnet18"), EngineProvider(), keeper=Sessions(paths.sessions_file()))
