@@ -42,10 +42,12 @@ def program(expression: str = "Integer(16)", result: str = "y", stack: str = "",
     }
 
 
-def archive(said: Any, more: dict[str, str] | None = None, how: int = zipfile.ZIP_DEFLATED) -> bytes:
+def archive(
+    said: Any, more: dict[str, str] | None = None, how: int = zipfile.ZIP_DEFLATED, level: int | None = None
+) -> bytes:
     """An archive that says this, as text or as something to write as JSON."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", how) as made:
+    with zipfile.ZipFile(file, "w", how, compresslevel=level) as made:
         made.writestr("archive/models/model.json", said if isinstance(said, str) else json.dumps(said))
         for name, text in (more or {}).items():
             made.writestr(name, text)
@@ -101,7 +103,7 @@ SMALL: dict[str, Callable[[], bytes]] = {
 LARGE: dict[str, Callable[[], bytes]] = {
     "255 KB that unpack to 6.3 GB": lambda: archive("[" + "[]," * ((250 << 20) // 3) + "[]]"),
     "lists in lists": lambda: archive("[" * 5_000_000),
-    "250 MB of blanks": lambda: archive(" " * (255 << 20) + "1"),
-    "300 MB of blanks": lambda: archive(" " * (300 << 20) + "1"),
+    "250 MB of blanks": lambda: archive(" " * (255 << 20) + "1", level=1),
+    "300 MB of blanks": lambda: archive(" " * (300 << 20) + "1", level=1),
     "60,000 models": lambda: _many(60_000),
 }

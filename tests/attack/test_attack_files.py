@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from analysis.workload.sources.onnx import file as onnx_file
 from analysis.workload.sources.onnx import model as onnx_model
 from tests.attack import onnx_files, pt2_files
 
-Builder = Callable[[], bytes]
 SMALL = [("onnx", name) for name in onnx_files.SMALL] + [("pt2", name) for name in pt2_files.SMALL]
 LARGE = [("onnx", name) for name in onnx_files.LARGE] + [("pt2", name) for name in pt2_files.LARGE]
 # What a budget of a tenth may come to: two seconds of a fast machine and a tenth of its gigabyte.
@@ -29,14 +27,14 @@ _SHARE = 10
 _SECONDS = 15.0
 
 
-def builder(kind: str, name: str) -> Builder:
+def built(kind: str, name: str) -> bytes:
     files = onnx_files if kind == "onnx" else pt2_files
-    return (files.SMALL | files.LARGE)[name]
+    return (files.SMALL | files.LARGE)[name]()
 
 
 def written(folder: Path, kind: str, name: str) -> Path:
     path = folder / f"net.{kind}"
-    path.write_bytes(builder(kind, name)())
+    path.write_bytes(built(kind, name))
     return path
 
 
