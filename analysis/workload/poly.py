@@ -126,19 +126,18 @@ def dim(name: str) -> Poly:
     return Poly({(name,): 1})
 
 
-_ONE = poly(1)
-
-
 def product(sizes: Iterable[Size]) -> Poly:
-    number, result = 1, _ONE
+    number: Coefficient = 1
+    live: Poly | None = None
     for size in sizes:
-        if isinstance(size, int):  # most sizes are plain numbers
+        if isinstance(size, int):
             number *= size
-        elif size.is_constant:
+        elif size.is_constant:  # most sizes are plain numbers
             number *= size.terms.get((), 0)
         else:
-            result = size if result is _ONE else result * size
-    return result * number
+            live = size if live is None else live * size
+    terms: Terms = {(): 1} if live is None else live.terms
+    return Poly({key: value * number for key, value in terms.items()} if number else {})
 
 
 def bounded(size: Poly) -> Poly:
