@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from analysis.workload.job import CaptureJob
+from hwexplorer import headless
+from hwexplorer.registry import Answer
 from tests import forks
 
 
@@ -27,6 +30,18 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...
     pytest.importorskip("torch")
     with forks.server(tmp_path_factory.mktemp("forks")) as command:
         yield command
+
+
+@pytest.fixture
+def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one report that a test prints in several formats is found once."""
+    find, found = headless.answer, list[Answer]()
+
+    def answer(*asked: Any) -> Answer:
+        found.extend([find(*asked)] if not found else [])
+        return found[0]
+
+    monkeypatch.setattr(headless, "answer", answer)
 
 
 _alone = CaptureJob._command

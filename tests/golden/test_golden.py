@@ -17,6 +17,7 @@ from hwexplorer import registry
 from hwexplorer.cli import main
 
 FILES = Path(__file__).with_name("files")
+FORMS = {"text": "txt", "json": "json", "csv": "csv"}
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
 # Golden file -> words: the examples that the verbs declare.
 CASES = {
@@ -26,17 +27,18 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("form", ["text", "json", "csv"])
+@pytest.mark.usefixtures("found_once")
 @pytest.mark.parametrize("name", CASES)
-def test_prints_what_it_printed(name: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([*CASES[name], "--format", form])
-    printed = capsys.readouterr()
-    assert code == 0, printed.err
-    kept = FILES / f"{name}.{'txt' if form == 'text' else form}"
-    if os.environ.get("HWEXPLORER_GOLDEN"):
-        FILES.mkdir(exist_ok=True)
-        kept.write_text(printed.out, encoding="utf-8")
-    assert _rounded(printed.out) == _rounded(kept.read_text(encoding="utf-8"))
+def test_prints_what_it_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for form, suffix in FORMS.items():
+        code = main([*CASES[name], "--format", form])
+        printed = capsys.readouterr()
+        assert code == 0, printed.err
+        kept = FILES / f"{name}.{suffix}"
+        if os.environ.get("HWEXPLORER_GOLDEN"):
+            FILES.mkdir(exist_ok=True)
+            kept.write_text(printed.out, encoding="utf-8")
+        assert _rounded(printed.out) == _rounded(kept.read_text(encoding="utf-8")), form
 
 
 def _rounded(text: str) -> str:
@@ -44,5 +46,5 @@ def _rounded(text: str) -> str:
 
 
 def test_no_file_is_left_over() -> None:
-    wanted = {f"{name}.{suffix}" for name in CASES for suffix in ("txt", "json", "csv")}
+    wanted = {f"{name}.{suffix}" for name in CASES for suffix in FORMS.values()}
     assert {path.name for path in FILES.iterdir()} == wanted
