@@ -5,7 +5,7 @@ Every figure is what `compare`, `elasticity`, `crossover` and `design` say; noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from analysis.decide.crossover import Crossover, Goal, Way
@@ -45,10 +45,8 @@ def state(model: str, batch: int, device: str = KPU) -> State:
     return State(model=model, batch=batch, precision="bf16", devices=(device, GPU), on=device, baseline=GPU)
 
 
-def _cases() -> Iterator[tuple[str, State]]:
-    for model, title in MODELS.items():
-        for batch in BATCHES:
-            yield f"{title}, batch {batch}", state(model, batch)
+def cases() -> dict[str, State]:
+    return {f"{title}, batch {batch}": state(model, batch) for model, title in MODELS.items() for batch in BATCHES}
 
 
 def _table(*rows: Row) -> str:
@@ -209,7 +207,8 @@ def _is_enough(design: Design, targets: list[Estimate]) -> bool:
     )
 
 
-def text() -> str:
+def text(told: Mapping[str, State]) -> str:
+    """Of these cases."""
     facts = engine.device(KPU).facts
     head = HEAD.format(
         units=f"{facts['units'].value:g}",
@@ -221,10 +220,10 @@ def text() -> str:
     sets = [*((knob,) for knob in ALONE), ALONE]
     found = {
         title: (here, Answer("crossover", here, knob=sets, measures=("latency", "energy")).document)
-        for title, here in _cases()
+        for title, here in told.items()
     }
     return "\n".join([head, *_in_short(found), *_as_it_is(found), *_limits(found), *_change(found), *_one_chip()])
 
 
 if __name__ == "__main__":
-    FILE.write_text(text(), encoding="utf-8")
+    FILE.write_text(text(cases()), encoding="utf-8")
