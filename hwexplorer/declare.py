@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import msgspec
@@ -101,6 +103,19 @@ def facts(lines: Lines) -> Callable[[Any, State], Text]:
 Part = Rows | Callable[[Any, State], View]
 
 # --- the verbs --------------------------------------------------------------------------------------------
+
+
+def of_run(find: Callable[..., Any]) -> Callable[..., Any]:
+    """The document that is found of the run of a state, of its node where `find` asks for a `path`."""
+
+    @wraps(find)
+    def document(state: State, **options: Any) -> Any:
+        from hwexplorer import engine
+
+        node = {"path": state.at} if "path" in signature(find).parameters else {}
+        return find(engine.result(state), **node, **options)
+
+    return document
 
 
 class Section(msgspec.Struct, frozen=True):

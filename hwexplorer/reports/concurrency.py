@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from analysis.reports.concurrency import ConcurrencyReport, SubgraphSplit, Units, concurrency
 from hardware.quantity import quantity
-from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, Rows, Section, facts
+from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column
 from hwexplorer.views.words import chain, of_node, some
@@ -59,10 +58,6 @@ UNITS = (
 )
 
 
-def _document(state: State) -> ConcurrencyReport:
-    return concurrency(engine.result(state))
-
-
 def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
     path = report.critical_path
     return (
@@ -78,7 +73,7 @@ def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
 
 VERB = Report(
     subject=DEVICE,
-    document=_document,
+    document=of_run(concurrency),
     title=lambda document, state: of_node("Concurrency", state),
     parts=(
         facts(_summary),

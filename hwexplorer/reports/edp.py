@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from analysis.reports.edp_report import EdpReport, edp_report
 from hardware.quantity import quantity
-from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, Rows, Section, facts
+from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.options import TOP
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column
@@ -74,10 +73,6 @@ SIDE_BY_SIDE = (
 )  # fmt: skip
 
 
-def _document(state: State, top: int) -> EdpReport:
-    return edp_report(engine.result(state), top)
-
-
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
     first, saved = report.concentration[0], report.saved
     kept = "saves" if saved.edp_js >= 0 else "adds"
@@ -95,7 +90,7 @@ def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=DEVICE,
     options=(TOP,),
-    document=_document,
+    document=of_run(edp_report),
     title=lambda document, state: of_node("Energy-delay product", state),
     parts=(
         facts(_summary),

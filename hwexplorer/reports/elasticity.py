@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.decide.elasticity import Elasticities, Elasticity
-from analysis.decide.elasticity import elasticities as of_run
+from analysis.decide.elasticity import Elasticities, Elasticity, elasticities
 from hardware.quantity import of_fact
-from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows
+from hwexplorer.declare import NODE, Report, Rows, of_run
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column
 from hwexplorer.views.words import of_node
@@ -30,10 +28,6 @@ COLUMNS = (
 )
 
 
-def _document(state: State) -> Elasticities:
-    return of_run(engine.result(state), state.at)
-
-
 def _footer(document: Elasticities, state: State) -> Iterable[str]:
     nothing = [row.name for row in document.elasticities if not _does_something(row)]
     if nothing:
@@ -44,7 +38,7 @@ def _footer(document: Elasticities, state: State) -> Iterable[str]:
 
 VERB = Report(
     subject=NODE,
-    document=_document,
+    document=of_run(elasticities),
     parts=(
         Rows(
             name="elasticities",

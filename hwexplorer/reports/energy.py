@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from analysis.reports.energy_report import EnergyReport, energy_report
 from hardware.quantity import quantity
-from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows, Section, facts
+from hwexplorer.declare import NODE, Report, Rows, Section, facts, of_run
 from hwexplorer.options import TOP
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column
@@ -32,10 +31,6 @@ CONSUMERS = (
 )
 
 
-def _document(state: State, top: int) -> EnergyReport:
-    return energy_report(engine.result(state), state.at, top)
-
-
 def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
     return (
         f"{quantity(report.energy_j, 'J')} in {quantity(report.latency_s, 's')}; "
@@ -52,7 +47,7 @@ def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=NODE,
     options=(TOP,),
-    document=_document,
+    document=of_run(energy_report),
     title=lambda document, state: of_node("Energy", state),
     parts=(
         facts(_summary),

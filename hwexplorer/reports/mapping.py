@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from analysis.reports.mapping_report import KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
-from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows, Section, facts
+from hwexplorer.declare import NODE, Report, Rows, Section, facts, of_run
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column
@@ -43,10 +42,6 @@ KERNELS = (
 )
 
 
-def _document(state: State) -> MappingReport:
-    return mapping_report(engine.result(state), state.at)
-
-
 def _summary(report: MappingReport, state: State) -> list[str]:
     lines = [
         f"{report.kernels} kernel{'s' * (report.kernels != 1)} in {quantity(report.latency_s, 's')}",
@@ -62,7 +57,7 @@ def _summary(report: MappingReport, state: State) -> list[str]:
 
 VERB = Report(
     subject=NODE,
-    document=_document,
+    document=of_run(mapping_report),
     title=lambda document, state: of_node("Mapping", state),
     parts=(
         facts(_summary),

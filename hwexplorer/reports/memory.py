@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.reports.memory_report import MemoryReport, memory_report
 from hardware.quantity import quantity
 from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, Rows, Section, facts
+from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Row, Table
 from hwexplorer.views.tables import rows
@@ -53,10 +53,6 @@ TIMELINE = (
 )
 
 
-def _document(state: State) -> MemoryReport:
-    return memory_report(engine.result(state))
-
-
 def _title(report: MemoryReport, state: State) -> str:
     name = engine.workload(state).name
     return f"Memory of {name} on {engine.device(state.on).name}, batch {state.batch}, {state.precision}"
@@ -94,7 +90,7 @@ def _savings(report: MemoryReport, state: State) -> Table:
 
 VERB = Report(
     subject=DEVICE,
-    document=_document,
+    document=of_run(memory_report),
     title=_title,
     parts=(
         facts(_summary),
