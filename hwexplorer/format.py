@@ -16,42 +16,14 @@ from hardware.text import safe
 
 __all__ = ["quantity", "safe"]  # re-exported: views format whole numbers, names and columns alike
 
-ASCII = str.maketrans(
-    {
-        "µ": "u",
-        "·": "*",
-        "×": "x",
-        "…": "~",
-        "–": "-",
-        "—": "-",
-        "−": "-",
-        "≤": "<=",
-        "≥": ">=",
-        "≈": "~",
-        "→": "->",
-        "∞": "inf",
-        "▾": "-",
-        "▸": "+",
-        "◂": "<",
-        "Σ": "sum",
-        "η": "eff",
-        "Δ": "d",
-        "²": "^2",
-        "³": "^3",
-        "±": "+-",
-        **dict.fromkeys("│┃├└", "|"),
-        **dict.fromkeys("─━", "-"),
-        **dict.fromkeys("╭╮╰╯┏┓┗┛┤┬", "+"),
-        **dict.fromkeys("█▇▉▊▋▌▍▎▏▀▄", "#"),
-        **dict.fromkeys("◉", "@"),
-        **dict.fromkeys("●○", "O"),
-        "•": "o",
-        "◆": "#",
-        "÷": "/",
-        "◌": "o",  # a design target
-        "✓": "v",  # measured
-    }
-)
+# What stands for marks where a terminal knows no Unicode.
+_PLAIN = {
+    "µ": "u", "·": "*", "×": "x", "…≈": "~", "–—−▾─━": "-", "≤": "<=", "≥": ">=", "→": "->", "∞": "inf",
+    "▸╭╮╰╯┏┓┗┛┤┬": "+", "◂": "<", "Σ": "sum", "η": "eff", "Δ": "d", "²": "^2", "³": "^3", "±": "+-",
+    "│┃├└": "|", "█▇▉▊▋▌▍▎▏▀▄◆": "#", "◉": "@", "●○": "O", "÷": "/", "✓": "v",
+    "•◌": "o",  # ◌: a design target
+}  # fmt: skip
+ASCII = str.maketrans({mark: plain for marks, plain in _PLAIN.items() for mark in marks})
 
 
 def delta(fraction: float | None) -> str:
