@@ -31,12 +31,11 @@ def main() -> int:
     options = parser.parse_args()
     if options.out is not None:
         return _write(options.spec, options.all, options.image_size, options.out)
-    return answer(lambda progress: encode(_captured(options.spec[0], options.image_size, progress)))
+    return answer(lambda progress: encode(_captured(refer(options.spec[0], options.image_size), progress)))
 
 
-def _captured(text: str, image_size: int | None, progress: Progress) -> Workload:
-    """The capture of a word. The imports take seconds and come after the request is checked."""
-    ref = refer(text, image_size)
+def _captured(ref: ModelRef, progress: Progress) -> Workload:
+    """The imports take seconds and come after the request is checked."""
     if isinstance(ref, Target):
         progress("import", 0.0)
         from .user import capture_target
@@ -74,14 +73,9 @@ def _write(texts: list[str], everything: bool, image_size: int | None, folder: P
 
 def _packed(ref: ModelRef) -> tuple[str, Workload]:
     """The name of the file and the workload that ship. Of a library's model its version is kept, no path of ours."""
+    workload = _captured(ref, lambda phase, fraction: None)
     if not isinstance(ref, Target):
-        from .named import capture
-
-        spec = _spec(ref)
-        return store.shipped_name(spec), capture(spec)
-    from .user import capture_target
-
-    workload = capture_target(ref, lambda phase, fraction: None)
+        return store.shipped_name(_spec(ref)), workload
     kept = {key.removeprefix(store.PACKAGE): mark for key, mark in workload.versions.items()}
     versions = {key: mark for key, mark in kept.items() if key in ("torch", ref.path)}
     return targets.shipped_at(ref).name, msgspec.structs.replace(workload, origin=ref.path, versions=versions)
