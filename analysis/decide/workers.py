@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0) -> Iterator[Result]:
     """Do pieces of work here on `workers` processes (0: one per core available), results in order."""
-    count = 1 if policy.current().is_served else min(workers or _cores(), len(work))
+    count = 1 if policy.current().is_served else min(workers or cores(), len(work))
     if count <= 1:
         yield from map(run, work)
         return
@@ -60,10 +60,9 @@ def _work_for_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def scheduled(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -188,11 +187,6 @@ class ReadJob(Job):
 
 
 _POLL_S = 0.05
-
-
-def cores() -> int:
-    """Processors that this process may use: a capture keeps one of them busy."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_all(jobs: Sequence[Job], at_once: int, tick: Callable[[Sequence[Job]], None] = lambda running: None) -> None:

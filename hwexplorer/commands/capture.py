@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from analysis.decide.workers import cores
 from analysis.workload import store, targets
 from analysis.workload.coverage import coverage, lacking
 from analysis.workload.errors import ModelError
-from analysis.workload.job import Job, cores, run_all
+from analysis.workload.job import Job, run_all
 from analysis.workload.workload import Workload
 from hardware.errors import RequestError
 from hardware.quantity import quantity
