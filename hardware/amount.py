@@ -26,7 +26,7 @@ _SYMBOLS = {
     "fraction": (("",), "0.5, 50%"),
     "": (("",), "4, 10k"),
 }
-_NUMBER = re.compile(r"[+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMBER = r"[+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
 
 def parse_amount(text: str, unit: str) -> float:
@@ -35,7 +35,7 @@ def parse_amount(text: str, unit: str) -> float:
 
     Raises RequestError naming the accepted units. A bare number is taken as SI."""
     source = text.strip()
-    number = _NUMBER.match(source)
+    number = re.match(_NUMBER, source)
     if number is None:
         raise _wrong(text, unit, "does not start with a number")
     factor = _factor(source[number.end() :].strip(), unit)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +151,18 @@ def _read(path: Path) -> DeviceFile:
     return _read_cached(path, (stat.st_mtime_ns, stat.st_size))
 
 
+@cache
+def _shipped() -> dict[str, Path]:
+    return {
+        name.removesuffix(".toml"): CATALOG / name for name in sorted(os.listdir(CATALOG)) if name.endswith(".toml")
+    }
+
+
 def files(folders: Iterable[Path] = ()) -> dict[str, Path]:
     """Device ids (= file names) to files: the catalogue, then the user's folders, which may not redefine one.
 
     Raises RequestError for a folder that is none; a file that redefines an id is left out (`duplicates`)."""
-    by_id = {path.stem: path for path in sorted(CATALOG.glob("*.toml"), key=lambda path: path.name)}
+    by_id = dict(_shipped())
     for folder in folders:
         if not folder.is_dir():
             raise RequestError(f"devices folder {folder} is not a folder")

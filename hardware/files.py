@@ -8,18 +8,22 @@ line.
 from __future__ import annotations
 
 import errno
+import marshal
 import os
 import stat
-import tomllib
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from importlib.util import cache_from_source, source_hash
 from pathlib import Path
 from typing import Any, BinaryIO
 
 TABLE_MAX = 1 << 18  # bytes of a TOML file: ours have 13,000 at most, and the worst of this size takes a second
 DOTS_MAX = 100  # in a line of it: a key of 30,000 parts, 64 KB, takes 46 s to read
+_OURS = Path(__file__).parents[1]
+_MARK = len(source_hash(b""))
 _PART = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
 _GROW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -66,7 +70,33 @@ def text(data: bytes) -> str:
 
 def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
     """What a TOML file says. Raises OSError, FileNotFoundError where there is none."""
-    source = text(read(path, most))
+    data = read(path, most)
+    return _compiled(path, data) if path.is_relative_to(_OURS) else _parsed(data)
+
+
+def _compiled(path: Path, data: bytes) -> dict[str, Any]:
+    """What a TOML file of ours says: parsed once, as Python compiles a module once, and kept where it keeps those, with
+    a hash of both."""
+    place = Path(cache_from_source(f"{path}.py"))
+    with suppress(OSError):
+        kept = read(place, TABLE_MAX)
+        mark, body = kept[:_MARK], kept[_MARK:]
+        if mark == source_hash(data + body):
+            known: dict[str, Any] = marshal.loads(body)
+            return known
+    found = _parsed(data)
+    if not sys.dont_write_bytecode:
+        with suppress(OSError, ValueError):  # of a folder that is not ours to write in; of a date
+            body = marshal.dumps(found)
+            place.parent.mkdir(exist_ok=True)
+            write(place, [source_hash(data + body), body])
+    return found
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    import tomllib  # not needed where all tables are compiled
+
+    source = text(data)
     if any(line.count(".") > DOTS_MAX for line in source.split("\n")):
         raise OSError(errno.EINVAL, f"has a line with more than {DOTS_MAX} dots")
     try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hardware.device import Device
 
 RANGES = Path(__file__).with_name("what_if.toml")
-_CHANGE = re.compile(r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)")
+_CHANGE = r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)"
 _MOST = 64  # changes of one device
 _CLOSE = 1e-9  # relative, within which a scaled count is whole
 ARRAY = "array"  # `array=32x32` is its rows and columns
@@ -64,7 +64,7 @@ def parse(text: str) -> tuple[Change, ...]:
         raise RequestError(f"{len(parts)} changes of one device (allowed: {_MOST})")
     changes = []
     for part in parts:
-        match = _CHANGE.fullmatch("".join(part.split()))
+        match = re.fullmatch(_CHANGE, "".join(part.split()))
         if match is None:
             raise RequestError(
                 f"change {part[:40]!r}: a name and a value are expected, as in clock_hz=1.2e9 or units*2"

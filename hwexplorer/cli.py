@@ -10,8 +10,8 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -19,6 +19,8 @@ from hardware.errors import RequestError, unknown
 from hardware.names import nearest
 from hwexplorer import registry, signals
 from hwexplorer.output import OutputError, complain, put, say
+
+THREADS = "OPENBLAS_NUM_THREADS"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -143,12 +145,26 @@ def _run(words: list[str]) -> None:
     """Nothing of what is imported dies, so garbage is looked for afterwards; the screen does after its first frame."""
     gc.disable()
     try:
-        arguments = parse(words)
+        with _one_thread():
+            arguments = parse(words)
         if arguments.verb != "open":
             gc.enable()
         arguments.run(arguments)
     finally:
         gc.enable()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """NumPy, imported meanwhile, starts no threads for its products, unless it is told how many: ours are of small
+    matrices, and the threads take a tenth of the start. What we start ourselves is told nothing."""
+    is_told = THREADS in os.environ
+    os.environ.setdefault(THREADS, "1")
+    try:
+        yield
+    finally:
+        if not is_told:
+            del os.environ[THREADS]
 
 
 def _discard_output() -> None:

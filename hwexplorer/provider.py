@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 from analysis.run.tree import operators_of
 from analysis.workload.coverage import lacking
 from analysis.workload.errors import ModelError
-from analysis.workload.job import Job
 from hwexplorer import engine, registry
 from hwexplorer.plots import plot
-from hwexplorer.plots._over_batches import point
 from hwexplorer.registry import Answer
-from hwexplorer.reports import knobs
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import heat
 from hwexplorer.views.cards import cards
@@ -20,6 +17,7 @@ from hwexplorer.views.plain import Card, Cell, Column, Page, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:
+    from analysis.workload.job import Job
     from hwexplorer.export.sheet import Sheet
 
 _SIGN = {True: "x", False: ""}
@@ -104,10 +102,14 @@ class EngineProvider:
     def deepen(self, state: State) -> bool | None:
         """Find out one thing more of the knobs, in some milliseconds: True where there is something new to show, None
         where nothing was left."""
+        from hwexplorer.reports import knobs
+
         return knobs.deepen(state)
 
     def turned(self, state: State, by: int) -> State:
         """The state with its knob a step up (1), down (-1), or as the device has it (0); RequestError at the end."""
+        from hwexplorer.reports import knobs
+
         return knobs.turned(state, by)
 
     def verdict(self, state: State) -> str:
@@ -148,6 +150,8 @@ class EngineProvider:
     def rate(self, state: State) -> float | None:
         """Inferences per joule on the device under the cursor; None where the model does not fit, or has no such
         batch."""
+        from hwexplorer.plots._over_batches import point
+
         at_batch = point(state, state.on)
         return 1.0 / at_batch.energy_j_per_inference if at_batch is not None else None
 
@@ -196,6 +200,8 @@ class EngineProvider:
         # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
         shown = replace(state, at="" if view == "tree" else node(state.at))
         if view == "knobs":
+            from hwexplorer.reports import knobs
+
             shown = replace(shown, fact=knobs.here(state))
         return Answer(view, shown).told(form)
 

@@ -10,7 +10,7 @@ from analysis.workload import targets
 from hardware.architectures import registry as architectures
 from hardware.errors import RequestError
 from hardware.names import listed
-from hwexplorer import configurations, engine, own_model
+from hwexplorer import engine, own_model
 from hwexplorer.declare import Subject
 from hwexplorer.options import Option
 from hwexplorer.output import OutputError, Progress
@@ -68,6 +68,8 @@ def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str
         else:
             changes["devices"], changes["on"] = _including(names[0], devices)
     elif subject.everywhere and "/" not in (given.get("model") or ""):
+        from hwexplorer import configurations  # not needed to start the screen
+
         changes["devices"] = devices = configurations.catalogue(given.get("on_paper", False))
     if given.get("baseline") is not None:
         changes["devices"], changes["baseline"] = _including(given["baseline"], devices)

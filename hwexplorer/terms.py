@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from hardware import files
 
 if TYPE_CHECKING:
     from hwexplorer.views.plain import Column
@@ -24,8 +25,7 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(1)
 def terms() -> tuple[Term, ...]:
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
-    return tuple(msgspec.convert(tomllib.loads(text)["term"], list[Term]))
+    return tuple(msgspec.convert(files.table(Path(__file__).with_suffix(".toml"))["term"], list[Term]))
 
 
 def groups() -> dict[str, list[Term]]:

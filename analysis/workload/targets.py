@@ -36,15 +36,12 @@ _MAX_SOURCE = 16 << 20
 _NAME = r"[A-Za-z_]\w*"
 _CALL = r"(?P<call>\((?:[^()]|\([^()]*\))*\))?"
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
-_FILE = re.compile(rf"(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CALL}", re.ASCII)
-_WEIGHTS = re.compile(r"(?P<path>[^()]*\.(?:gguf|safetensors))(?::(?P<options>[\w=,. ]{1,200}))?")
-_ONNX = re.compile(rf"(?P<path>[^()]*\.onnx){_CALL}")
-_CONFIGURATION = re.compile(rf"hf:(?P<path>[^()]*){_CALL}", re.IGNORECASE)
-_MODULE = re.compile(rf"(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*){_CALL}", re.ASCII)
-_LIBRARY = re.compile(
-    rf"(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+){_CALL}",
-    re.ASCII | re.IGNORECASE,
-)
+_FILE = rf"(?a)(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CALL}"
+_WEIGHTS = r"(?P<path>[^()]*\.(?:gguf|safetensors))(?::(?P<options>[\w=,. ]{1,200}))?"
+_ONNX = rf"(?P<path>[^()]*\.onnx){_CALL}"
+_CONFIGURATION = rf"(?i)hf:(?P<path>[^()]*){_CALL}"
+_MODULE = rf"(?a)(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*){_CALL}"
+_LIBRARY = rf"(?ai)(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+){_CALL}"
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -131,35 +128,33 @@ class Target(msgspec.Struct, frozen=True):
 def parse(text: str) -> Target | None:
     """The target a word names, or None for the name of something else. Raises `ModelSpecError`."""
     text = text.strip()
-    if text.lower().startswith("hf:"):
+    if not {".", ":"} & {*text} or text.lower().startswith("hf:"):
         return None
     if text.endswith((".pt2", STORED)):
         return Target(text)
-    if match := _WEIGHTS.fullmatch(text):
+    if match := re.fullmatch(_WEIGHTS, text):
         return Target(match["path"], match["options"] or "")
-    if match := _ONNX.fullmatch(text):
+    if match := re.fullmatch(_ONNX, text):
         inputs, batch_dim = _arguments(match["call"][1:-1]) if match["call"] else ((), 0)
         if batch_dim != 0:
             raise ModelSpecError(f"{match['path'][:60]} says itself which dimension is the batch")
         return Target(match["path"], inputs=inputs, called=match["call"] is not None)
-    match = _FILE.fullmatch(text) or _LIBRARY.fullmatch(text)
+    match = next(filter(None, (re.fullmatch(form, text) for form in (_FILE, _LIBRARY, _MODULE))), None)
     if match is None:
-        match = _MODULE.fullmatch(text)
-        if match is None:
-            return None
+        return None
     if match["factory"] is None:
         raise ModelSpecError(_no_factory(match["path"]))
     call = match["call"]
     inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
     path, factory = match["path"], match["factory"]
-    if match.re is _LIBRARY:
+    if match.re.pattern == _LIBRARY:
         path, factory = aliases.of_library(path, factory)
     return Target(path, factory, inputs, batch_dim, call is not None)
 
 
 def configuration(text: str) -> Target:
     """`hf:FOLDER`, with inputs in parentheses after it."""
-    match = _CONFIGURATION.fullmatch(text)
+    match = re.fullmatch(_CONFIGURATION, text)
     where, call = (match["path"], match["call"]) if match else (text, None)
     inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
     return Target("hf", where, inputs, batch_dim, call is not None)
@@ -244,8 +239,8 @@ def parse_batch_dim(text: str) -> int | None:
 
 # --- a batch that is no variable -------------------------------------------------------------------------
 
-_FIXED = re.compile(r"captured at batch ([0-9]+) alone")
-_UP_TO = re.compile(r"captured for batches up to ([0-9]+) alone")
+_FIXED = r"captured at batch ([0-9]+) alone"
+_UP_TO = r"captured for batches up to ([0-9]+) alone"
 
 
 def fixed_note(batch: int, why: str) -> str:
@@ -258,7 +253,7 @@ def range_note(most: int, why: str) -> str:
 
 def largest_batch(workload: Workload) -> int:
     """The largest batch that a workload is known at."""
-    match = next(filter(None, (_UP_TO.match(note) for note in workload.notes)), None)
+    match = next(filter(None, (re.match(_UP_TO, note) for note in workload.notes)), None)
     return int(match[1]) if match else limits.BATCH
 
 
@@ -266,7 +261,7 @@ def fixed_batch(workload: Workload) -> int | None:
     """The only batch a workload has, or None where any will do."""
     if any("batch" in str(size) for item in workload.inputs for size in item.shape) or not workload.inputs:
         return None
-    match = next(filter(None, (_FIXED.match(note) for note in workload.notes)), None)
+    match = next(filter(None, (re.match(_FIXED, note) for note in workload.notes)), None)
     return int(match[1]) if match else 1
 
 

@@ -14,9 +14,8 @@ from textual.app import App
 from textual.screen import Screen
 
 from hwexplorer.state import State
-from hwexplorer.tui import actions, clipboard
+from hwexplorer.tui import actions
 from hwexplorer.tui.actions import Keymap
-from hwexplorer.tui.copied import copied
 from hwexplorer.tui.screen import Explorer
 from hwexplorer.tui.widgets.table import TreeTable
 
@@ -54,6 +53,7 @@ class HwExplorer(App[None]):
         for each in themes():
             self.register_theme(each)
         self.theme = f"hw-{theme}"
+        self.stylesheet.set_variables(self.get_css_variables())
         self.ascii = ascii
         self.explorer = Explorer(
             theme, ascii, remark, state=state, provider=provider, keymap=keymap, keeper=keeper, heaviest=heaviest
@@ -68,6 +68,11 @@ class HwExplorer(App[None]):
 
     def get_default_screen(self) -> Screen[None]:
         return self.explorer
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Not before the first frame: until then style sheets are read once, in the colours of its theme."""
+        if self.explorer.ahead is not None:
+            super().refresh_css(animate)
 
     def on_load(self) -> None:
         self._turning = asyncio.get_running_loop()
@@ -125,6 +130,9 @@ class HwExplorer(App[None]):
 
     def do_copy(self, what: str) -> None:
         """Off the event loop: a clipboard program may take its time."""
+        from hwexplorer.tui import clipboard  # not needed to start the screen
+        from hwexplorer.tui.copied import copied
+
         content = self.explorer.panes[self.state.pane].content
         text = copied(what, self.state, content if isinstance(content, TreeTable) else self.explorer.outline)
         if not text:

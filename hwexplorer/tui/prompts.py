@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from hardware.errors import RequestError
 from hwexplorer.state import replace
 from hwexplorer.tui import command, limits, navigate, query
-from hwexplorer.tui.overlays import LIMITS, Picker, Reading
+from hwexplorer.tui.overlays import LIMITS, Picker
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.panes.models import Models
-from hwexplorer.tui.prompt import Line
+from hwexplorer.tui.prompt import Line, typed
 from hwexplorer.tui.prompt import edit as edited
 from hwexplorer.tui.session import Session
 
-KEYS = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of a note that are keys
+if TYPE_CHECKING:
+    from hwexplorer.tui.panes.models import Models
+
 FROM_A_FILE = "enter opens it · none of the list: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 
 
@@ -22,6 +24,7 @@ class Prompt:
     """`before` is what escape goes back to."""
 
     label = ""
+    keys: ClassVar = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of a note that are keys
 
     def __init__(self, session: Session, text: str = "", selected: bool = False) -> None:
         self.session, self.before = session, text
@@ -44,7 +47,7 @@ class Prompt:
         if text := self.offers().get(word, ""):
             self.change(Line(text, len(text)))
         else:
-            self.press(KEYS.get(word, "enter"), None)
+            self.press(self.keys.get(word, "enter"), None)
 
     def _with(self, words: Sequence[str]) -> dict[str, str]:
         """The text with one of these after it."""
@@ -58,6 +61,9 @@ class Prompt:
         if is_other:
             self.follow(line.text)
         self.session.stage.show_lines()
+
+    def paste(self, text: str) -> None:
+        self.change(typed(self.line, text))
 
     def press(self, key: str, character: str | None) -> None:
         if key in ("escape", "ctrl+c", "enter"):
@@ -81,6 +87,9 @@ class Prompt:
 
 class Find(Prompt):
     label = "find"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, session.state.find, selected=True)
 
     def note(self) -> str:
         if not self.text:
@@ -108,9 +117,9 @@ class Find(Prompt):
 class Filter(Prompt):
     label = "filter"
 
-    def __init__(self, session: Session, models: Models) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__(session, session.state.filter, selected=True)
-        self._models = models
+        self._models = cast("Models", session.stage.views["models"])
 
     def note(self) -> str:
         count = len(self._models.content.visible)
@@ -134,9 +143,9 @@ class Search(Prompt):
 
     label = "search"
 
-    def __init__(self, session: Session, reading: Reading) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._reading = reading
+        self._reading = session.stage.reading
 
     def note(self) -> str:
         return f"{self._reading.lines} lines · enter keeps them, esc shows all"
@@ -199,9 +208,9 @@ class Command(Prompt):
 
     label = ":"
 
-    def __init__(self, session: Session, look: str) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._look = look
+        self._look = session.stage.look
 
     def note(self) -> str:
         return command.note(self.session, self.text)
@@ -221,3 +230,6 @@ class Command(Prompt):
 
     def enter(self) -> None:
         command.submit(self.session, self.text)
+
+
+PROMPTS: dict[str, Callable[[Session], Prompt]] = {"find": Find, "filter": Filter, "search": Search, "command": Command}

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from hardware.errors import RequestError, unknown
 from hwexplorer.views.plain import Cell, Column, Row, Table
 
-_CONDITION = re.compile(r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)")
-_NUMBER = re.compile(r"(-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ%/·]*)")
+_CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
+_NUMBER = r"(-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ%/·]*)"
 _SMALL = {"f": 1e15, "p": 1e12, "n": 1e9, "u": 1e6, "µ": 1e6, "m": 1e3}  # divided by: 100us is 1e-4 to the last bit
 _LARGE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -31,16 +31,16 @@ HINT = "words · kind:conv share>5 bound:memory latency>1ms"
 
 def words(text: str) -> list[str]:
     """The words that are no conditions, for marking them in names."""
-    return [word for word in text.split() if not _CONDITION.fullmatch(word)]
+    return [word for word in text.split() if not re.fullmatch(_CONDITION, word)]
 
 
 def ends_in_condition(text: str) -> bool:
-    return _CONDITION.fullmatch(text.rpartition(" ")[2].rpartition(",")[2]) is not None
+    return re.fullmatch(_CONDITION, text.rpartition(" ")[2].rpartition(",")[2]) is not None
 
 
 def value(text: str, unit: str) -> float:
     """`5` of a percentage column is 0.05, `1ms` 0.001. Raises RequestError."""
-    match = _NUMBER.fullmatch(text)
+    match = re.fullmatch(_NUMBER, text)
     if match is None:
         raise RequestError(f"{text[:40]!r} is not a number such as 5, 5% or 1ms")
     number, suffix = float(match[1]), match[2]
@@ -81,7 +81,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
     index = _column(table, name)
     column: Column = table.columns[index]
     numeric = column.role not in ("text", "flag")
-    if sign == ":" and (not numeric or _NUMBER.fullmatch(wanted) is None):
+    if sign == ":" and (not numeric or re.fullmatch(_NUMBER, wanted) is None):
         sought = wanted.casefold()
         return lambda row: _says(row.cells[index], sought)
     if not numeric:
@@ -101,7 +101,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
 
 def conditions(table: Table, text: str, names: Mapping[str, str]) -> list[Test]:
     """The conditions in a text, its columns called by other names as well. Raises RequestError."""
-    parts = [match for word in text.split() if (match := _CONDITION.fullmatch(word)) is not None]
+    parts = [match for word in text.split() if (match := re.fullmatch(_CONDITION, word)) is not None]
     return [_condition(table, names.get(part[1].casefold(), part[1]), part[2], part[3]) for part in parts]
 
 
@@ -136,7 +136,7 @@ def _matches(table: Table, text: str) -> tuple[int, ...]:
     tests = [
         _condition(table, match[1], match[2], match[3])
         for word in text.split()
-        if (match := _CONDITION.fullmatch(word)) is not None
+        if (match := re.fullmatch(_CONDITION, word)) is not None
     ]
     if not wanted and not tests:
         return ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.layout import Layout
@@ -16,13 +16,10 @@ from textual.timer import Timer
 
 from hardware.errors import unknown
 from hwexplorer.state import PANES, State, led, replace
-from hwexplorer.tui import command, exports, lines, panes, prompts
+from hwexplorer.tui import lines, panes
 from hwexplorer.tui.layout import Box
 from hwexplorer.tui.overlays import Overlay, Picker, Reading
 from hwexplorer.tui.palette import THEMES, Palette
-from hwexplorer.tui.prompt import typed
-from hwexplorer.tui.prompts import Prompt
-from hwexplorer.tui.results import Results
 from hwexplorer.tui.session import Session
 from hwexplorer.tui.split import Divide, Split, applied, divide_at, dragged
 from hwexplorer.tui.standing import standing
@@ -34,7 +31,7 @@ from hwexplorer.views.plain import Section, Text
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
     from hwexplorer.tui.ahead import Ahead
-    from hwexplorer.tui.panes.models import Models
+    from hwexplorer.tui.prompts import Prompt
 
 MESSAGE_SECONDS = 6.0
 LETTERS = "asdfghjklqwertyuiopzxcvbnm"  # of what one jumps to
@@ -166,7 +163,7 @@ class Explorer(Screen[None]):
         self._places["foot"] = []
         if self.prompt is not None:
             asked = self.prompt
-            offers = {*asked.offers(), *prompts.KEYS}
+            offers = {*asked.offers(), *asked.keys}
             segments, self._places["foot"] = lines.prompt_line(
                 asked.label, asked.line, asked.note(), offers, width, colours
             )
@@ -218,6 +215,12 @@ class Explorer(Screen[None]):
 
     # --- what lies over the panes -------------------------------------------------------------------------
 
+    def submit(self, line: str) -> None:
+        """Do what a line after `:` says."""
+        from hwexplorer.tui.command import submit  # not needed to start the screen, as other imports below
+
+        submit(self.session, line)
+
     def ask(self, prompt: Prompt | None) -> None:
         self.prompt = prompt
         self.show_lines()
@@ -237,11 +240,15 @@ class Explorer(Screen[None]):
             text = Text("report", sheet.title, (("", tuple(sheet.text.rstrip().split("\n"))),))
             self.show_text("report", name.title(), text)
         else:
+            from hwexplorer.tui.results import Results
+
             go = go or (lambda leads: led(self.state, leads))
             self.app.push_screen(Results(self.session, self.colours, name, sheet, sheet.table, go))
 
     def export(self, name: str) -> None:
-        exports.export(self.session, name)
+        from hwexplorer.tui.exports import export
+
+        export(self.session, name)
 
     # --- keys and mouse -----------------------------------------------------------------------------------
 
@@ -255,7 +262,7 @@ class Explorer(Screen[None]):
 
     def paste(self, text: str) -> None:
         if self.prompt is not None:
-            self.prompt.change(typed(self.prompt.line, text))
+            self.prompt.paste(text)
 
     def press_key(self, key: str, character: str | None) -> bool:
         """True when the key meant something."""
@@ -330,7 +337,7 @@ class Explorer(Screen[None]):
         if self.session.said is not None:
             self.session.hush()
         if name.startswith(":"):
-            command.submit(self.session, name[1:])
+            self.submit(name[1:])
         elif name:
             self.perform(f"pane_{name}" if message.line == "tabs" else name)
 
@@ -338,24 +345,21 @@ class Explorer(Screen[None]):
 
     def do_prompt(self, kind: str) -> None:
         """A line to type in the foot."""
-        session = self.session
-        made: dict[str, Callable[[], Prompt]] = {
-            "find": lambda: prompts.Find(session, self.state.find, selected=True),
-            "filter": lambda: prompts.Filter(session, cast("Models", self.views["models"])),
-            "search": lambda: prompts.Search(session, self.reading),
-            "command": lambda: prompts.Command(session, self.look),
-            "export": lambda: exports.Export(session),
-        }
-        self.ask(made[kind]())
+        from hwexplorer.tui.exports import Export
+        from hwexplorer.tui.prompts import PROMPTS
+
+        self.ask({**PROMPTS, "export": Export}[kind](self.session))
 
     def do_devices(self) -> None:
         """The catalogue over everything."""
-        self.prompt = prompt = prompts.Devices(self.session, self.picker)
+        from hwexplorer.tui.prompts import Devices
+
+        self.prompt = prompt = Devices(self.session, self.picker)
         self.picker.open(prompt.asked)
         self.cover("picker")
 
     def do_sessions(self) -> None:
-        command.submit(self.session, "sessions")
+        self.submit("sessions")
 
     def do_help(self) -> None:
         self.reading.open_help(self.panes[self.state.pane].content)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hwexplorer.state import replace
-from hwexplorer.tui import command
 from hwexplorer.tui.panes.view import ViewPane
 from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.table import TreeTable
@@ -34,7 +33,7 @@ class Models(ViewPane):
         """Load the model under the cursor; where the models were a drawer it closes."""
         session, before = self.session, self.state.model
         if self.content.row is None:  # no name in the list: one with what is asked of it, or a file of one's own
-            command.submit(session, f"model {self.state.filter}")
+            session.stage.submit(f"model {self.state.filter}")
             if session.jobs or self.state.model != before:
                 session.apply(replace(self.state, filter="", pane="tree"))
             return
