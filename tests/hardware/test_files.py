@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import stat
+import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -53,6 +54,39 @@ def test_a_gzip_file_that_is_none(data: bytes) -> None:
     assert files.unzip(gzip.compress(b"x" * 100), 100) == b"x" * 100
     with pytest.raises(OSError, match="holds more than 100 bytes"):
         files.unzip(gzip.compress(b"\0" * 10_000_000), 100)
+
+
+def test_a_table_of_ours_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_OURS", tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    parsed: list[bytes] = []
+    parse = files._parsed
+    monkeypatch.setattr(files, "_parsed", lambda data: parsed.append(data) or parse(data))
+    path = tmp_path / "gpu.toml"
+    path.write_text("a = [1, 2.5]\n")
+    assert [files.table(path) for _ in range(3)] == [{"a": [1, 2.5]}] * 3
+    path.write_text("a = [1, 3.5]\n")  # as long, and it may be as old
+    assert [files.table(path) for _ in range(3)] == [{"a": [1, 3.5]}] * 3
+    assert len(parsed) == 2
+    (kept,) = (tmp_path / "__pycache__").iterdir()
+    for damaged in (b"", b"x", kept.read_bytes()[:-1], kept.read_bytes() + b"x"):
+        kept.write_bytes(damaged)
+        assert files.table(path) == {"a": [1, 3.5]}
+    path.write_text("a = 2026-11-22\n")
+    assert [str(files.table(path)["a"]) for _ in range(2)] == ["2026-11-22"] * 2
+    path.write_text("a = \n")
+    with pytest.raises(OSError, match="is not valid TOML"):
+        files.table(path)
+
+
+def test_nothing_is_kept_where_python_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_OURS", tmp_path)
+    (tmp_path / "a.toml").write_text("a = 1\n")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert files.table(tmp_path / "a.toml") == {"a": 1}
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (tmp_path / "__pycache__").write_text("in the way")
+    assert files.table(tmp_path / "a.toml") == {"a": 1}
 
 
 # --- writing ----------------------------------------------------------------------------------------------

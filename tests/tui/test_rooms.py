@@ -1,4 +1,4 @@
-"""The rooms of the screen: a session without Textual; what a new pane and a new plot take."""
+"""The rooms of the screen: a session without Textual, a start without what keys open, what a new pane and plot take."""
 
 from __future__ import annotations
 
@@ -84,6 +84,26 @@ async def main():
 asyncio.run(main())
 """
 
+FIRST = """
+import sys
+import hwexplorer.cli, hwexplorer.commands.open
+from hwexplorer.provider import EngineProvider
+from hwexplorer.state import parse
+from hwexplorer.tui.app import HwExplorer
+
+def ready(app):
+    app.cards = len(app.explorer.strip.cards)
+    app.early = {"prompts", "commands", "exports", "results", "clipboard"} & {
+        name.rpartition(".")[2] for name in sys.modules if name.startswith("hwexplorer.tui.")
+    } | {"hwexplorer.configurations", "hwexplorer.reports.knobs", "analysis.workload.job"} & sys.modules.keys()
+    app.exit()
+
+HwExplorer.on_ready = ready
+app = HwExplorer(parse("resnet50@b8,fp16"), EngineProvider())
+app.run(headless=True, size=(120, 40))
+assert (app.cards, app.early) == (4, set()), (app.cards, app.early)
+"""
+
 
 def run(root: Path, *words: str) -> str:
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -96,6 +116,10 @@ def run(root: Path, *words: str) -> str:
 
 def test_a_session_needs_no_screen() -> None:
     run(ROOT, "-c", SESSION)
+
+
+def test_the_first_frame_waits_for_nothing_that_a_key_asks_for() -> None:
+    run(ROOT, "-c", FIRST)
 
 
 @pytest.fixture(scope="module")
