@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.util import cache_from_source, source_hash
+from importlib.util import source_hash
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -75,20 +75,23 @@ def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
 
 
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:
-    """What a TOML file of ours says: parsed once, as Python compiles a module once, and kept where it keeps those, with
-    a hash of both."""
-    place = Path(cache_from_source(f"{path}.py"))
-    with suppress(OSError):
-        kept = read(place, TABLE_MAX)
+    """What a TOML file of ours says: parsed once, as Python compiles a module once and where it is let, and kept in the
+    user's cache with a hash of both."""
+    from hardware.places import cache_folder
+
+    name = f"{path.stem}-{source_hash(bytes(path)).hex()}.{sys.implementation.cache_tag}"
+    with suppress(OSError, ValueError):  # nothing is kept, or there is no such place
+        kept = read(cache_folder() / "tables" / name, TABLE_MAX)
         mark, body = kept[:_MARK], kept[_MARK:]
         if mark == source_hash(data + body):
             known: dict[str, Any] = marshal.loads(body)
             return known
     found = _parsed(data)
     if not sys.dont_write_bytecode:
-        with suppress(OSError, ValueError):  # of a folder that is not ours to write in; of a date
+        with suppress(OSError, ValueError):  # nowhere to write; a date
             body = marshal.dumps(found)
-            place.parent.mkdir(exist_ok=True)
+            place = cache_folder() / "tables" / name
+            place.parent.mkdir(parents=True, exist_ok=True)
             write(place, [source_hash(data + body), body])
     return found
 

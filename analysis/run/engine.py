@@ -22,7 +22,7 @@ from analysis.workload.model_ref import ModelRef, own, refer
 from analysis.workload.targets import Target
 from analysis.workload.workload import Workload
 from hardware import device as catalogue
-from hardware import policy
+from hardware import places, policy
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.remember import forget, remembered
@@ -69,7 +69,7 @@ class Engine:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Those that were named, and the one where `calibrate` keeps the devices of the user."""
-        own = store.devices_folder()
+        own = places.devices_folder()
         return (*self._folders, own) if own.is_dir() and own not in self._folders else self._folders
 
     @remembered(keep=256)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware import files
+from hardware import files, places
 
 from . import targets, zoo
 from .errors import ModelSpecError, UnknownModelError
@@ -198,34 +197,6 @@ def shipped_name(spec: Spec) -> str:
     return f"{safe}-{spec.image_size}{_SUFFIX}"
 
 
-def cache_folder() -> Path:
-    return _folder("HWEXPLORER_CACHE_DIR", "cache")
-
-
-def devices_folder() -> Path:
-    """Where devices that were measured here are kept, and below it what was measured."""
-    return _folder("HWEXPLORER_DEVICES_DIR", "data") / "devices"
-
-
-def _folder(variable: str, kind: str) -> Path:
-    override = os.environ.get(variable)
-    if not override:
-        return user_folder(kind)
-    try:
-        return Path(override).expanduser()
-    except RuntimeError:
-        raise ModelSpecError(f"{variable}: no home for {override[:60]!r}") from None
-
-
-def user_folder(kind: str) -> Path:
-    """Where the platform keeps the user's `cache`, `config`, `data` or `state`; without a home a place where nothing is
-    and nothing can be kept: a folder called `~nobody` where the user happens to be is none."""
-    import platformdirs
-
-    folder = Path(getattr(platformdirs, f"user_{kind}_dir")("hwexplorer", appauthor=False))
-    return folder if folder.is_absolute() else Path(os.devnull, "hwexplorer")
-
-
 def cache_path(ref: ModelRef) -> Path:
     """Where the capture of a model is kept. All that decides it makes the name, the contents of the user's file too."""
     if isinstance(ref, Target):
@@ -239,7 +210,7 @@ def cache_path(ref: ModelRef) -> Path:
     else:
         raise ModelSpecError(f"{ref} is written from its configuration, not captured")
     key = targets.mark("|".join([SCHEMA, str(RULES), *made_of]).encode(errors="surrogatepass"))
-    return cache_folder() / f"{name}-{key}{_SUFFIX}"
+    return places.cache_folder() / f"{name}-{key}{_SUFFIX}"
 
 
 def version(package: str) -> str:

@@ -21,9 +21,8 @@ from analysis.trust.own import Own, Row
 from analysis.trust.own_file import as_toml
 from analysis.trust.own_trace import from_trace
 from analysis.trust.traces.read import read as read_trace
-from analysis.workload import store
 from hardware import files as storage
-from hardware import policy
+from hardware import places, policy
 from hardware.device import files as shipped_files
 from hardware.errors import RequestError
 from hardware.quantity import of_fact
@@ -88,7 +87,7 @@ def name_of(name: str) -> str:
 
 def written(made: Own, folder: Path | None = None) -> Calibrated:
     """Keep the device where it is found under its name."""
-    folder = folder or store.devices_folder()
+    folder = folder or places.devices_folder()
     path = folder / f"{made.device.id}.toml"
     policy.require("write", f"writing {path}")
     try:
@@ -190,7 +189,7 @@ def shared(measured: Measured, name: str) -> str:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    file = arguments.file or store.devices_folder() / "measured" / "this_cpu.jsonl"
+    file = arguments.file or places.devices_folder() / "measured" / "this_cpu.jsonl"
     if not arguments.file and not file.exists():
         raise RequestError("nothing is measured yet: `hwexplorer measure` does it, or name a file")
     policy.require("read", f"reading {file}", str(file))

@@ -94,7 +94,7 @@ def _colours() -> str:
 
 
 def _folders() -> Iterator[Finding]:
-    from analysis.workload.store import cache_folder, user_folder
+    from hardware.places import cache_folder, user_folder
     from hwexplorer.tui import paths
 
     for name, folder in (("cache", cache_folder()), ("settings", paths.settings_file().parent),

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from analysis.trust import bench_job
 from analysis.trust.here import Measured
-from analysis.workload import store
-from hardware import policy
+from hardware import places, policy
 from hardware.architectures.registry import TORCH_HOST
 from hardware.errors import RequestError
 from hardware.precision import TIMED
@@ -27,7 +26,7 @@ EFFORTS = {"quick": 30.0, "default": 180.0, "thorough": 900.0}
 
 def log_of(name: str) -> Path:
     """Where what was measured of a device is kept."""
-    return store.devices_folder() / "measured" / f"{name}.jsonl"
+    return places.devices_folder() / "measured" / f"{name}.jsonl"
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.workload.store import user_folder
+from hardware.places import user_folder
 
 
 def settings_file() -> Path:

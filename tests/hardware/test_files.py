@@ -58,6 +58,7 @@ def test_a_gzip_file_that_is_none(data: bytes) -> None:
 
 def test_a_table_of_ours_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_OURS", tmp_path)
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     parsed: list[bytes] = []
     parse = files._parsed
@@ -68,7 +69,7 @@ def test_a_table_of_ours_is_parsed_once(tmp_path: Path, monkeypatch: pytest.Monk
     path.write_text("a = [1, 3.5]\n")  # as long, and it may be as old
     assert [files.table(path) for _ in range(3)] == [{"a": [1, 3.5]}] * 3
     assert len(parsed) == 2
-    (kept,) = (tmp_path / "__pycache__").iterdir()
+    (kept,) = (tmp_path / "cache" / "tables").iterdir()
     for damaged in (b"", b"x", kept.read_bytes()[:-1], kept.read_bytes() + b"x"):
         kept.write_bytes(damaged)
         assert files.table(path) == {"a": [1, 3.5]}
@@ -82,11 +83,14 @@ def test_a_table_of_ours_is_parsed_once(tmp_path: Path, monkeypatch: pytest.Monk
 def test_nothing_is_kept_where_python_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_OURS", tmp_path)
     (tmp_path / "a.toml").write_text("a = 1\n")
+    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     assert files.table(tmp_path / "a.toml") == {"a": 1}
+    assert not (tmp_path / "cache").exists()
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    (tmp_path / "__pycache__").write_text("in the way")
-    assert files.table(tmp_path / "a.toml") == {"a": 1}
+    for nowhere in (str(tmp_path / "a.toml"), "~nobody-of-this-name"):
+        monkeypatch.setenv("HWEXPLORER_CACHE_DIR", nowhere)
+        assert files.table(tmp_path / "a.toml") == {"a": 1}
 
 
 # --- writing ----------------------------------------------------------------------------------------------
