@@ -7,18 +7,15 @@ roofs, bounds against intensities), so that a mistake in one shows as a contradi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
+from analysis.run.estimate import Estimate
 from analysis.run.roles import tensor_bytes
 from analysis.workload.workload import BUFFER, WEIGHT
 from hardware.execute import LAUNCH, MEMORY, POWER
 from hardware.quantity import quantity
-
-if TYPE_CHECKING:
-    from analysis.run.estimate import Estimate
 
 NEAR = 1.0 + 1e-9
 _DRAM = 2  # of hardware.execute.RESOURCES

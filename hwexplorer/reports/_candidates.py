@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from analysis.decide.choose import Candidate
 from hwexplorer.declare import Rows
 from hwexplorer.views.plain import Column
 from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, known, leads
-
-if TYPE_CHECKING:
-    from analysis.decide.choose import Candidate
 
 KEY = ("point.model", "point.device", "point.batch", "point.precision")
 KIND = "point.architecture"
