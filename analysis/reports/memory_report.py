@@ -16,7 +16,6 @@ from analysis.run.figures import Head, about
 from analysis.run.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.run.roles import roles, tensor_bytes
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT
-from hardware.demand import Demand
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, KEPT, KEYS, QUANTIZED, parse
 
@@ -212,7 +211,8 @@ def capacities(device: Device) -> tuple[tuple[str, float], ...]:
 
 
 def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
-    held, needs = result.memory, _working_sets(result.demand)
+    held, demand = result.memory, result.demand
+    needs = demand.per_kernel(demand.per_op(demand.transfer_bytes))  # operands and results of each kernel
     return tuple(
         MemoryLevel(
             level=name,
@@ -224,12 +224,6 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
         )
         for name, capacity in capacities(result.device)
     )
-
-
-def _working_sets(demand: Demand) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Bytes of operands and results of each kernel, shape (k,)."""
-    bytes_of: np.ndarray[tuple[int], np.dtype[np.float64]] = demand.per_kernel(demand.per_op(demand.transfer_bytes))
-    return bytes_of
 
 
 def _quantization(result: Estimate) -> tuple[Quantization, ...]:
