@@ -19,29 +19,8 @@ _TABLE = Path(__file__).with_name("torchvision.csv")
 
 FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flow", "quantized")
 
-# Sizes that torchvision's table leaves open: those at which its published operation counts hold.
-_SIZES = {
-    "segmentation": 520,
-    "detection": 800,
-    "optical_flow": 512,
-    "ssd300_vgg16": 300,
-    "ssdlite320_mobilenet_v3_large": 320,
-    "fasterrcnn_mobilenet_v3_large_320_fpn": 320,
-}
-_FRAMES = {"video": 16}
-
-# Building blocks and their parameters. `gemm` multiplies (batch * M) x K by K x N.
-BLOCKS: dict[str, dict[str, int]] = {
-    "mlp": {"in": 1024, "hidden": 4096, "out": 1024},
-    "conv2d": {"in": 64, "out": 64, "kernel": 3, "size": 56},
-    "resnet_block": {"channels": 64, "size": 56},
-    "attention_head": {"sequence": 197, "width": 768, "head": 64},
-    "depthwise_separable": {"in": 64, "out": 128, "kernel": 3, "size": 56},
-    "pooling": {"channels": 64, "kernel": 3, "stride": 2, "size": 112},
-    "layer_norm": {"sequence": 197, "width": 768},
-    "transformer_block": {"sequence": 197, "width": 768, "heads": 12, "mlp": 3072},
-    "gemm": {"M": 1024, "N": 1024, "K": 1024},
-}
+_DATA = files.table(Path(__file__).with_suffix(".toml"))
+BLOCKS: dict[str, dict[str, int]] = _DATA["blocks"]
 
 
 class Proposals(msgspec.Struct, frozen=True):
@@ -54,15 +33,7 @@ class Proposals(msgspec.Struct, frozen=True):
     keypoints: int = 0
 
 
-PROPOSALS = {
-    "fasterrcnn_mobilenet_v3_large_320_fpn": Proposals(150),
-    "fasterrcnn_mobilenet_v3_large_fpn": Proposals(1000),
-    "fasterrcnn_resnet50_fpn": Proposals(1000),
-    "fasterrcnn_resnet50_fpn_v2": Proposals(1000),
-    "keypointrcnn_resnet50_fpn": Proposals(1000, keypoints=1),
-    "maskrcnn_resnet50_fpn": Proposals(1000, masks=100),
-    "maskrcnn_resnet50_fpn_v2": Proposals(1000, masks=100),
-}
+PROPOSALS = msgspec.convert(_DATA["proposals"], dict[str, Proposals])
 
 
 class Weights(msgspec.Struct, frozen=True):
@@ -144,12 +115,13 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
         for row in rows
     )
     default = next((item for item in weights if item.is_default), weights[0])
+    sizes: dict[str, int] = _DATA["sizes"]
     return ModelInfo(
         name=name,
         family=rows[0]["family"],
         parameters=default.parameters,
         macs=default.gmacs * 1e9,
-        image_size=default.crop_size or _SIZES.get(name, _SIZES.get(rows[0]["family"])),
+        image_size=default.crop_size or sizes.get(name, sizes.get(rows[0]["family"])),
         min_size=min(item.min_size for item in weights),
         metric=default.metric,
         value=default.value,
@@ -182,7 +154,7 @@ def known(name: str) -> str | None:
 def input_shape(name: str, image_size: int | None) -> tuple[int, ...]:
     """Shape of one input without the batch: channels, frames of a clip, height, width."""
     family = table()[name].family
-    frames = (_FRAMES[family],) if family in _FRAMES else ()
+    frames = (_DATA["frames"][family],) if family in _DATA["frames"] else ()
     size = image_size or 0
     return (3, *frames, size, size)
 
