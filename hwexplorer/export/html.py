@@ -1,11 +1,12 @@
 """Views as one self-contained HTML page: no network, light and dark, tables that sort, plots that tell on hover.
 
-All text is escaped; the only script is the constant below.
+All text is escaped; the only script is page.js.
 """
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -25,34 +26,9 @@ _PAGE_STYLE = f"""
 body{{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2rem auto;max-width:90rem;
 padding:0 1.2rem}}
 """
-_STYLE = """
-h1{font-size:1.45rem}h2{font-size:1.15rem;margin-top:2.2rem}h3{font-size:1rem;margin:1rem 0 .2rem}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92em}
-th,td{padding:.22rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
-th{position:sticky;top:0;background:var(--soft)}th button{all:unset;cursor:pointer}
-th button:focus-visible{outline:2px solid var(--bar)}th[aria-sort=ascending] button:after{content:" \\25B2"}
-th[aria-sort=descending] button:after{content:" \\25BC"}
-th.text,td.text{text-align:left;white-space:normal}tr.dim td{color:var(--dim)}tbody tr:hover{background:var(--soft)}
-ul.plain{list-style:none;padding-left:0}
-ul.plain li{margin:.15rem 0}.note{color:var(--dim)}svg{max-width:100%;height:auto}
-svg text{fill:var(--ink);font-size:12px}
-.part>summary{font-size:1.15rem;font-weight:600;margin-top:1rem;cursor:pointer}
-svg .grid{stroke:var(--line)}svg .roof{fill:none;stroke:var(--dim);stroke-width:2}svg .guide{stroke-width:1;
-stroke-dasharray:5 4}svg .shade{fill:var(--dim);fill-opacity:.15}svg circle:hover{stroke:var(--ink);
-stroke-width:2}
-"""
-
-_STYLE += html_tree.STYLE
-_SCRIPT = """
-document.querySelectorAll("table").forEach(function(t){t.querySelectorAll("th button").forEach(function(b,c){
-b.addEventListener("click",function(){var th=b.parentNode,down=th.getAttribute("aria-sort")!=="descending";
-t.querySelectorAll("th").forEach(function(o){o.removeAttribute("aria-sort")});
-th.setAttribute("aria-sort",down?"descending":"ascending");
-var body=t.tBodies[0],rows=Array.prototype.slice.call(body.rows);
-rows.sort(function(x,y){var a=x.cells[c].dataset.v,d=y.cells[c].dataset.v,p=parseFloat(a),q=parseFloat(d);
-var s=isNaN(p)||isNaN(q)?a.localeCompare(d):p-q;return down?-s:s});
-rows.forEach(function(r){body.appendChild(r)})})})});
-"""
+_STYLE, _SCRIPT = (
+    f"\n{Path(__file__).with_name(name).read_text(encoding='utf-8')}" for name in ("page.css", "page.js")
+)
 
 
 def as_html(view: View | Page) -> str:

@@ -15,24 +15,6 @@ from hwexplorer.views.plain import Card, Cell, Row, Stack, Step, Table
 
 WIDEST = 44  # characters of a name in line
 BAR = 14  # em
-STYLE = """
-.bar{display:inline-block;height:.7em;background:var(--bar);min-width:1px}
-.legend{color:var(--dim);font-size:.9em}.legend .bar{width:.8em;margin:0 .3em 0 .9em}
-.tree{overflow-x:auto;font-size:.92em;font-variant-numeric:tabular-nums}
-.tree .row{display:grid;grid-template-columns:var(--w);width:max-content;column-gap:1em;
-padding:.12rem .3rem;border-bottom:1px solid var(--line);white-space:nowrap}
-.tree .row>*{text-align:right;overflow:hidden;text-overflow:ellipsis}.tree .row>.text{text-align:left}
-.tree summary{list-style:none;cursor:pointer}.tree summary::-webkit-details-marker{display:none}
-.tree .row:hover{background:var(--soft)}.tree .head{background:var(--soft)}.tree .head>*{font-weight:600}
-.tree .dim{color:var(--dim)}
-.tree .name:before{content:"";display:inline-block;width:1.1em}.tree summary .name:before{content:"\\25B8"}
-.tree details[open]>summary .name:before{content:"\\25BE"}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(15rem,1fr));gap:.8rem;margin:1rem 0}
-.card{border:1px solid var(--line);border-radius:.5rem;padding:.6rem .8rem}.card .figures b{font-size:1.35em}
-.card .figures{display:flex;justify-content:space-between;align-items:baseline;margin:.2rem 0}
-.card .track{background:var(--soft);overflow:hidden;white-space:nowrap;line-height:0}.card .bar{height:.9em}
-.card.out .name{text-decoration:line-through}.card.out{color:var(--dim)}
-"""
 
 
 def colours(dark: bool) -> str:

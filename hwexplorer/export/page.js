@@ -1,0 +1,8 @@
+document.querySelectorAll("table").forEach(function(t){t.querySelectorAll("th button").forEach(function(b,c){
+b.addEventListener("click",function(){var th=b.parentNode,down=th.getAttribute("aria-sort")!=="descending";
+t.querySelectorAll("th").forEach(function(o){o.removeAttribute("aria-sort")});
+th.setAttribute("aria-sort",down?"descending":"ascending");
+var body=t.tBodies[0],rows=Array.prototype.slice.call(body.rows);
+rows.sort(function(x,y){var a=x.cells[c].dataset.v,d=y.cells[c].dataset.v,p=parseFloat(a),q=parseFloat(d);
+var s=isNaN(p)||isNaN(q)?a.localeCompare(d):p-q;return down?-s:s});
+rows.forEach(function(r){body.appendChild(r)})})})});
