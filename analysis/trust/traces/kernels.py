@@ -13,6 +13,7 @@ import msgspec
 
 from .nvtx import Call
 from .record import (
+    NAMES,
     Run,
     Span,
     Trace,
@@ -30,27 +31,6 @@ from .record import (
 
 NS = 1e-9
 MOST_KERNELS = 1_000_000
-_UNITS = {
-    "ns": 1e-9,
-    "nsec": 1e-9,
-    "us": 1e-6,
-    "usec": 1e-6,
-    "µs": 1e-6,
-    "ms": 1e-3,
-    "msec": 1e-3,
-    "s": 1.0,
-    "sec": 1.0,
-}
-# What the tools call their columns, without units, spaces and underscores.
-_COLUMNS = {
-    "name": ("name", "kernelname", "kernel"),
-    "start": ("start", "starttimestamp", "begin"),
-    "end": ("end", "endtimestamp"),
-    "duration": ("duration",),
-    "total": ("totaltime", "totalduration"),
-    "count": ("instances", "calls", "count"),
-    "device": ("device", "agentid", "gpuid"),
-}
 _OF_HOST = re.compile(r"^(cuda|cu[A-Z]|hip|hsa_|nvtx|osrt)")  # calls that tables of the same columns sum up
 
 
@@ -156,9 +136,9 @@ def of_rows(rows: Sequence[Mapping[str, Any]]) -> Trace | None:
     columns: dict[str, tuple[str, float]] = {}
     for key in rows[0] if rows else ():
         plain, unit = _plain(key)
-        for what, names in _COLUMNS.items():
+        for what, names in NAMES["columns"].items():
             if plain in names and what not in columns:
-                columns[what] = (key, _UNITS.get(unit, NS))
+                columns[what] = (key, NAMES["units"].get(unit, NS))
     if "name" not in columns:
         return None
     ours = "Timestamp" in "".join(rows[0]) or "Ns" in "".join(rows[0])

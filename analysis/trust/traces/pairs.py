@@ -10,18 +10,9 @@ import msgspec
 from analysis.workload.operators.kinds import KINDS
 from hardware.demand import OpClass
 
-from .record import Trace, TraceOp
+from .record import NAMES, Trace, TraceOp
 
-# Kinds that tools do not tell apart.
-_SAME = (
-    ("conv", "depthwise_conv", "conv_transpose", "deform_conv"),
-    ("linear", "matmul"),
-    ("layer_norm", "group_norm", "norm", "batch_norm"),
-    ("mean", "reduce", "avg_pool"),
-    ("gather", "embedding", "scatter"),
-    ("copy", "cast", "fill", "roll"),
-)
-_FAMILIES = {kind: names[0] for names in _SAME for kind in names}
+_FAMILIES: dict[str, str] = {kind: names[0] for names in NAMES["same"] for kind in names}
 
 CALLING = 0.2  # of a caller's time is what it spends itself at most, where it only calls others
 

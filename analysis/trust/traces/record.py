@@ -16,6 +16,7 @@ import numpy as np
 from hardware import files
 from hardware.errors import RequestError
 
+NAMES = files.table(Path(__file__).with_name("names.toml"))  # what tools call things
 Shape = tuple[int, ...]
 Span = tuple[float, float]  # start and end, s
 
@@ -72,13 +73,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.format == "llama-bench"
 
 
-# What runs a model by itself in whose format its times are.
-_RUNTIMES = {
-    "tensorrt": "tensorrt", "onnxruntime": "onnxruntime", "openvino": "openvino", "tflite": "tflite", "jax": "xla",
-    "llama-bench": "llama_cpp",
-}  # fmt: skip
-
-
 def assembled(
     format_: str,
     ops: Sequence[TraceOp],
@@ -111,7 +105,7 @@ def assembled(
         overlap_s=spent_s - busy_s,
         ops=tuple(ops),
         is_total=is_total,
-        runtime=runtime or _RUNTIMES.get(format_, ""),
+        runtime=runtime or NAMES["runtimes"].get(format_, ""),
         gaps=tuple(sorted((gaps or {}).items(), key=lambda gap: -gap[1])),
         notes=tuple(notes),
     )
@@ -144,8 +138,7 @@ def module_of(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
-    rows = files.table(Path(__file__).with_name("names.toml"))["kinds"]
-    return [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in rows]
+    return [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in NAMES["kinds"]]
 
 
 @lru_cache(maxsize=4096)
