@@ -9,7 +9,7 @@ from tests.fuzz import running
 
 @pytest.mark.parametrize("reader", running.readers())
 def test_altered_input_is_read_or_refused(reader: str) -> None:
-    outcome = running.run(reader, 300, 20.0, seed=1)
+    outcome = running.run(reader, 100, 20.0, seed=1)
     assert outcome.failures == {}, outcome.line()
     assert outcome.cases > 0
 

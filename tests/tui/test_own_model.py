@@ -93,12 +93,14 @@ async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> N
     app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         command.submit(app.session, f"model '{OWN}:{name}'")
-        await pilot.pause(2)
-        assert app.session.jobs
-        assert running(name)
+        while not running(name):
+            assert app.session.jobs
+            await pilot.pause(0.1)
         await pilot.press("escape")
         assert not app.session.jobs
-        await pilot.pause(1)
+        for _ in range(100):
+            if running(name):
+                await pilot.pause(0.1)
     assert not running(name)
     assert app.session.failures == []
 

@@ -182,26 +182,27 @@ async def test_a_client_too_many_is_told(served: Served) -> None:
 # --- what a client may do ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "model ../evil.py:make 1x16",
-        "capture ../evil.py:make --input 1x16",
-        "state '..%2Fevil.py%3Amake(1x16)'",
-        "model resnet18:x=1.onnx",
-        "roofline -o out.txt",
-        "save monday",
-        "load last",
-        "roofline --devices-dir ..",
-        "validate --data ../evil.py",
-        "model hf:..",
-        "image_size 97",
-    ],
+NOT_ALLOWED = (
+    "model ../evil.py:make 1x16",
+    "capture ../evil.py:make --input 1x16",
+    "state '..%2Fevil.py%3Amake(1x16)'",
+    "model resnet18:x=1.onnx",
+    "roofline -o out.txt",
+    "save monday",
+    "load last",
+    "roofline --devices-dir ..",
+    "validate --data ../evil.py",
+    "model hf:..",
+    "image_size 97",
 )
-async def test_nothing_of_this_machine_is_touched(line: str, served: Served, folder: Path) -> None:
+
+
+async def test_nothing_of_this_machine_is_touched(served: Served, folder: Path) -> None:
     async with served.client() as there:
         await until(there, "resnet18")
-        assert "not allowed" in await command(there, line, "not allowed")
+        for batch, line in enumerate(NOT_ALLOWED, 10):
+            await command(there, f"batch {batch}", f"batch {batch}: ")  # what is said then is of this line
+            assert "not allowed" in await command(there, line, "not allowed"), line
     assert not (folder.parent / "ran").exists()
     assert list(folder.iterdir()) == []
 

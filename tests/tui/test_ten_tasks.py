@@ -48,7 +48,7 @@ class Hand:
     async def click(self, text: str, right: int = 0, times: int = 1) -> None:
         self.count += 1
         await self.until(lambda: self.place(text, right))
-        await self.pilot.pause(0.6)  # no double click with the one before
+        self.app._click_chain_last_time = None  # no double click with the one before
         place = self.place(text, right)
         assert place is not None
         await self.pilot.click(offset=place, times=times)
