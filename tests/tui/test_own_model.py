@@ -95,7 +95,7 @@ async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> N
         command.submit(app.session, f"model '{OWN}:{name}'")
         while not running(name):
             assert app.session.jobs
-            await pilot.pause(0.1)
+            await pilot.pause(0.5)
         await pilot.press("escape")
         assert not app.session.jobs
         for _ in range(100):
