@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from analysis.run.tree import operators_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from analysis.workload.job import Job
     from hwexplorer.export.sheet import Sheet
 
+_FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
 _SIGN = {True: "x", False: ""}
 
 
@@ -85,6 +87,12 @@ class EngineProvider:
         """Points are keyed by operator."""
         return plot(state)
 
+    def picture(self, state: State) -> Table | None:
+        """The parts of a model; None of one that is not captured yet."""
+        from hwexplorer.views.picture import picture
+
+        return picture(state) if engine.is_ready(state) else None
+
     def status(self, state: State) -> str:
         """One short line: coverage and marks."""
         result = engine.result(state)
@@ -128,7 +136,10 @@ class EngineProvider:
         return replace(table, columns=(table.columns[0], column, *table.columns[1:]), rows=rows)
 
     def device(self, name: str) -> Text:
-        return _text("device", State(), device=name)
+        """Its facts set apart as terms are: columns for a wide page would be broken by a narrow screen."""
+        text = _text("device", State(), device=name)
+        sections = [(head, tuple(_FACT.sub(r"\1\t\2 ", line) for line in lines)) for head, lines in text.sections]
+        return replace(text, sections=tuple(sections))
 
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
         """Latency, energy per inference, power and memory of a run on a device of the catalogue, s, J, W, bytes; each

@@ -32,7 +32,7 @@ def phrases(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]
 def _parts(result: Estimate, results: Sequence[Estimate], reference: Estimate) -> list[str]:
     if not result.fits:
         needs, has = result.peak_memory_bytes, result.device.memory_bytes
-        return [f"does not fit: {quantity(needs, 'byte')} of {quantity(has, 'byte')}"]
+        return [f"needs {quantity(needs, 'byte')}, has {quantity(has, 'byte')}"]
     rivals = [other for other in results if other.can_win and other.device.silicon]
     wins = _wins(result, rivals) if len(rivals) > 1 and result.device.silicon else []
     if result is reference:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.run.causes import CAUSES, of_event
 from analysis.run.estimate import Estimate
 from analysis.run.figures import Head, about
 from analysis.run.tree import operators_of
@@ -16,7 +17,7 @@ from hardware.mapping.common import units_in_all
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One event. `fraction` of the node's energy; the band holds the count and moves the price. `is_dynamic`: it
     is paid for what is done, not for the time that passes; `waits`: of the cycles of a clocked part, the share in which
-    what it works for has nothing to do (None for other events)."""
+    what it works for has nothing to do (None for other events). `cause` is one of CAUSES."""
 
     category: str
     event: str
@@ -32,6 +33,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     quality: str
     component: str
+    cause: str
     is_dynamic: bool
     waits: float | None
 
@@ -68,6 +70,7 @@ def report(result: Estimate, path: str = "") -> EventReport:
             source=price.source,
             quality=price.quality,
             component=event.component,
+            cause=CAUSES[of_event(event)],
             is_dynamic=is_dynamic(event),
             waits=_waits(result, members, event, float(count)),
         )

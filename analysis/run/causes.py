@@ -14,6 +14,7 @@ import numpy as np
 from analysis.run.estimate import Estimate
 from analysis.run.families import FAMILIES, family_of
 from analysis.workload.workload import Floats, Ints
+from hardware.events import Event
 from hardware.remember import remembered
 
 CAUSES = ("compute", "on_chip", "dram", "launch", "throttled", "static")
@@ -44,8 +45,13 @@ def causes(result: Estimate) -> Causes:
     time_s, ideal_s = _time(result)
     rows = np.zeros((len(CAUSES), len(result.events)))
     for place, (event, price) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
-        rows[_OF_FAMILY.get(family_of(event), COMPUTE), place] = price
+        rows[of_event(event), place] = price
     return Causes(time_s, rows @ result.run.counts, ideal_s)
+
+
+def of_event(event: Event) -> int:
+    """The cause that an event's energy belongs to."""
+    return _OF_FAMILY.get(family_of(event), COMPUTE)
 
 
 def _time(result: Estimate) -> tuple[Floats, Floats]:

@@ -114,6 +114,11 @@ def _outline(workload: Workload, by_module: bool, apart: tuple[str, ...]) -> Bra
     return maker.model(maker.inside([root], ""))
 
 
+def modules(workload: Workload) -> Branch:
+    """The model by module, repeats merged, before it is run anywhere."""
+    return _outline(workload, True, ())
+
+
 @remembered(shared=True, keep=8)
 def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
     """Kinds of operators, and below each of them its operators, those of repeats merged."""

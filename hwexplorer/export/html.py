@@ -115,7 +115,8 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
             if c == 0 and row.depth:
                 inside = f'<span style="padding-left:{row.depth * 1.2:.1f}em">{inside}</span>'
         key = repr(float(value)) if isinstance(value, int | float) else ("" if value is None else str(value))
-        cells.append(f'<td{_class(column)} data-v="{_text(key)}">{inside}</td>')
+        kind = ' class="text bars"' if column.role == "bar" else _class(column)
+        cells.append(f'<td{kind} data-v="{_text(key)}">{inside}</td>')
     dim = ' class="dim"' if row.dim else ""
     return f"<tr{dim}>{''.join(cells)}</tr>\n"
 
@@ -166,7 +167,7 @@ def _plot(view: Plot) -> str:
     ]
     marks = [_series(view, series, i, x, y) for i, series in enumerate(view.series)]
     legend = "".join(
-        f'<li><span style="color:{_colour(s, i)}">{"○" if s.on_paper else "●"}</span> {_text(s.name)}</li>'
+        f'<li><span style="color:{_colour(s, i)}">{"○" if s.on_paper or s.mark else "●"}</span> {_text(s.name)}</li>'
         for i, s in enumerate(view.series)
         if not s.line
     )
@@ -174,12 +175,14 @@ def _plot(view: Plot) -> str:
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{_text(view.title)}">{"".join(grid)}'
         f'{"".join(marks)}<text x="{_WIDTH / 2}" y="{_HEIGHT - 8}" text-anchor="middle">{_text(view.x_title)}</text>'
         f'<text x="{_LEFT + 6}" y="24">{_text(view.y_title)}</text></svg>'
-        f'<ul class="plain">{legend}</ul>{_lines(view.notes, "note")}'
+        f'<ul class="plain legend">{legend}</ul>{_lines(view.notes, "note")}'
     )
 
 
 def _colour(series: Series, index: int) -> str:
-    """A device has one colour in all plots."""
+    """A device has one colour in all plots; what is marked stands out from all of them."""
+    if series.mark:
+        return "var(--ink)"
     return _COLOURS[(series.device if series.device >= 0 else index) % len(_COLOURS)]
 
 
@@ -190,11 +193,12 @@ def _line(series: Series, path: str, end: tuple[float, float], x: _Axis, y: _Axi
         corner = f'<text x="{right - 6:.1f}" y="{y.a - 8}" text-anchor="end">{name}</text>'
         return f'<polygon class="shade" points="{path} {right:.1f},{y.a} {x.a},{y.a}"/>{corner}'
     kind = "roof guide" if series.guide else "roof"
-    if right > x.b - 7 * len(series.name):
+    if right + 7 * len(series.name) > _WIDTH:
         named = f'<text x="{right:.1f}" y="{height - 6:.1f}" text-anchor="end">{name}</text>'
     else:
         named = f'<text x="{right + 5:.1f}" y="{height + 4:.1f}">{name}</text>'
-    return f'<polyline class="{kind}" points="{path}"><title>{name}</title></polyline>{named}'
+    stroke = f' style="stroke:{_colour(series, 0)}"' if series.device >= 0 else ""
+    return f'<polyline class="{kind}"{stroke} points="{path}"><title>{name}</title></polyline>{named}'
 
 
 def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
@@ -202,14 +206,16 @@ def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
     named = series.labels or series.keys or (series.name,) * len(series.x)
     sizes = series.sizes or (0.0,) * len(series.x)
     points = [
-        (a, b, label, 3.5 + 16 * math.sqrt(size))
+        (a, b, label, 3.5 + 3 * series.mark + 16 * math.sqrt(size))
         for a, b, label, size in zip(series.x, series.y, named, sizes, strict=True)
         if math.isfinite(a) and math.isfinite(b)
     ]
     if series.line:
         path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b, *_ in points)
         return _line(series, path, points[-1][:2], x, y) if points else ""
-    drawn = f'fill="none" stroke="{colour}"' if series.on_paper else f'fill="{colour}" fill-opacity=".75"'
+    drawn = (
+        f'fill="none" stroke="{colour}"' if series.on_paper or series.mark else f'fill="{colour}" fill-opacity=".75"'
+    )
     return "".join(
         f'<circle cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="{radius:.1f}" {drawn}><title>'
         f"{_text(label)}: {_text(quantity(a, view.x_unit))}, {_text(quantity(b, view.y_unit))}</title></circle>"

@@ -52,10 +52,10 @@ def bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
 def tree(view: Table, shown: list[list[str]]) -> str:
     """The rows of a tree, of which the root is open; `shown` are the columns as text, their heads first."""
     widths = [
-        f"{BAR}em" if column.role == "bar" else f"{max(*map(len, cells[1:]), len(cells[0]) + 2)}ch"
+        f"min({BAR}em,24vw)" if column.role == "bar" else f"{max(*map(len, cells[1:]), len(cells[0]) + 2)}ch"
         for column, cells in zip(view.columns, shown, strict=True)
     ]
-    widths[0] = f"{min(max(map(len, shown[0])) + 6, WIDEST)}ch"
+    widths[0] = f"min({min(max(map(len, shown[0])) + 6, WIDEST)}ch,42vw)"  # on a telephone the figures are seen too
     heads = "".join(
         f'<span class="{_class(view, c)}" title="{text(help_of(column))}">{text(shown[c][0])}</span>'
         for c, column in enumerate(view.columns)
@@ -90,7 +90,7 @@ def _cells(view: Table, row: Row, told: list[str]) -> str:
     cells = [f'<span class="text name" style="padding-left:{row.depth * 1.1:.1f}em">{text(told[0].strip())}</span>']
     for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
         if c:
-            inside = bar(value, BAR) if column.role == "bar" else text(told[c].strip())
+            inside = bar(value, 100, "%") if column.role == "bar" else text(told[c].strip())
             cells.append(f'<span class="{_class(view, c)}">{inside}</span>')
     return "".join(cells)
 

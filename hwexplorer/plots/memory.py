@@ -17,7 +17,7 @@ def plot(state: State) -> Plot:
     ends = (1.0, float(max(len(ids), 2)))
     series = [
         Series("held", places, total, keys=ids, labels=ids),
-        Series("held over time", places, total, line=True),
+        Series("held", places, total, line=True),
         Series("weights", ends, (held.weight_bytes, held.weight_bytes), line=True),
     ]
     if ids:

@@ -9,6 +9,7 @@ import msgspec
 
 from analysis.reports.events import EventReport, EventRow
 from analysis.reports.events import report as event_report
+from analysis.run.causes import CAUSES
 from analysis.run.tree import find
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -16,7 +17,8 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import option
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.plain import Band, Cell, Column, Row, Table
+from hwexplorer.views.causes import HELP
+from hwexplorer.views.plain import Band, Cell, Column, Row, Stack, Table
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import place
 
@@ -40,13 +42,20 @@ def _spread(row: EventRow) -> Band:
     return Band(f"{low / row.coefficient_j:.2g}-{high / row.coefficient_j:.2g}x", low, high)
 
 
+def _by_cause(row: EventRow | _Category) -> Stack:
+    """The share of the energy as a bar."""
+    if isinstance(row, _Category):
+        return Stack.sum(_by_cause(event) for event in row.events)
+    return Stack([row.fraction * (row.cause == cause) for cause in CAUSES])
+
+
 def _key(row: EventRow | _Category) -> str:
     return row.event if isinstance(row, _Category) else f"{row.category}.{row.event}"
 
 
 COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=lambda row: _words(row.event)),
-    Column("bar", "Share", "%", role="bar", keep=1, of="fraction"),
+    Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row), help=f"of the node, {HELP}"),
     Column("fraction", "%", "%", keep=0),
     Column("energy", "Energy", "J", keep=0),
     Column("waits", "Waits", "%", keep=3, help="of its cycles, those in which what it works for has nothing to do"),

@@ -133,7 +133,7 @@ class HwExplorer(App[None]):
         from hwexplorer.tui import clipboard  # not needed to start the screen
         from hwexplorer.tui.copied import copied
 
-        content = self.explorer.panes[self.state.pane].content
+        content = self.explorer.views[self.state.pane].content
         text = copied(what, self.state, content if isinstance(content, TreeTable) else self.explorer.outline)
         if not text:
             self.session.say("nothing here to copy", "warn")

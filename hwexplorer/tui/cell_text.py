@@ -19,7 +19,7 @@ def pad(text: str, width: int, right: bool = False) -> str:
     if missing == 0:
         return text
     if missing < 0:
-        return shorten(text, width)
+        return pad(shorten(text, width), width, right)  # which may have ended before a space
     return " " * missing + text if right else text + " " * missing
 
 
@@ -38,6 +38,13 @@ def shorten(text: str, width: int, middle: bool = False) -> str:
     while width_of(back) > tail:
         back = back[1:]
     return set_cell_size(text, width - 1 - width_of(back)).rstrip() + "…" + back
+
+
+def whole(text: str, width: int, between: str = " · ") -> str:
+    """As many of the first parts as `width` cells hold, each of them whole; '' where there is no room for one."""
+    while text and width_of(text) > width:
+        text = text.rpartition(between)[0]
+    return text
 
 
 def ascii_cells(text: str) -> str:

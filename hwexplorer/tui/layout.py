@@ -37,7 +37,9 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         return Layout("tabs", {**around, "tabs": (0, 1, width, 1), pane: (0, 2, width, height - 3)})
     cards = lines_of(width, height, devices)
     is_large = width >= 180 and height >= 50
-    table = min(devices + 8, (height - 2) // 3) if pane == "compare" or is_large else 0
+    table = 0
+    if pane == "compare" or is_large:  # all devices, and of what is said about them as much as there is room for
+        table = min(devices + 8 + is_large, max((height - 2) // 3, min(devices + 4, (height - 2) // 2)))
     top = cards
     if table:
         top = table + (cards if is_large else 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from time import monotonic
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from rich.style import Style
@@ -13,15 +15,20 @@ from analysis.workload.model_ref import phases
 from hwexplorer.format import safe
 from hwexplorer.state import PANES, State, pinned
 from hwexplorer.tui import actions
-from hwexplorer.tui.cell_text import shorten, width_of
+from hwexplorer.tui.cell_text import shorten, whole, width_of
 from hwexplorer.tui.palette import CAUSE, CURSOR, PLAIN, Palette
 from hwexplorer.tui.prompt import Line
-from hwexplorer.tui.standing import Standing
+from hwexplorer.tui.standing import Standing, standing
 from hwexplorer.tui.widgets.cells import bar
 from hwexplorer.views.causes import LOOKS
 
+if TYPE_CHECKING:
+    from hwexplorer.tui.prompts import Prompt
+    from hwexplorer.tui.session import Session
+
 LEAST_KEYS = 15  # cells: fewer say nothing
 Part = tuple[str, str]  # role, text
+Hints = Sequence[tuple[str, str, str]]  # the action, key and word of each
 Place = tuple[int, int, str]  # first column, the one after the last, the action of a click
 
 
@@ -91,24 +98,23 @@ def head(state: State, status: str, width: int, palette: Palette) -> tuple[list[
         pin = f"{safe(there.on)} {told}".strip()
         parts.append(("dim", "  vs "))
         chip("warn", pin if state.diff else f"({pin})", "swap", "")
-    colours = legend(palette)
     rest = width - _width(parts) - 1
-    if rest > _width(colours) + 2:
-        rest -= _width(colours)
-    else:
-        colours = []
-    if rest > 3:
-        status = shorten(safe(status), rest - 4)
-        parts += [("text", " " * (rest - width_of(status) - 2)), ("dim", status), ("text", "  ")]
+    legends = [each for each in (legend(palette), legend(palette, True)) if _width(each) < rest] or [[]]
+    texts = [whole(safe(status), rest - _width(each) - 4, "; ") for each in legends]
+    best = next((place for place, text in enumerate(texts) if text), 0)
+    colours, status = legends[best], texts[best]
+    rest -= _width(colours)
+    parts += [("text", " " * (rest - width_of(status) - 2)), ("dim", status), ("text", " " * min(2, rest))]
     return _segments(parts + colours, palette), places
 
 
-def legend(palette: Palette) -> list[Part]:
+def legend(palette: Palette, is_short: bool = False) -> list[Part]:
     """What each colour, texture or letter of a bar stands for."""
     parts: list[Part] = []
     for place, look in enumerate(LOOKS):
         sign = look.letter if palette.ascii else look.texture if palette.textured else "█"
-        parts += [(f"{CAUSE}{place}", sign), ("dim", f" {look.name} " if palette.ascii else f"{look.name} ")]
+        told = look.short if is_short else f"{look.name} "
+        parts += [(f"{CAUSE}{place}", sign), ("dim", f" {told.strip()} " if palette.ascii else told)]
     return parts
 
 
@@ -126,23 +132,34 @@ def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], lis
     return _segments(parts, palette), places
 
 
+def told(
+    session: Session, prompt: Prompt | None, hints: Hints, width: int, palette: Palette, is_over: bool = False
+) -> tuple[list[Segment], list[Place]]:
+    """The foot: whatever is most urgent. What stands there is of the panes, not of what lies over them."""
+    if prompt is not None:
+        offers = {*prompt.offers(), *prompt.keys}
+        return prompt_line(prompt.label, prompt.line, prompt.note(), offers, width, palette)
+    if session.said is not None:
+        return message(*session.said, width, palette, hints)
+    if session.jobs:
+        job = session.jobs[0]
+        return progress(*job.progress(), monotonic() - job.started, width, palette), []
+    return foot(hints, width, palette, () if is_over else standing(session, width, palette))
+
+
 def foot(
-    state: State,
-    width: int,
-    palette: Palette,
-    keymap: actions.Keymap = actions.DEFAULT,
-    standing: Sequence[Standing] = (),
+    hints: Hints, width: int, palette: Palette, stands_there: Sequence[Standing] = ()
 ) -> tuple[list[Segment], list[Place]]:
     """Keys and what they do, as many as there is room for, and on the right what stands there: as that comes to be
     known, no key goes from under the pointer."""
     parts: list[Part] = []
     places: list[Place] = []
     stands: list[tuple[str, str, str]] = []
-    for told in standing:
-        if sum(width_of(text) for _, text, _ in (*stands, *told)) + LEAST_KEYS <= width:
-            stands += told
+    for parted in stands_there:
+        if sum(width_of(text) for _, text, _ in (*stands, *parted)) + LEAST_KEYS <= width:
+            stands += parted
     free = width - sum(width_of(text) for _, text, _ in stands)
-    for action, key, word in keymap.hints(state.pane):
+    for action, key, word in hints:
         start = _width(parts)
         more: list[Part] = [("key", f" {key}"), ("dim", f" {word} ")]
         if start + _width(more) > free:
@@ -158,29 +175,16 @@ def foot(
     return _segments(parts, palette), places
 
 
-def offers(keys: Sequence[tuple[str, str, str]], palette: Palette) -> tuple[list[Segment], list[Place]]:
-    """(key, what it does, what a click is), and where each is."""
-    parts: list[Part] = []
-    places: list[Place] = []
-    for key, word, click in keys:
-        start = _width(parts)
-        parts += [("key", f" {key}"), ("dim", f" {word} " if word else "")]
-        places.append((start, _width(parts), click))
-    return _segments(parts, palette), places
-
-
 def at(places: Sequence[Place], x: int) -> str:
     """What a click there does; "" where nothing."""
     return next((name for start, end, name in places if start <= x < end), "")
 
 
-def message(
-    text: str, role: str, width: int, palette: Palette, state: State, keymap: actions.Keymap = actions.DEFAULT
-) -> tuple[list[Segment], list[Place]]:
+def message(text: str, role: str, width: int, palette: Palette, hints: Hints) -> tuple[list[Segment], list[Place]]:
     """What was said, on the right of as many keys as it leaves room for, so that they stay where they are."""
     text = shorten(safe(text), width - 2)
     room = width - width_of(text) - 2
-    segments, places = foot(state, room, palette, keymap) if room > 2 * LEAST_KEYS else ([], [])
+    segments, places = foot(hints, room, palette) if room > 2 * LEAST_KEYS else ([], [])
     used = sum(width_of(segment.text) for segment in segments)
     space = " " * (room - used + 1) if segments else " "
     return [*segments, *_segments([("text", space), (role, text)], palette)], places

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from hardware.errors import RequestError
 from hwexplorer.state import replace
-from hwexplorer.tui import command, limits, navigate, query
-from hwexplorer.tui.overlays import LIMITS, Picker
+from hwexplorer.tui import command, navigate, query
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.prompt import Line, typed
 from hwexplorer.tui.prompt import edit as edited
@@ -138,71 +137,6 @@ class Filter(Prompt):
         self._models.do_choose()
 
 
-class Search(Prompt):
-    """Words of what is read."""
-
-    label = "search"
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._reading = session.stage.reading
-
-    def note(self) -> str:
-        return f"{self._reading.lines} lines · enter keeps them, esc shows all"
-
-    def follow(self, text: str) -> None:
-        self._reading.search(text)
-        self._reading.redraw()
-
-
-class Devices(Prompt):
-    """Words and limits that narrow the catalogue."""
-
-    label = "devices"
-
-    def __init__(self, session: Session, picker: Picker) -> None:
-        super().__init__(session, f"{session.state.limits} " if session.state.limits else "")
-        self._picker = picker
-
-    @property
-    def asked(self) -> str:
-        """Commas part it, for space adds a device."""
-        return self.text.replace(",", " ")
-
-    def note(self) -> str:
-        return self._picker.note()
-
-    def offers(self) -> dict[str, str]:
-        return self._with(LIMITS)
-
-    def follow(self, text: str) -> None:
-        self._picker.fill(self.asked)
-        self._picker.redraw()
-
-    def edit(self, key: str, character: str | None) -> None:
-        if key == "space" and query.ends_in_condition(self.text):
-            super().edit(key, " ")  # more limits may follow; the next one picks
-        elif key == "space":
-            self._picker.pick()
-        elif key in ("up", "down", "pageup", "pagedown"):
-            self._picker.move(key)
-        else:
-            super().edit(key, character)
-
-    def enter(self) -> None:
-        """What was typed to narrow the devices is what they are held against from now on."""
-        if self._picker.enter_adds:
-            self._picker.pick()
-        try:
-            self.session.apply(replace(self.session.state, limits=limits.typed(self.asked)))
-        except RequestError as error:
-            self.session.say(str(error), "bad")
-        self.session.stage.cover("")
-
-    def leave(self) -> None:
-        self.session.stage.cover("")
-
-
 class Command(Prompt):
     """Themes are tried on while their name is typed; whatever else is typed brings the old one back."""
 
@@ -232,4 +166,4 @@ class Command(Prompt):
         command.submit(self.session, self.text)
 
 
-PROMPTS: dict[str, Callable[[Session], Prompt]] = {"find": Find, "filter": Filter, "search": Search, "command": Command}
+PROMPTS: dict[str, Callable[[Session], Prompt]] = {"find": Find, "filter": Filter, "command": Command}

@@ -6,8 +6,7 @@ A key becomes an action, an action a new state of the session, which has its vie
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import events
 from textual.layout import Layout
@@ -18,11 +17,9 @@ from hardware.errors import unknown
 from hwexplorer.state import PANES, State, led, replace
 from hwexplorer.tui import lines, panes
 from hwexplorer.tui.layout import Box
-from hwexplorer.tui.overlays import Overlay, Picker, Reading
 from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.session import Session
 from hwexplorer.tui.split import Divide, Split, applied, divide_at, dragged
-from hwexplorer.tui.standing import standing
 from hwexplorer.tui.widgets.pane import Line, Pane, PaneLayout
 from hwexplorer.tui.widgets.strip import CardStrip
 from hwexplorer.tui.widgets.table import TreeTable
@@ -31,6 +28,7 @@ from hwexplorer.views.plain import Section, Text
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
     from hwexplorer.tui.ahead import Ahead
+    from hwexplorer.tui.overlays.overlay import Overlay
     from hwexplorer.tui.prompts import Prompt
 
 MESSAGE_SECONDS = 6.0
@@ -50,12 +48,9 @@ class Explorer(Screen[None]):
         self.look, self.ascii, self._remark = look, ascii, remark
         self.colours = colours = Palette(look, ascii)
         self.views = panes.load(session, colours)
-        self.reading, self.picker = Reading(session, colours), Picker(session, colours)
-        self.panes: dict[str, Pane] = {**self.views, "help": self.reading, "picker": self.picker}
         self.strip = CardStrip(colours)
         self.bars = {name: Line(name, colours) for name in ("head", "tabs", "foot")}
         self.prompt: Prompt | None = None
-        self.overlay = ""  # what lies over the panes: help, sheet, picker, report
         self.jumps: dict[str, tuple[str, str]] = {}  # letter -> field of the state and its value, while they are shown
         self.split, self.grabbed = Split(), Divide(())  # borders as they were dragged, and the one under the pointer
         self.ahead: Ahead | None = None
@@ -80,7 +75,7 @@ class Explorer(Screen[None]):
 
     def on_mount(self) -> None:
         self.session.size = (self.app.size.width, self.app.size.height)
-        self.mount(*self.bars.values(), self.strip, *self.panes.values())
+        self.mount(*self.bars.values(), self.strip, *self.views.values())
         if self.session.views is None:
             self.session.capture(self.state)
         self.show()
@@ -95,9 +90,15 @@ class Explorer(Screen[None]):
     # --- drawing ------------------------------------------------------------------------------------------
 
     @property
-    def _covering(self) -> str:
-        """The pane that lies over the others."""
-        return "picker" if self.overlay == "picker" else "help" if self.overlay else ""
+    def over(self) -> Overlay | None:
+        """What lies over the panes, the uppermost."""
+        over = [each for each in self.app.screen_stack if each.has_class("overlay")]
+        return cast("Overlay", over[-1]) if over else None
+
+    @property
+    def overlay(self) -> str:
+        """Its name: help, sheet, report, picker, results."""
+        return (self.over.name or "") if self.over is not None else ""
 
     @property
     def is_bare(self) -> bool:
@@ -105,11 +106,7 @@ class Explorer(Screen[None]):
         return not self.overlay and self.prompt is None and self.is_current
 
     def boxes(self, width: int, height: int) -> dict[str, Box]:
-        boxes = applied(self.session.in_sight(self.state, (width, height)), self.split)
-        if self.overlay:
-            foot = {"foot": boxes["foot"]} if "foot" in boxes else {}
-            return {self._covering: (0, 0, width, height - len(foot)), **foot}
-        return boxes
+        return applied(self.session.in_sight(self.state, (width, height)), self.split)
 
     def follow(self) -> None:
         self.show()
@@ -134,18 +131,17 @@ class Explorer(Screen[None]):
             for name in session.wanted(state):
                 if name in self.views:
                     self.views[name].fill(views)
-        active = self._covering or state.pane
-        for name, pane in self.panes.items():
-            pane.active = name == active
+        for name, pane in self.views.items():
+            pane.active = name == state.pane
         self.show_lines()
-        arrangement = (active, state.zoom, self.overlay, len(state.devices), self.split)
+        arrangement = (state.pane, state.zoom, len(state.devices), self.split)
         if arrangement != self._arrangement:
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
         seen = self.boxes(*self.size)
-        for name, pane in self.panes.items():
+        for name, pane in self.views.items():
             if name in seen:
-                pane.redraw_if(self.views[name].stamp(views) if name in self.views else None)
+                pane.redraw_if(pane.stamp(views))
 
     def show_lines(self) -> None:
         """The lines around the panes; the foot is whatever is most urgent."""
@@ -160,22 +156,11 @@ class Explorer(Screen[None]):
         self.bars["head"].show(segments)
         segments, self._places["tabs"] = lines.tabs(state, width, colours)
         self.bars["tabs"].show(segments)
-        self._places["foot"] = []
-        if self.prompt is not None:
-            asked = self.prompt
-            offers = {*asked.offers(), *asked.keys}
-            segments, self._places["foot"] = lines.prompt_line(
-                asked.label, asked.line, asked.note(), offers, width, colours
-            )
-        elif session.said is not None:
-            segments, self._places["foot"] = lines.message(*session.said, width, colours, state, session.keymap)
-        elif session.jobs:
-            job = session.jobs[0]
-            segments = lines.progress(*job.progress(), monotonic() - job.started, width, colours)
-        else:
-            stands = standing(session, width, colours)
-            segments, self._places["foot"] = lines.foot(state, width, colours, session.keymap, stands)
+        hints = session.keymap.hints(state.pane)
+        segments, self._places["foot"] = lines.told(session, self.prompt, hints, width, colours)
         self.bars["foot"].show(segments)
+        if self.over is not None:
+            self.over.tell()
 
     def tell(self) -> None:
         if self._saying is not None:
@@ -201,8 +186,8 @@ class Explorer(Screen[None]):
         self.colours = Palette(self.look, self.ascii)
         is_old = any(job.dims for job in self.session.jobs)
         old = Palette(self.look, self.ascii, dimmed=True) if is_old else self.colours
-        for name, pane in self.panes.items():
-            pane.palette = self.colours if name in ("models", "help", "picker") else old
+        for name, pane in self.views.items():
+            pane.palette = self.colours if name == "models" else old
             pane.content.forget()
         for bar in self.bars.values():
             bar.palette = self.colours
@@ -222,16 +207,17 @@ class Explorer(Screen[None]):
         submit(self.session, line)
 
     def ask(self, prompt: Prompt | None) -> None:
-        self.prompt = prompt
+        """A line to type in the foot of what is uppermost, or no longer one."""
+        (self.over or self).prompt = prompt
         self.show_lines()
 
-    def cover(self, overlay: str) -> None:
-        self.overlay = overlay
-        self.show()
+    def cover(self, overlay: Overlay) -> None:
+        self.app.push_screen(overlay)
 
     def show_text(self, name: str, heading: str, text: Text, turns: Sequence[Sequence[Section]] = ()) -> None:
-        self.reading.open(heading, text, turns)
-        self.cover(name)
+        from hwexplorer.tui.overlays.reading import Reading
+
+        self.cover(Reading(self.session, name, heading, text, turns))
 
     def present(self, name: str, sheet: Sheet, go: Callable[[str], State] | None = None) -> None:
         if sheet.turns:
@@ -240,10 +226,10 @@ class Explorer(Screen[None]):
             text = Text("report", sheet.title, (("", tuple(sheet.text.rstrip().split("\n"))),))
             self.show_text("report", name.title(), text)
         else:
-            from hwexplorer.tui.results import Results
+            from hwexplorer.tui.overlays.results import Results
 
             go = go or (lambda leads: led(self.state, leads))
-            self.app.push_screen(Results(self.session, self.colours, name, sheet, sheet.table, go))
+            self.cover(Results(self.session, name, sheet, sheet.table, go))
 
     def export(self, name: str) -> None:
         from hwexplorer.tui.exports import export
@@ -261,8 +247,8 @@ class Explorer(Screen[None]):
         self.paste(event.text)
 
     def paste(self, text: str) -> None:
-        if self.prompt is not None:
-            self.prompt.paste(text)
+        if (prompt := (self.over or self).prompt) is not None:
+            prompt.paste(text)
 
     def press_key(self, key: str, character: str | None) -> bool:
         """True when the key meant something."""
@@ -271,16 +257,16 @@ class Explorer(Screen[None]):
         if key.startswith("alt+") and keymap.find(key, self.state.pane) is None:
             self.press_key("escape", None)  # typed right after it: two keys that a terminal sends as one
             key = key.removeprefix("alt+")
-        if self.prompt is not None:
-            self.prompt.press(key, character)
+        if (prompt := (self.over or self).prompt) is not None:
+            prompt.press(key, character)
             return True
         if self.jumps:
             self._jump(character)
             return True
         if session.said is not None:
             session.hush()
-        if self.overlay:
-            return self.reading.press(key, character)
+        if self.over is not None:
+            return self.over.press(key, character)
         action = keymap.of(key, character, self.state.pane)
         if action is None:
             return False
@@ -296,19 +282,18 @@ class Explorer(Screen[None]):
                 self.session.say(f"nothing to change: {action.help[0].lower()}{action.help[1:]}", "dim")
             self.session.apply(wanted)
             return
-        there = [self.panes[name] for name in (self.state.pane, *action.panes)]
+        there = [self.views[name] for name in (self.state.pane, *action.panes)]
         owners = (*there, self.session, self, self.app)
         does = next(does for owner in owners if (does := getattr(owner, f"do_{action.effect}", None)) is not None)
         does(*(() if action.argument is None else (action.argument,)))
 
     def on_pane_clicked(self, message: Pane.Clicked) -> None:
-        pane = self.panes[message.pane]
-        if self.prompt is None or isinstance(pane, Overlay):
-            pane.click(message)
+        if self.prompt is None:
+            self.views[message.pane].click(message)
 
     def on_pane_wheeled(self, message: Pane.Wheeled) -> None:
-        pane = self.panes[message.pane]
-        if self._covering or self.prompt is not None or not self.views[message.pane].wheel(message):
+        pane = self.views[message.pane]
+        if self.prompt is not None or not pane.wheel(message):
             pane.scroll_content(message.by)
 
     def on_pane_dragged(self, message: Pane.Dragged) -> None:
@@ -316,12 +301,12 @@ class Explorer(Screen[None]):
         boxes = self.boxes(*self.size)
         if message.is_start:
             self.grabbed = divide_at(boxes, message.x, message.y) or Divide(())
-        elif self.grabbed.names and not self.overlay:
+        elif self.grabbed.names:
             self.split = dragged(self.split, boxes, self.grabbed, message.x, message.y)
             self.show()
 
     def on_card_strip_clicked(self, message: CardStrip.Clicked) -> None:
-        if self.prompt is None and not self.overlay:
+        if self.prompt is None:
             state = replace(self.state, on=message.device)
             self.session.apply(replace(state, pane="compare") if message.is_double else state)
 
@@ -330,9 +315,6 @@ class Explorer(Screen[None]):
         name = lines.at(places, message.x)
         if self.prompt is not None:
             self.prompt.click(name if message.line == "foot" else "")
-            return
-        if self.overlay:  # what lies over the panes is left by a click on the foot
-            self.press_key("escape", None)
             return
         if self.session.said is not None:
             self.session.hush()
@@ -352,18 +334,17 @@ class Explorer(Screen[None]):
 
     def do_devices(self) -> None:
         """The catalogue over everything."""
-        from hwexplorer.tui.prompts import Devices
+        from hwexplorer.tui.overlays.picker import Picker
 
-        self.prompt = prompt = Devices(self.session, self.picker)
-        self.picker.open(prompt.asked)
-        self.cover("picker")
+        self.cover(Picker(self.session))
 
     def do_sessions(self) -> None:
         self.submit("sessions")
 
     def do_help(self) -> None:
-        self.reading.open_help(self.panes[self.state.pane].content)
-        self.cover("help")
+        from hwexplorer.tui.overlays.reading import of_help
+
+        self.show_text("help", "Terms and keys", of_help(self.session, self.views[self.state.pane].content))
 
     def do_back(self) -> None:
         state = self.state
@@ -397,7 +378,7 @@ class Explorer(Screen[None]):
         letters = {target: letter for letter, target in jumps.items()}
         self.strip.letters = {name: letter for (field, name), letter in letters.items() if field == "on"}
         self.strip.refresh()
-        for name, pane in self.panes.items():
+        for name, pane in self.views.items():
             pane.letter = letters.get(("pane", name), "")
             pane.redraw()
 

@@ -6,14 +6,14 @@ So a cursor key recomputes what hangs on the cursor, and going back to a batch o
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hwexplorer.plots import reads as plot_reads
 from hwexplorer.state import MORE, State, node, replace
 from hwexplorer.tui.folding import folded
-from hwexplorer.views.plain import Card, Page, Plot, Table, Text
+from hwexplorer.views.plain import Card, Page, Plot, Row, Table, Text
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
@@ -42,6 +42,7 @@ ALWAYS = ("cards", "tree", "status", "verdict")  # what is on screen whatever th
 KEPT = 160  # views; fewer where they are long, so that large models do not fill the memory
 FEWEST = 60  # those of the state on screen and of its neighbours
 ROWS = 12_000
+TOO_LARGE = 0.5  # of the model: what is more says little as one block
 
 
 class Views:
@@ -126,10 +127,10 @@ class Cache:
         return self._keep(key, made(asked) if made is not None else self.provider.report(name, asked))
 
     def _blocks(self, state: State) -> Table:
-        """The parts of the model, heaviest first, with the metric on every device side by side."""
+        """The parts of the model, none of them most of it, with the metric on every device side by side."""
         table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
-        rows = tuple(replace(row, depth=0, has_children=False) for row in table.rows if row.depth == 1)
-        return replace(table, rows=rows, columns=table.columns)
+        shown = sorted(_parts(table.rows, 0), key=_share, reverse=True)
+        return replace(table, rows=tuple(replace(row, depth=0, has_children=False) for row in shown), footer=())
 
     def forget(self, name: str) -> None:
         """More is known than when these were made."""
@@ -153,6 +154,19 @@ class Cache:
         while len(self._kept) > KEPT or (self._rows > ROWS and len(self._kept) > FEWEST):
             self._rows -= _rows(self._kept.popitem(last=False)[1])
         return view
+
+
+def _share(row: Row) -> float:
+    return float(row.cells[1] or 0.0)
+
+
+def _parts(rows: Sequence[Row], at: int) -> Iterator[Row]:
+    """What a row is made of, down to where no part is too large."""
+    depth = rows[at].depth
+    end = next((i for i in range(at + 1, len(rows)) if rows[i].depth <= depth), len(rows))
+    for i in range(at + 1, end):
+        if rows[i].depth == depth + 1:
+            yield from _parts(rows, i) if rows[i].has_children and _share(rows[i]) > TOO_LARGE else (rows[i],)
 
 
 def _rows(view: Any) -> int:

@@ -10,10 +10,11 @@ from analysis.run.causes import CAUSES
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Colours on dark and light ground and of the 16; `texture` where a terminal shows few colours or none, `letter`
-    where it has ASCII only."""
+    """`short` where there is little room; colours on dark and light ground and of the 16; `texture` where a terminal
+    shows few colours or none, `letter` where it has ASCII only."""
 
     name: str
+    short: str
     dark: str
     light: str
     ansi: str
@@ -22,12 +23,12 @@ class Look(msgspec.Struct, frozen=True):
 
 
 LOOKS = (
-    Look("compute", "#5aa2f5", "#2f7bd8", "blue", "█", "c"),
-    Look("on-chip", "#45c2a5", "#1c9a7d", "cyan", "▓", "o"),
-    Look("DRAM", "#e3a83f", "#c98512", "yellow", "▒", "d"),
-    Look("launch", "#b58cf2", "#8a5bd1", "magenta", "/", "l"),
-    Look("throttled", "#ef7fc0", "#c8488f", "bright_magenta", "%", "t"),
-    Look("static", "#77828f", "#98a1aa", "bright_black", ":", "s"),
+    Look("compute", "comp", "#5aa2f5", "#2f7bd8", "blue", "█", "c"),
+    Look("on-chip", "chip", "#45c2a5", "#1c9a7d", "cyan", "▓", "o"),
+    Look("DRAM", "DRAM", "#e3a83f", "#c98512", "yellow", "▒", "d"),
+    Look("launch", "wait", "#b58cf2", "#8a5bd1", "magenta", "/", "l"),
+    Look("throttled", "limit", "#ef7fc0", "#c8488f", "bright_magenta", "%", "t"),
+    Look("static", "static", "#77828f", "#98a1aa", "bright_black", ":", "s"),
 )
 assert len(LOOKS) == len(CAUSES)
 _LEAST = 1e-9  # of a width: what is less is one trace, not several

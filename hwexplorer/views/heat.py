@@ -18,9 +18,9 @@ from hwexplorer.views.words import MARKED
 ON, PAPER = "on:", "paper:"  # begin the key of a device's column: of one that exists, of a design target
 _KEPT = ("name", "bar")
 TIE = "tie"
-WINS = Column("wins", "Wins", role="text", keep=1, help="the device with the least, of those that exist")
+WINS = Column("wins", "Wins", role="text", keep=3, help="the device with the least, of those that exist")
 TARGET = Column(
-    "on_paper", "On paper", role="text", keep=1, help="the design target with the least, beside what wins in silicon"
+    "on_paper", "On paper", role="text", keep=3, help="the design target with the least, beside what wins in silicon"
 )
 
 

@@ -80,7 +80,10 @@ async def typed():
                 continue
             for words in (*WORDS, ["out.svg"], ["all/"], ["../x.txt"], *SCREEN):
                 submit(app.session, " ".join([name, *(f"'{word}'" for word in words)]))
-            app.explorer.prompt, app.explorer.overlay = None, ""
+            app.explorer.prompt = None
+            while app.explorer.over is not None:
+                app.explorer.over.close()
+                await pilot.pause()
             await pilot.pause()
         for key in ("e", "E", "y", "L", "c"):
             await pilot.press(key, "enter")

@@ -85,7 +85,7 @@ def _pane_case(number: int, name: str) -> None:
     async def run(app: HwExplorer, pilot: Pilot[None]) -> None:
         await pilot.press("1" if number != 1 else "2", str(number))
         assert app.state.pane == name
-        assert [n for n, p in app.explorer.panes.items() if p.active] == [name]
+        assert [n for n, p in app.explorer.views.items() if p.active] == [name]
 
     CASES[f"pane_{name}"] = ("resnet50", run)
 
@@ -162,9 +162,9 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "5 Why" in screen_text(app)
     await pilot.press("z")
-    assert app.explorer.panes["tree"].size.width == 120
+    assert app.explorer.views["tree"].size.width == 120
     await pilot.press("z")
-    assert app.explorer.panes["tree"].size.width < 120
+    assert app.explorer.views["tree"].size.width < 120
 
 
 @case("back", "resnet50?zoom=1&find=conv&pane=tree")
@@ -186,7 +186,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.at == "layer1.0.conv1"
     await pilot.press("2", "j")
     assert app.state.on == "tpu_v4"
-    assert "TPU v4" in app.explorer.panes["tree"].heading
+    assert "TPU v4" in app.explorer.views["tree"].heading
     await pilot.press("1", "j", "4", "j", "5", "j")
     assert app.explorer.views["models"].content.key == "vit_b_16"
     assert app.explorer.views["events"].content.cursor == 1
@@ -280,7 +280,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("s")
     assert app.state.sort == "share"
-    assert "share" in app.explorer.panes["tree"].remark
+    assert "share" in app.explorer.views["tree"].remark
 
 
 @case("reverse", "resnet50?sort=name")
@@ -525,8 +525,8 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("devices")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("a", *"tpu")
-    assert app.explorer.picker.content.key == "tpu_v4"
-    assert len(app.explorer.picker.content.visible) == 1
+    assert app.screen.content.key == "tpu_v4"
+    assert len(app.screen.content.visible) == 1
     await pilot.press("space")
     assert app.state.devices == ("xeon_8490h", "h100_sxm", "kpu_t256")
     await pilot.press("space", "enter")

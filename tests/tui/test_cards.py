@@ -39,7 +39,7 @@ def test_what_does_not_fit_wins_nothing() -> None:
     large = {card.key: card for card in cards(parse("llama3_70b@fp16"))}
     for name in ("h100_sxm", "tpu_v4", "kpu_t256"):
         assert not large[name].fits
-        assert large[name].phrase.startswith("does not fit: 141 GB of")
+        assert large[name].phrase.startswith("needs 141 GB, has ")
     assert large["xeon_8490h"].fits
     assert "fastest" not in large["xeon_8490h"].phrase  # of one there is no best
 

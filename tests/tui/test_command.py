@@ -15,7 +15,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.command import candidates, submit
 from hwexplorer.tui.commands import COMMANDS, names
 from hwexplorer.tui.exports import Overwrite
-from hwexplorer.tui.results import Results
+from hwexplorer.tui.overlays.results import Results
 from hwexplorer.tui.sessions import Sessions
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text

@@ -68,7 +68,8 @@ async def drive(seed: int, count: int) -> None:
             assert parse(format(app.state)) == app.state
             if app.session.views is not None and app.explorer.outline.visible:
                 assert app.explorer.outline.key == app.state.at
-                if app.explorer.panes["compare"].is_on_screen:  # what is out of sight is made when it is looked at
+                # What is out of sight is made when it is looked at.
+                if app.explorer.is_current and "compare" in app.session.in_sight(app.state):
                     assert app.explorer.views["compare"].content.key == app.state.on
     assert app.session.failures == []
 

@@ -141,7 +141,7 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
         app._click_chain_last_time = None  # no double click with the one before
         await pilot.click("#knobs", offset=(4, y + 1))
         assert app.state.on == "h100_sxm"
-        top, pane = app.explorer.views["knobs"].content.top, app.explorer.panes["knobs"]
+        top, pane = app.explorer.views["knobs"].content.top, app.explorer.views["knobs"]
         pane.post_message(pane.Wheeled("knobs", y, -3))
         await pilot.pause()
         assert app.state.on.startswith(f"h100_sxm{{{other}")

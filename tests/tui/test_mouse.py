@@ -8,6 +8,7 @@ from textual.pilot import Pilot
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui import lines
+from hwexplorer.tui.actions import DEFAULT
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
 from tests.tui.fake import Fake
@@ -18,7 +19,7 @@ GRID = (120, 40)
 
 def place_of(app: HwExplorer, pane: str, text: str) -> tuple[int, int]:
     """Where a text is drawn in a pane or a line."""
-    widget = app.explorer.panes.get(pane) or app.explorer.bars[pane]
+    widget = app.explorer.views.get(pane) or app.explorer.bars[pane]
     for y in range(widget.size.height):
         line = widget.render_line(y).text
         if text in line:
@@ -35,7 +36,7 @@ async def test_a_double_click_on_the_last_model_in_sight_loads_that_model() -> N
     app = HwExplorer(State(), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
-        height = app.explorer.panes["models"].size.height
+        height = app.explorer.views["models"].size.height
         wanted = app.explorer.views["models"].content.at(height - 3)
         await pilot.click("#models", offset=(4, height - 2))
         assert app.explorer.views["models"].content.at(height - 3) == wanted  # it has not moved
@@ -134,9 +135,9 @@ async def test_what_lies_over_the_panes_is_left_by_a_click_on_the_foot() -> None
 
 def test_no_key_of_the_foot_goes_from_under_the_pointer() -> None:
     """What stands there comes to be known while one looks."""
-    state, palette = parse("resnet50@b8"), Palette("dark", False)
-    _, before = lines.foot(state, 120, palette)
-    _, after = lines.foot(state, 120, palette, standing=[[("dim", " batch 1 ", ":batch 1"), ("bar", "x" * 30, "")]])
+    hints, palette = DEFAULT.hints("tree"), Palette("dark", False)
+    _, before = lines.foot(hints, 120, palette)
+    _, after = lines.foot(hints, 120, palette, [[("dim", " batch 1 ", ":batch 1"), ("bar", "x" * 30, "")]])
     keys = [place for place in after if not place[2].startswith(":")]
     assert len(keys) >= 5
     assert keys == before[: len(keys)]

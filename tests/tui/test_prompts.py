@@ -46,8 +46,8 @@ async def test_the_picker_goes_to_the_first_match() -> None:
     app = HwExplorer(parse("resnet50/h100_sxm"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"tpu")
-        assert len(app.explorer.picker.content.visible) > 1
-        assert app.explorer.picker.content.cursor == 0
+        assert len(app.screen.content.visible) > 1
+        assert app.screen.content.cursor == 0
     assert app.session.failures == []
 
 
@@ -64,9 +64,9 @@ async def test_the_count_of_models_is_said_in_one_way() -> None:
     app = HwExplorer(State(), Fake())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
-        assert app.explorer.panes["models"].remark == "8 of 8"
+        assert app.explorer.views["models"].remark == "8 of 8"
         await pilot.press("/", *"res")
-        assert app.explorer.panes["models"].remark == "'res' 2 of 8"
+        assert app.explorer.views["models"].remark == "'res' 2 of 8"
 
 
 @pytest.mark.parametrize("sent", [b"\x1bj", b"\x1b\r", b"\x1b:", b"\x1b "])

@@ -17,7 +17,7 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, format, lead, led, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.results import Results
+from hwexplorer.tui.overlays.results import Results
 from hwexplorer.tui.sessions import Sessions
 from hwexplorer.tui.widgets.pane import Pane
 from hwexplorer.views.plain import Column, Row, Table
@@ -225,16 +225,16 @@ async def test_terms_come_first_and_can_be_searched() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("?")
-        headings = [heading for heading, _ in app.explorer.reading.content.text.sections]
+        headings = [heading for heading, _ in app.screen.content.text.sections]
         assert headings[0] == "Columns of tree"
         assert headings.index("Figures") < headings.index("Panes")
         await pilot.press("/", *"ridge")
         assert [
-            line for _, lines in app.explorer.reading.content.text.sections for line in lines if "ridge" not in line
+            line for _, lines in app.screen.content.text.sections for line in lines if "ridge" not in line
         ] == []
         assert "FLOP per byte of DRAM" in screen_text(app)
         await pilot.press("escape")
-        assert len(app.explorer.reading.content.text.sections) == len(headings)
+        assert len(app.screen.content.text.sections) == len(headings)
 
 
 @pytest.mark.parametrize("verb", ["compare", "events", "pareto", "sweep", "advise", "models", "tree"])
@@ -265,12 +265,12 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
         await pilot.press("a", *"L<1ms,E<100mJ")
         for _ in range(200):
             await pilot.pause(0.05)
-            rows = app.explorer.picker.content.table.rows
+            rows = app.screen.content.table.rows
             is_known = all(row.dim or row.cells[2] is not None for row in rows)
             if is_known and not app.session.limits.more(app.session, [row.key for row in rows]):
                 break
         await pilot.press("space", "space")  # on and off: the table is filled anew
-        table = app.explorer.picker.content.table
+        table = app.screen.content.table
         passing = [row for row in table.rows if not row.dim]
         assert 0 < len(passing) < len(table.rows)
         keys = [column.key for column in table.columns]

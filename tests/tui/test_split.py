@@ -57,7 +57,7 @@ async def drag(pilot: Pilot[None], start: tuple[int, int], end: tuple[int, int])
 async def test_the_border_between_tree_and_side_follows_the_pointer(size: tuple[int, int]) -> None:
     app = HwExplorer(parse("resnet50"), Fake())
     async with app.run_test(size=size) as pilot:
-        state, tree, why = app.state, app.explorer.panes["tree"], app.explorer.panes["why"]
+        state, tree, why = app.state, app.explorer.views["tree"], app.explorer.views["why"]
         edge = tree.region.right
         await drag(pilot, (edge - 1, size[1] // 2), (edge - 11, size[1] // 2))
         assert tree.region.right == edge - 11
@@ -72,7 +72,7 @@ async def test_the_border_between_tree_and_side_follows_the_pointer(size: tuple[
 async def test_the_border_between_two_panes_follows_the_pointer() -> None:
     app = HwExplorer(parse("resnet50"), Fake())
     async with app.run_test(size=(120, 40)) as pilot:
-        why, events = app.explorer.panes["why"], app.explorer.panes["events"]
+        why, events = app.explorer.views["why"], app.explorer.views["events"]
         edge, both = why.region.bottom, why.region.height + events.region.height
         await drag(pilot, (100, edge), (100, edge + 4))
         assert (why.region.bottom, events.region.y) == (edge + 4, edge + 4)

@@ -161,7 +161,7 @@ async def limits_by_mouse(hand: Hand, _: Path) -> None:
     await hand.click("on h100_sxm", right=4)
     await hand.click("L<5ms")
     await hand.click(" E<1J", right=1)
-    await hand.until(lambda: hand.app.explorer.picker.content.table.rows[0].cells[2] is not None)
+    await hand.until(lambda: hand.app.screen.content.table.rows[0].cells[2] is not None)
     await hand.click("rtx_4090")
     await hand.click("enter keeps")
 

@@ -2,26 +2,62 @@
 
 from __future__ import annotations
 
-from hwexplorer.state import replace
+from contextlib import suppress
+
+from textual.timer import Timer
+
+from hardware.errors import RequestError
+from hwexplorer.state import State, replace
 from hwexplorer.tui.panes.view import ViewPane
 from hwexplorer.tui.views import Views
-from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.tui.widgets.catalogue import ModelTable
+from hwexplorer.tui.widgets.heads import EMPTY
+
+QUIET = 0.2  # seconds
 
 
 class Models(ViewPane):
-    content: TreeTable
+    content: ModelTable
     opens = "choose"
+    _quiet: Timer | None = None
+
+    def made(self) -> ModelTable:
+        return ModelTable()
 
     def fill(self, views: Views) -> None:
         is_new = not self.content.key
         is_captured = self.session.views is not None
-        self.content.mark = self.state.model if is_captured else ""
+        names = {row.key for row in views.models.rows}
+        model = self.state.model if self.state.model in names else self.state.model.partition(":")[0]  # less its phase
+        self.content.mark = model if is_captured else ""
         self.content.update(views.models, only=self.state.filter)
         if is_new and is_captured:
-            self.content.go(self.state.model)
+            self.content.go(model)
         total, only = len(self.content.table.rows), self.state.filter
         if is_captured:
-            self.entitle(remark=f"{only!r} {len(self.content.visible)} of {total}" if only else f"{total} of {total}")
+            self.entitle(remark=f"{len(self.content.visible)} of {total} · {only!r}" if only else f"{total} of {total}")
+
+        self._look()
+
+    def redraw(self) -> None:
+        super().redraw()
+        self._look()
+
+    def _look(self) -> None:
+        """A picture of the model under the cursor, once that stands still."""
+        if self.content.picture.name == self.content.key or not self.is_mounted:
+            return
+        if self._quiet is not None:
+            self._quiet.stop()
+        self._quiet = self.set_timer(QUIET, self._draw_picture)
+
+    def _draw_picture(self) -> None:
+        key, known = self.content.key, None
+        if self.is_on_screen and key:
+            with suppress(RequestError):  # such a name asks for more; loading it says what
+                known = self.session.provider.picture(State(model=key))
+        self.content.picture = replace(known or EMPTY, name=key)
+        super().redraw()
 
     def depends(self, views: Views) -> object:
         return (views.models, self.state.filter, self.state.model, self.content.cursor)

@@ -32,6 +32,10 @@ class Braille:
             at = step / steps
             self.dot(round(x0 + (x1 - x0) * at), round(y0 + (y1 - y0) * at), owner)
 
+    def owners(self, row: int) -> bytearray:
+        """Of each cell of a row the series it belongs to, from 1 on (0: none)."""
+        return bytearray(self._owner[row])
+
     def cell(self, column: int, row: int, ascii: bool = False) -> tuple[str, int]:
         """The character of a cell and the series it belongs to (-1: none)."""
         dots = self._dots[row][column]

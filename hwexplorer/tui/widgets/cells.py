@@ -10,9 +10,10 @@ from rich.style import Style
 from hwexplorer.format import safe, to_ascii
 from hwexplorer.tui.palette import CAUSE, PLAIN, Palette
 from hwexplorer.views.causes import LOOKS, cells
-from hwexplorer.views.plain import Cell, Row, Table
+from hwexplorer.views.plain import NUMBERS, Cell, Row, Table
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
+SAME = 1e-9  # what sums in another order differ by
 TRACE = 0.5  # cells: less is no cell of any cause
 
 
@@ -38,7 +39,8 @@ def _said_by_bar(table: Table, index: int) -> bool:
     """The screen prints a bar's percentage beside it: the same numbers in the next column are not shown again."""
     if not index or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
         return False
-    return all(row.cells[index] == row.cells[index - 1] for row in table.rows)
+    pairs = ((row.cells[index - 1], row.cells[index]) for row in table.rows)
+    return all(abs(a - b) < SAME if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) else a == b for a, b in pairs)
 
 
 def bar(fraction: float, width: int, ascii: bool = False) -> str:
@@ -87,6 +89,17 @@ def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int)
             filled = round(len(inside) * filled / (filled + inside.count(most[1])))
         drawn.append(Segment(EIGHTHS[filled], style))
     return drawn
+
+
+def compared(table: Table, row: Row, key: str, number: float | None) -> tuple[str, str]:
+    """Role and sign of one device's figure among those of the others: what wins has a sign, the rest a colour by how
+    far off what exists it is."""
+    cells = dict(zip((column.key for column in table.columns), row.cells, strict=True))
+    wins = key == f"on:{cells.get('wins')}"
+    values = [v for name, v in cells.items() if name.startswith("on:") and isinstance(v, NUMBERS)]
+    least = float(min(values, default=0.0))
+    ratio = number / least if number is not None and least > 0 else 1.0
+    return ("good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"), ("◂" if wins else " ")
 
 
 def highlighted(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -12,10 +12,10 @@ from hwexplorer.views.plain import NUMBERS, Column, Stack, Table, beside
 
 GAP = 1
 BAR_MIN, BAR_MAX = 6, 24
-STACK_MIN = 14  # one by cause says nothing in fewer: less telling columns give way
+STACK_MIN = 14  # one by several causes says nothing in fewer: less telling columns give way
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
-TEXT_MAX = 28
+TEXT_MAX = 32
 NAME_GOOD = 20  # most names fit
 
 
@@ -43,7 +43,8 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         )
     if column.role == "bar":
         header = _header(column.title, "%")
-        is_stack = bool(table.rows) and isinstance(table.rows[0].cells[index], Stack)
+        first = table.rows[0].cells[index] if table.rows else None
+        is_stack = isinstance(first, Stack) and sum(part > 0 for part in first.parts) > 1
         least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(header))
         return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
     if column.role == "number":
@@ -83,16 +84,17 @@ def _ends(numbers: Sequence[float]) -> tuple[float, ...]:
     return (max(numbers), min(numbers)) if numbers else ()
 
 
-def fit(measures: Sequence[Measure], total: int) -> tuple[list[int], int]:
-    """A width for each column, 0 for those dropped, and the gap between them: wide when nothing drops for it."""
-    widths = _fit(measures, total, GAP + 1)
-    wide = all(widths) and widths[0] >= measures[0].least
-    return (widths, GAP + 1) if wide else (_fit(measures, total, GAP), GAP)
+def fit(measures: Sequence[Measure], total: int, empty: Collection[int] = ()) -> tuple[list[int], int]:
+    """A width for each column, 0 for those dropped or empty, and the gap between them: wide when nothing drops for
+    it."""
+    widths = _fit(measures, total, GAP + 1, empty)
+    wide = sum(map(bool, widths)) + len(empty) == len(widths) and widths[0] >= measures[0].most
+    return (widths, GAP + 1) if wide else (_fit(measures, total, GAP, empty), GAP)
 
 
-def _fit(measures: Sequence[Measure], total: int, gap: int) -> list[int]:
+def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int]) -> list[int]:
     """The highest `keep` goes first when there is no room, 0 never."""
-    kept = list(range(len(measures)))
+    kept = [place for place in range(len(measures)) if place not in empty]
 
     def least() -> int:
         return sum(measures[i].least for i in kept) + gap * (len(kept) - 1)

@@ -6,7 +6,7 @@ import msgspec
 from rich.segment import Segment
 
 from hwexplorer.terms import told
-from hwexplorer.tui.cell_text import pad
+from hwexplorer.tui.cell_text import pad, width_of
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cells import plain
 from hwexplorer.tui.widgets.columns import GAP, Measure
@@ -42,7 +42,7 @@ class Headed:
 
     def head(self, measure: Measure, width: int) -> str:
         """What stands over a column."""
-        return measure.header
+        return measure.header if width_of(measure.header) <= width else measure.column.title
 
     def head_at(self, x: int, y: int) -> str | None:
         """The key of the column whose head is there."""

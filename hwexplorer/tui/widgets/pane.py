@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from hwexplorer.format import safe
-from hwexplorer.tui.cell_text import ascii_cells, shorten, width_of
+from hwexplorer.tui.cell_text import ascii_cells, shorten, whole, width_of
 from hwexplorer.tui.palette import CURSOR, Palette
 
 FAR = 10**6  # rows: more than there are
@@ -156,7 +156,7 @@ class Pane(Widget, can_focus=False):
         ends, flat = "++" if palette.ascii else "┏┓" if self.active else "╭╮", self._flat()
         letter = f" {self.letter} " if self.letter else ""
         title = shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6 - len(letter))
-        remark = shorten(safe(self.remark), max(0, width - 8 - len(letter) - width_of(title)))
+        remark = whole(safe(self.remark), max(0, width - 8 - len(letter) - width_of(title)))
         used = width_of(title) + 5 + len(letter)
         segments = [
             Segment(ends[0] + flat, side),

@@ -71,7 +71,11 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
     points = [s for s in plot.series if not s.line]
     shown = points or lines
     x = axis([v for s in shown for v in s.x], plot.log_x, plot.x_unit)
-    y = axis([v for s in shown for v in s.y] + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
+    y = axis(
+        [v for s in (shown if plot.log_y else plot.series) for v in s.y] + _roofs(lines if points else [], x),
+        plot.log_y,
+        plot.y_unit,
+    )
     rows = height - 3  # title line, axis, labels of x
     y_ticks = y.ticks(max(2, rows // 2))
     left = max((width_of(label) for _, label in y_ticks), default=0)
@@ -85,7 +89,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
         sign for owner, each in zip(owners, plot.series, strict=True) if not (each.mark or each.line)
         for sign in _sized(each, x, y, columns, rows, SERIES[owner])
     ]  # fmt: skip
-    tags = [*signs, *(_tags(plot.series, owners, canvas, x, y, signs) if len(lines) > 1 else [])]
+    tags = [*signs, *_tags(plot.series, owners, canvas, x, y, signs)]
     shaded = {place for series in lines if series.area for place in _below(series, x, y, columns, rows)}
     cells = [_cells(canvas, row, tags, palette, shaded) for row in range(rows)]
     labels = {row_of(y, value, rows): label for value, label in reversed(y_ticks)}
@@ -93,7 +97,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
         tuple(points),
         x,
         y,
-        _title(plot, width, palette),
+        _title(plot, width, palette, {text for _, _, text, _ in tags}),
         [_label(labels.get(row, ""), left, palette) for row in range(rows)],
         cells,
         [_runs(row, palette) for row in cells],
@@ -145,8 +149,8 @@ def _cursor(drawing: Drawing, key: str, below: Collection[str]) -> list[tuple[in
     return labels
 
 
-TAG = 14
-LEGEND_FROM = 60  # cells: less hold no legend of every line
+TAG = 18
+TAKEN = 255  # a cell that no name may stand on
 SHADED = "shaded "  # begins the role of what stands in a shaded area
 BLANKS = ("·", ".")  # what shades where there are no grounds; in ASCII
 Tag = tuple[int, int, str, str]  # column, row, text, role
@@ -182,81 +186,92 @@ def _sized(series: Series, x: Axis, y: Axis, columns: int, rows: int, role: str)
 def _tags(
     series: Sequence[Series], owners: Sequence[int], canvas: Braille, x: Axis, y: Axis, signs: Sequence[Tag]
 ) -> list[Tag]:
-    """(column, row, text, role): names near the right end of lines, which colour alone would not tell, and marks. A
-    name stands on nothing, no point, no line, no other name, and touches no point."""
+    """(column, row, text, role): marks, and the names of lines and of devices beside them, which colour alone would not
+    tell. A name stands on nothing: no point, no line, no other name; and where it can, beside nothing else."""
     columns, rows = canvas.width, canvas.height
+    taken = [canvas.owners(row) for row in range(rows)]
+    for column, row, _, _ in signs:
+        taken[row][column] = TAKEN
     tags: list[Tag] = []
-    used = {(row, column + beside) for column, row, _, _ in signs for beside in (-1, 0, 1)}
-
-    def free(row: int, start: int, end: int) -> bool:
-        places = [(row, column) for column in range(start, min(end, columns))]
-        return 0 <= row < rows and not used & set(places) and all(canvas.cell(c, r)[1] < 0 for r, c in places)
-
+    for each in series:
+        for column, row in _points(each, x, y, columns, rows) if each.mark else ():
+            tags.append((column, row, "◆", "strong"))
+            taken[row][column] = TAKEN
+    lines = {each.name for each in series if each.line}
+    clouds = {each.name for each in series if not each.mark and each.device >= 0} - lines
     for owner, each in zip(owners, series, strict=True):
-        role = SERIES[owner % len(SERIES)]
-        if each.mark:
-            for a, b in zip(each.x, each.y, strict=True):
-                place_x, place_y = x.place(a), y.place(b)
-                if place_x is not None and place_y is not None:
-                    at = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
-                    tags.append((at, row_of(y, b, rows), "◆", "strong"))
-                    used.add((row_of(y, b, rows), at))
-        if not each.line or not each.x:
+        is_only = len(lines) == 1 and not each.guide  # which the title tells
+        if each.mark or (is_only and each.line) or not (each.line or (len(clouds) > 1 and each.name in clouds)):
             continue
         name = shorten(safe(each.name), TAG, middle=True)
         name = name if width_of(name) == len(name) else to_ascii(name)  # one cell a character
-        end = _visible_end(each, x, y, columns, rows)
-        if end is None or len(name) + 2 > columns:
-            continue
-        if each.area:
-            end = (end[0], rows - 2)  # at its foot
-        rightmost = min(columns - len(name), max(0, end[0] - len(name)))
-        for start in (rightmost, rightmost - len(name) // 2, rightmost - len(name), rightmost - 2 * len(name)):
-            row = next((r for r in _around(end[1]) if start >= 0 and free(r, start, start + len(name))), None)
-            if row is not None:
-                used |= {(row, column) for column in range(start, start + len(name) + 1)}
-                tags.append((start, row, name, role))
-                break
+        trace = dict(_points(each, x, y, columns, rows)) if not each.line else _trace(each, x, y, columns, rows)
+        if (place := _beside_line(trace, len(name), taken, owner + 1)) is not None:
+            start, row = place
+            taken[row][start : start + len(name)] = bytes([TAKEN]) * len(name)
+            tags.append((start, row, name, SERIES[owner % len(SERIES)]))
     return tags
 
 
-def _around(row: int) -> tuple[int, ...]:
-    return (row - 1, row + 1, row - 2, row + 2, row - 3, row + 3)
+def _points(series: Series, x: Axis, y: Axis, columns: int, rows: int) -> Iterator[tuple[int, int]]:
+    """(column, row) of each."""
+    for a, b in zip(series.x, series.y, strict=True):
+        place = x.place(a)
+        if place is not None and y.place(b) is not None:
+            yield min(columns - 1, max(0, int(place * (columns - 0.001)))), row_of(y, b, rows)
 
 
-def _visible_end(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> tuple[int, int] | None:
-    """(column, row) of the last place of a line that is in sight."""
-    places = [(x.place(a), y.place(b)) for a, b in zip(line.x, line.y, strict=True)]
-    known = [(a, b) for a, b in places if a is not None and b is not None]
-    for (x0, y0), (x1, y1) in reversed(list(pairwise(known))):
-        for step in range(40, -1, -1):
-            a, b = x0 + (x1 - x0) * step / 40, y0 + (y1 - y0) * step / 40
-            if 0 <= a <= 1 and 0 <= b <= 1:
-                return int(a * (columns - 1)), min(rows - 1, rows - 1 - int(b * (rows - 0.001)))
+def _trace(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> dict[int, int]:
+    """The row of a line in each column where it is in sight; of an area its foot."""
+    known = [(a, b) for a, b in zip(x.places(line.x), y.places(line.y), strict=True) if a is not None and b is not None]
+    trace: dict[int, int] = {}
+    for (x0, y0), (x1, y1) in pairwise(known):
+        for column in range(max(0, int(x0 * columns)), min(columns, int(x1 * columns) + 1)):
+            b = y0 + (y1 - y0) * (column / columns - x0) / ((x1 - x0) or 1.0)
+            if 0 <= b <= 1:
+                trace[column] = rows - 1 if line.area else rows - 1 - int(b * (rows - 0.001))
+    return trace
+
+
+def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray], own: int) -> tuple[int, int] | None:
+    """(start, row) of a name next to a line, as far to the right as may be: first where no other line is as near."""
+    rows, columns = len(taken), len(taken[0])
+    for is_alone, away in ((True, 1), (True, 2), (False, 1)):
+        for column in sorted(trace, reverse=True):
+            start = min(column, columns - 1) - length + 1
+            if start < 0:
+                break
+            for row in (trace[column] - away, trace[column] + away):
+                if not 0 <= row < rows or any(taken[row][max(0, start - 1) : start + length + 1]):
+                    continue
+                near = [
+                    *taken[max(0, row - 1)][start : start + length],
+                    *taken[min(rows - 1, row + 1)][start : start + length],
+                ]
+                if not is_alone or not {*near} - {0, own}:
+                    return start, row
     return None
 
 
-def _title(plot: Plot, width: int, palette: Palette) -> list[Segment]:
-    """What y is, then a legend of all series, their names cut where they do not fit; in little room without the lines,
-    which are named where they end."""
+def _title(plot: Plot, width: int, palette: Palette, told: Collection[str]) -> list[Segment]:
+    """What y is, then a legend of all series; where there is no room for all, of those that are not named beside what
+    they draw, cut where even they do not fit."""
     head = shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
-    entries, lines = dict[str, tuple[str, int]](), set[str]()
+    entries = dict[str, tuple[str, int]]()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
         if not series.guide:
-            lines |= {safe(series.name)} if series.line else set()
             mark = "─" if series.line else "◆" if series.mark else "○" if series.on_paper else "•"
             entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
     room = width - width_of(head)
+    if sum(width_of(name) + 4 for name in entries) > room:
+        entries = {name: entry for name, entry in entries.items() if shorten(name, TAG, middle=True) not in told}
     fits = sum(width_of(name) + 4 for name in entries) <= room
-    if not fits and width < LEGEND_FROM and len(lines) < len(entries):
-        entries = {name: entry for name, entry in entries.items() if name not in lines}
-        fits = sum(width_of(name) + 4 for name in entries) <= room
     most = room if fits else room // max(1, len(entries)) - 4
     segments = [Segment(head, palette.get("header"))]
     for name, (sign, index) in entries.items():
         if most > 1:
-            told = say(f"  {sign} {shorten(name, most, True)}", palette)
-            segments.append(Segment(told, palette.get(SERIES[index % len(SERIES)])))
+            legend = say(f"  {sign} {shorten(name, most, True)}", palette)
+            segments.append(Segment(legend, palette.get(SERIES[index % len(SERIES)])))
     return segments
 
 
@@ -321,7 +336,7 @@ def _cells(
 
 def _beside(cells: Sequence[Sequence[tuple[str, str]]], row: int, column: int, length: int) -> list[tuple[int, int]]:
     """The first place beside a point, (row, start), where a label stands on nothing; none where all are taken."""
-    for place in (row, *_around(row)):
+    for place in (row, *(row + sign * away for away in (1, 2, 3) for sign in (-1, 1))):
         for start in (column + 2, column - 1 - length, column - length // 2):
             if place == row and start <= column < start + length:
                 continue

@@ -10,6 +10,7 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cells import stacked
 from hwexplorer.views.plain import Step, Text
 
+KEY = 18  # cells at least for what is set apart
 EMPTY = Text(name="", title="", sections=())
 
 
@@ -20,6 +21,7 @@ class Prose:
         self.text = EMPTY
         self.top = 0
         self.width = self.height = 0
+        self._keys = KEY
         self.is_open = False  # what is folded of a text, until asked for
         self._lines: list[tuple[str, str, str]] | None = None
 
@@ -45,6 +47,8 @@ class Prose:
         """(role, key, text) for each line."""
         if self._lines is not None:
             return self._lines
+        keys = [line.partition("\t")[0] for _, lines in self.text.sections for line in lines if "\t" in line]
+        self._keys = max(KEY, *map(width_of, keys), 0)
         wrapped: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(self.text.steps))]
         text = self.text
         shown = text.sections if self.is_open else text.sections[: text.folded]
@@ -69,7 +73,7 @@ class Prose:
         key, tab, rest = line.partition("\t")
         if not tab:
             return [("text", "", part) for part in wrap(safe(line), self.width, 2)]
-        key = pad(safe(key), min(18, self.width // 3)) + " "
+        key = pad(safe(key), min(self._keys, self.width // 3)) + " "
         parts = wrap(safe(rest), max(4, self.width - width_of(key)))
         return [("text", key if n == 0 else " " * width_of(key), part) for n, part in enumerate(parts)]
 

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from rich.segment import Segment
 
 from hwexplorer.format import delta, quantity, safe
-from hwexplorer.tui.cell_text import pad, shorten, width_of, wrap
+from hwexplorer.tui.cell_text import pad, shorten, whole, width_of, wrap
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
-from hwexplorer.tui.widgets.cells import bar, highlighted, plain, stacked, without
+from hwexplorer.tui.widgets.cells import bar, compared, highlighted, plain, stacked, without
 from hwexplorer.tui.widgets.columns import GAP, PERCENT, Measure, fit, is_of_device, measure
 from hwexplorer.tui.widgets.heads import EMPTY as EMPTY
 from hwexplorer.tui.widgets.heads import Headed
@@ -147,10 +147,11 @@ class TreeTable(Headed):
         column says which."""
         bars = [i for i, c in enumerate(self.table.columns) if c.role == "bar"]
         rows = [r for r in self.table.rows if r.depth] if self.tree else self.table.rows
-        rows = rows if rows and self.table.rows[0].key == "" else self.table.rows
+        has_root = bool(rows) and self.table.rows[0].key == ""
+        rows = rows if has_root else self.table.rows
         values = [r.cells[i] for i in bars for r in rows]
         longest = max((v for v in values if isinstance(v, NUMBERS)), default=1.0) or 1.0
-        is_stacked = self.tree and any(isinstance(v, Stack) for v in values)
+        is_stacked = self.tree and has_root and any(isinstance(v, Stack) for v in values)
         return 1.0 if is_stacked and longest > ON_ROOT_SCALE else longest
 
     # --- the cursor ---------------------------------------------------------------------------------------
@@ -217,7 +218,11 @@ class TreeTable(Headed):
         count = min(len(footer), max(free, 1 if self.height > 4 else 0))
         if footer and count == 1 and self.height > TALL_ENOUGH:  # the sum is read to its end
             return wrap(safe(footer[0]), self.width, 2), []
-        return footer[:count], notes[: free - count] if free > count else []
+        kept: list[str] = []
+        for line in map(safe, footer):  # of others as much as there is room for
+            room, parts = count - len(kept), wrap(line, self.width, 2)
+            kept += parts if len(parts) <= room else [whole(line, self.width, "; ") or line][:room]
+        return kept, notes[: max(0, free - len(kept))]
 
     def _show_cursor(self) -> None:
         page = self.page()
@@ -267,7 +272,7 @@ class TreeTable(Headed):
         if not self._widths:
             # What opens and closes changes no measure: those of thousands of rows are taken once.
             self._measures = self._measures or measure(self.table, self._names, self.width)
-            self._widths, self._gap = fit(self._measures, self.width) if self._measures else ([], GAP)
+            self._widths, self._gap = fit(self._measures, self.width, self._empty()) if self._measures else ([], GAP)
         if y == 0 and self.height > 1:
             return self.heads(palette)
         footer, notes = self._remarks()
@@ -283,6 +288,11 @@ class TreeTable(Headed):
             return cached
         note = position - len(self.visible)
         return self._remark(notes[note], palette, "dim") if note < len(notes) else []
+
+    def _empty(self) -> list[int]:
+        """Columns that only what is closed has anything in."""
+        rows = [self.table.rows[i].cells for i in self.visible] if self.fold else []
+        return [i for i in range(len(self.table.columns)) if rows and all(cells[i] in (None, "") for cells in rows)]
 
     def forget(self) -> None:
         """Colours changed: nothing drawn so far is of use."""
@@ -360,23 +370,10 @@ class TreeTable(Headed):
             return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
         told = quantity(number, measure.column.unit) if role == "quantity" else measure.scale.cell(number)
         if is_of_device(measure.column):
-            return self._heat(told, number, row, width, palette, ground, measure.column.key)
+            sense, sign = compared(self.table, row, measure.column.key, number)
+            return [Segment(pad(plain(told, palette) + sign, width, True), palette.get(sense, ground))]
         text = plain(told, palette)
         return [Segment(pad(text, width, True), palette.get(base, ground))]
-
-    def _heat(
-        self, told: str, number: float | None, row: Row, width: int, palette: Palette, ground: int, key: str
-    ) -> list[Segment]:
-        """One device's figure among those of the others: what wins has a sign, the rest a colour by how far off what
-        exists it is."""
-        cells = dict(zip((column.key for column in self.table.columns), row.cells, strict=True))
-        wins = key == f"on:{cells.get('wins')}"
-        values = [v for name, v in cells.items() if name.startswith("on:") and isinstance(v, NUMBERS)]
-        least = float(min(values, default=0.0))
-        ratio = number / least if number is not None and least > 0 else 1.0
-        role = "good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"
-        text = plain(told, palette) + ("◂" if wins else " ")
-        return [Segment(pad(text, width, True), palette.get(role, ground))]
 
     def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
         fraction = float(value) if isinstance(value, NUMBERS) else 0.0

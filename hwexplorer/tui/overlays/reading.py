@@ -1,0 +1,104 @@
+"""Prose to be read and searched: terms and keys, a device sheet, the text of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import msgspec
+from textual.binding import Binding, BindingType
+
+from hwexplorer import terms
+from hwexplorer.tui import actions
+from hwexplorer.tui.overlays.overlay import CLOSE, Overlay
+from hwexplorer.tui.prompts import Prompt
+from hwexplorer.tui.session import Session
+from hwexplorer.tui.widgets.heads import Headed
+from hwexplorer.tui.widgets.pane import FAR, Content, Pane
+from hwexplorer.tui.widgets.prose import Prose
+from hwexplorer.views.plain import Section, Text
+
+
+class Reading(Overlay):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        CLOSE,
+        Binding("space", "go_on", "goes on"),
+        Binding("slash", "search", "searches"),
+        Binding("question_mark,f1,i", "close", ""),  # as it was opened
+        Binding("colon", "command", "command"),
+    ]
+
+    def __init__(
+        self, session: Session, name: str, heading: str, text: Text, turns: Sequence[Sequence[Section]] = ()
+    ) -> None:
+        """`turns` are shown after the text, one at a time."""
+        self.content = Prose()
+        super().__init__(session, name, self.content)
+        self.pane.heading = heading
+        self._all, self._turns = text, turns  # of all that is shown some may be searched for
+        self.action_go_on()
+        self.content.top = 0
+
+    @property
+    def keys(self) -> list[Binding]:
+        return [each for each in super().keys if each.action != "go_on" or self._turns]
+
+    def action_go_on(self) -> None:
+        """Show the next part, if any; what was guessed is answered by it."""
+        shown = (*self._all.sections, *(section for turn in self._turns[:1] for section in turn))
+        self._turns = self._turns[1:]
+        self._all = msgspec.structs.replace(self._all, sections=shown)
+        self.search("")
+        self.content.move(FAR)
+        self.tell()
+
+    def click(self, at: Pane.Clicked) -> None:
+        if self._turns:
+            self.action_go_on()
+
+    def search(self, text: str) -> None:
+        """Only the lines with these words, under their headings."""
+        words = text.casefold().split()
+        sections = (
+            (head, tuple(s for s in said if all(w in s.casefold() for w in words))) for head, said in self._all.sections
+        )
+        kept = tuple((head, said) for head, said in sections if said) if words else self._all.sections
+        self.content.update(msgspec.structs.replace(self._all, sections=kept))
+        self.pane.redraw()
+
+    @property
+    def lines(self) -> int:
+        return sum(len(said) for _, said in self.content.text.sections)
+
+    def action_search(self) -> None:
+        self.session.stage.ask(Search(self))
+
+    def action_command(self) -> None:
+        self.close()
+        self.session.stage.perform("command")
+
+
+class Search(Prompt):
+    """Words of what is read."""
+
+    label = "search"
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(reading.session)
+        self._reading = reading
+
+    def note(self) -> str:
+        return f"{self._reading.lines} lines · enter keeps them, esc shows all"
+
+    def follow(self, text: str) -> None:
+        self._reading.search(text)
+
+
+def of_help(session: Session, content: Content) -> Text:
+    """What is in the focused pane, then all terms, then all keys."""
+    pane = session.state.pane
+    columns = content.table.columns if isinstance(content, Headed) else ()
+    here = tuple(f"{column.title}\t{terms.help_of(column)}" for column in columns if terms.help_of(column))
+    sections = [(f"Columns of {pane}", here)] if here else []
+    keys = [(name, actions.help_lines(group, pane)) for name, group in session.keymap.groups(pane)]
+    return Text("help", f"help {pane}", (*sections, *terms.sections(), *keys))
