@@ -31,7 +31,7 @@ CSV_HEADERS = {
     ("tree", "resnet18"): "key depth name bar share latency_s energy_per_inference_j bound cumulative kind modifier"
     " fused utilization macs dram_bytes benefit_js " + parts("bar"),
     ("events", "resnet18"): "key depth event bar fraction energy_j waits count unit each_j each_low_j"
-    " each_high_j source",
+    " each_high_j source " + parts("bar"),
     ("why", "resnet18"): "section text",
     ("models",): "key depth name family parameters macs input accuracy",
 }  # fmt: skip

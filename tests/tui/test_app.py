@@ -15,6 +15,7 @@ from hwexplorer.state import PANES, PLOTS, State, format, parse
 from hwexplorer.tui import actions, clipboard
 from hwexplorer.tui.actions import ACTIONS, BY_ID
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.overlays.overlay import Overlay
 from hwexplorer.tui.palette import THEMES
 from tests.tui.fake import Fake
 
@@ -37,6 +38,12 @@ def screen_text(app: HwExplorer) -> str:
     width, height = app.size
     lines = app.screen._compositor.render_strips()
     return "\n".join(line.text.ljust(width) for line in lines[:height])
+
+
+def over(app: HwExplorer) -> Overlay:
+    """What lies over the panes."""
+    assert app.explorer.over is not None
+    return app.explorer.over
 
 
 @pytest.fixture(autouse=True)
@@ -525,8 +532,8 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("devices")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("a", *"tpu")
-    assert app.screen.content.key == "tpu_v4"
-    assert len(app.screen.content.visible) == 1
+    assert over(app).content.key == "tpu_v4"
+    assert len(over(app).content.visible) == 1
     await pilot.press("space")
     assert app.state.devices == ("xeon_8490h", "h100_sxm", "kpu_t256")
     await pilot.press("space", "enter")

@@ -36,7 +36,7 @@ async def test_a_double_click_on_the_last_model_in_sight_loads_that_model() -> N
     app = HwExplorer(State(), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
-        height = app.explorer.views["models"].size.height
+        height = app.explorer.views["models"].content.height + 2  # with the frame, above the picture
         wanted = app.explorer.views["models"].content.at(height - 3)
         await pilot.click("#models", offset=(4, height - 2))
         assert app.explorer.views["models"].content.at(height - 3) == wanted  # it has not moved

@@ -22,7 +22,7 @@ from hwexplorer.tui.terminal import TICK_S, Keys
 from hwexplorer.views.plain import Text
 from tests.terminal import ESCAPE, Program
 from tests.tui.fake import Fake
-from tests.tui.test_app import screen_text
+from tests.tui.test_app import over, screen_text
 
 GRID = (120, 40)
 ROOT = Path(__file__).parents[2]
@@ -46,8 +46,8 @@ async def test_the_picker_goes_to_the_first_match() -> None:
     app = HwExplorer(parse("resnet50/h100_sxm"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("a", *"tpu")
-        assert len(app.screen.content.visible) > 1
-        assert app.screen.content.cursor == 0
+        assert len(over(app).content.visible) > 1
+        assert over(app).content.cursor == 0
     assert app.session.failures == []
 
 

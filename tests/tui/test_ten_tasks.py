@@ -18,7 +18,7 @@ from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.sessions import LAST, Sessions
 from tests.capture.onnx_files import node, save, weight
-from tests.tui.test_app import screen_text
+from tests.tui.test_app import over, screen_text
 
 START = "resnet50@b8,fp16"
 KEPT = "vit_b_16@b4,fp16/tpu_v4"
@@ -161,7 +161,7 @@ async def limits_by_mouse(hand: Hand, _: Path) -> None:
     await hand.click("on h100_sxm", right=4)
     await hand.click("L<5ms")
     await hand.click(" E<1J", right=1)
-    await hand.until(lambda: hand.app.screen.content.table.rows[0].cells[2] is not None)
+    await hand.until(lambda: over(hand.app).content.table.rows[0].cells[2] is not None)
     await hand.click("rtx_4090")
     await hand.click("enter keeps")
 

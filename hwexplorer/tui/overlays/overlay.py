@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -35,6 +35,7 @@ class Overlay(ModalScreen[None]):
     Overlay Line { height: 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [CLOSE]
+    content: Any
 
     def __init__(self, session: Session, name: str, content: Content) -> None:
         super().__init__(name=name, classes="overlay")
