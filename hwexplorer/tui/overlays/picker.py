@@ -112,10 +112,11 @@ class Devices(Prompt):
     def note(self) -> str:
         """How many devices are left, what keys do; where there is no room, the last of it goes."""
         content = self._picker.content
-        told, enter = f"{len(content.visible)} devices", "adds it" if self._picker.enter_adds else "done"
+        count = len(content.visible)
+        told, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
         if self._picker.has_limits:
             passing = sum(not row.dim for row in content.table.rows)
-            told, enter = f"{passing} of {len(content.visible)} pass", "keeps the limits"
+            told, enter = f"{passing} of {count} pass", "keeps the limits"
         return f"{told} · space adds or takes away · enter {enter} · {' '.join(LIMITS)}"
 
     def offers(self) -> dict[str, str]:

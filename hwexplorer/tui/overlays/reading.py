@@ -88,7 +88,8 @@ class Search(Prompt):
         self._reading = reading
 
     def note(self) -> str:
-        return f"{self._reading.lines} lines · enter keeps them, esc shows all"
+        count = self._reading.lines
+        return f"{count} line{'s' * (count != 1)} · enter keeps them, esc shows all"
 
     def follow(self, text: str) -> None:
         self._reading.search(text)

@@ -34,9 +34,9 @@ def _shortest(figure: str) -> str:
 def _without_line(name: str, room: int) -> str:
     """`Xeon 8490H` for `Xeon Platinum 8490H`, where there is no room for what maker and number tell."""
     words = name.split()
-    if width_of(name) > room and len(words) == 3:
-        return f"{words[0]} {words[2]}"
-    return name
+    if width_of(name) > room and len(words) > 2:
+        words.remove(max(words[:-1], key=len))
+    return " ".join(words)
 
 
 class CardStrip(Widget, can_focus=False):
