@@ -66,7 +66,7 @@ async def test_the_count_of_models_is_said_in_one_way() -> None:
         await pilot.press("1")
         assert app.explorer.views["models"].remark == "8 of 8"
         await pilot.press("/", *"res")
-        assert app.explorer.views["models"].remark == "'res' 2 of 8"
+        assert app.explorer.views["models"].remark == "2 of 8 · 'res'"
 
 
 @pytest.mark.parametrize("sent", [b"\x1bj", b"\x1b\r", b"\x1b:", b"\x1b "])
