@@ -42,7 +42,10 @@ class ModelTable(TreeTable):
         known = sorted(zip(self.table.columns, self.row.cells, strict=True), key=lambda cell: cell[0].key == "family")
         told = " · ".join(text for column, value in known if (text := _told(column, value)))
         lines = [[Segment(("-" if palette.ascii else "─") * self.width, palette.get("guide"))]]
-        lines += [[Segment(plain(line.strip(" ·"), palette), palette.get("strong"))] for line in wrap(told, self.width)[:FACTS]]
+        lines += [
+            [Segment(plain(line.strip(" ·"), palette), palette.get("strong"))]
+            for line in wrap(told, self.width)[:FACTS]
+        ]
         if self.picture.name != self.key:
             return lines
         parts = [(row.cells[0], float(row.cells[1] or 0.0)) for row in self.picture.rows]
