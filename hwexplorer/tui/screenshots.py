@@ -20,7 +20,7 @@ DEEP = f"{BLOCKS}&at=layer3&open=layer3"
 
 
 class Shot(msgspec.Struct, frozen=True):
-    """One picture: a name, a state, the keys that follow."""
+    """One picture: a name, a state, the keys that follow, and the seconds until all is drawn."""
 
     name: str
     state: str
@@ -28,6 +28,7 @@ class Shot(msgspec.Struct, frozen=True):
     keys: tuple[str, ...] = ()
     theme: str = "dark"
     ascii: bool = False
+    seconds: float = 0.0
 
 
 SHOTS = (
@@ -39,7 +40,7 @@ SHOTS = (
     Shot("terminal_colours", DEEP, theme="ansi"),
     Shot("light", DEEP, theme="light"),
     Shot("ascii", DEEP, ascii=True),
-    Shot("models", "resnet50?pane=models&filter=net", SMALL),
+    Shot("models", "resnet50@b8,fp16?by=module&sort=share&pane=models&filter=net", GRID, seconds=0.5),
     Shot("compare", "mobilenet_v2@b64,int8?pane=compare", SMALL),
     Shot("tree", "resnet50@b8?by=module&sort=share", SMALL, keys=("full_stop",)),
     Shot("events", f"{DEEP}&pane=events", SMALL),
@@ -59,7 +60,7 @@ SHOTS = (
     Shot("pareto", "resnet50@b8,fp16?pane=plot&plot=pareto", SMALL),
     Shot("memory", "resnet50@b8,fp16?pane=plot&plot=memory", SMALL),
     Shot("paper", DEEP, theme="paper"),
-    Shot("wide", "vit_b_16@b64,bf16?by=module&sort=share", (200, 60), keys=("full_stop",)),
+    Shot("wide", "vit_b_16@b64,bf16?by=module&sort=share", (200, 60), keys=("full_stop",), seconds=0.5),
 )
 
 
@@ -68,7 +69,7 @@ async def take(shot: Shot, provider: EngineProvider) -> str:
     app = HwExplorer(parse(shot.state), provider, ascii=shot.ascii, theme=shot.theme)
     async with app.run_test(size=shot.size) as pilot:
         await pilot.press(*shot.keys)
-        await pilot.pause()
+        await pilot.pause(shot.seconds)
         return picture(app.session, shot.state)
 
 
