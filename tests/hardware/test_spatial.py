@@ -11,6 +11,7 @@ from itertools import product as iterated
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,8 +29,9 @@ from hardware.device_file import read
 from hardware.errors import RequestError
 from hardware.hierarchy import LOOPS
 from hardware.mapping.spatial.machine import machine
+from hardware.mapping.spatial.needs import Costs, Power, level_bytes, needed
 from hardware.mapping.spatial.nest import Nest, Problem, run
-from hardware.mapping.spatial.search import Costs, Power, _footprints, _spread, level_bytes, needed, search
+from hardware.mapping.spatial.search import Operator, _footprints, _spread, search
 from hardware.plan import plan
 from hwexplorer.cli import main
 
@@ -274,6 +276,25 @@ def _tiles(within: Floats, loops: list[int]) -> Iterator[Floats]:
         tile = np.ones((8, 1))
         tile[loops, 0] = extents
         yield tile
+
+
+@given(data=st.data(), name=st.sampled_from(SPATIAL), stride=st.integers(1, 3), power=st.sampled_from((1.0, np.inf)))
+@settings(max_examples=20, deadline=None)
+def test_what_is_not_counted_is_no_quicker(data: Any, name: str, stride: int, power: float) -> None:
+    """Within a power limit and without: the mapping found and its figures are those of all that are listed."""
+    device = load(name)
+    sizes = np.array([float(data.draw(st.integers(1, bound))) for bound in (4, 2, 40, 40, 30, 30, 5, 5)])[:, None]
+    problem, each = Problem(sizes, np.array([float(stride)]), np.ones(1)), np.zeros(1, dtype=np.intp)
+    value_bytes = np.array([[1.0], [1.0], [device.accumulator_bytes]])
+    spent = costs(device, np.zeros(1))
+    spent = msgspec.structs.replace(spent, power=msgspec.structs.replace(spent.power, budget_w=power))
+    tried = Operator(machine(device), problem, value_bytes, relative(device), 0)
+    found = tried.fastest(spent)
+    tried.count(np.flatnonzero(tried.uncounted))
+    best = tried.fastest(spent)
+    for name in Nest.__struct_fields__:
+        assert all(map(np.array_equal, getattr(found, name), getattr(best, name)))
+    assert all((tile[:, each] <= sizes).all() for tile in best.tiles)
 
 
 @cache

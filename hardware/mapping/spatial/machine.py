@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -42,6 +43,11 @@ class Place(msgspec.Struct, frozen=True):
     @property
     def network(self) -> str:
         return f"network.{self.array}"
+
+    @property
+    def ways(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """To spread loops over the array: of each, the loops along every axis."""
+        return tuple(product(*(ways for _, ways in self.axes)))
 
 
 class Machine(msgspec.Struct, frozen=True):

@@ -12,8 +12,9 @@ from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.spatial.machine import Machine, machine
+from hardware.mapping.spatial.needs import Costs, Needs, Power, moved_on_chip, needed
 from hardware.mapping.spatial.nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, Problem, Run, run
-from hardware.mapping.spatial.search import Costs, Needs, Power, moved_on_chip, needed, search
+from hardware.mapping.spatial.search import search
 from hardware.mapping.tiling import Tiling, fma
 
 if TYPE_CHECKING:

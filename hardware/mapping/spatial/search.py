@@ -13,13 +13,14 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from hardware.demand import Floats, Ints
 from hardware.hierarchy import LOOPS
+from hardware.mapping.spatial.bound import least
 from hardware.mapping.spatial.machine import Machine, Memory, Place
-from hardware.mapping.spatial.nest import CONCERNS, C, G, K, N, Nest, P, Problem, Q, R, Run, S, Station, run
+from hardware.mapping.spatial.needs import Costs, Needs, needed
+from hardware.mapping.spatial.nest import CONCERNS, Bools, C, G, K, N, Nest, P, Problem, Q, R, S, Station, run
 
 # Loops outermost first: weights stay while rows pass; results stay, of one channel or of all; inputs stay.
 _ORDERS = np.array([[LOOPS.index(x) for x in order] for order in ("GKCRSNPQ", "GKNPQCRS", "GNPQKCRS", "GNPQCRSK")])
@@ -30,90 +31,21 @@ _IMAGES = (1.0, 2.0, 4.0, 16.0, 64.0)
 _CHANNELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0, 512.0, 1024.0, 4096.0)
 _GROUPS = (1.0, 8.0, 64.0)
 _TOGETHER = 8192  # mappings counted together
+_AT_ONCE = 32  # columns compared with all others together
 _ENDLESS = 2.0**20  # more than any tile
-_KEEP = 4096  # operators remembered of a machine
-
-
-class Power(msgspec.Struct, frozen=True):
-    """J of a byte of off-chip memory and of the first event on chip; W of clocks, and of all that does not rest."""
-
-    byte_j: float
-    chip_j: float
-    clock_w: float
-    budget_w: float
-
-
-class Costs(msgspec.Struct, frozen=True):
-    """What time depends on beside the mapping, of n operators: seconds of a cycle and of a byte of off-chip memory; of
-    the bytes moved once those that are on chip already, `spared`; the MACs over those of the loops, `scale`; seconds
-    `beside_s` of operators that the same kernel runs before or after, `behind_s` of work meanwhile, and J of all that
-    no mapping changes, `rest_j`; each (n,). Seconds of an access on chip and of starting a kernel."""
-
-    cycle_s: Floats
-    byte_s: Floats
-    spared: Floats
-    scale: Floats
-    beside_s: Floats
-    behind_s: Floats
-    rest_j: Floats
-    access_s: float
-    start_s: float
-    power: Power
-
-    def of(self, index: Ints) -> Costs:
-        """Those of an index."""
-        by_operator = {name: getattr(self, name)[index] for name in self.__struct_fields__[:7]}
-        return msgspec.structs.replace(self, **by_operator)
-
-    def fastest(self, needs: Needs, i: int) -> int:
-        """The mapping of operator i with which its kernel ends first within the power limit; of equals, that of least
-        energy, of these the first."""
-        power, scale = self.power, self.scale[i]
-        busy_s = np.maximum(needs.seconds(self, i).max(axis=0) * scale + self.beside_s[i], self.behind_s[i])
-        moved_j = (needs.traffic * power.chip_j + needs.passing(self, i) * power.byte_j) * scale
-        limited_s = (self.rest_j[i] + moved_j + power.clock_w * busy_s) / power.budget_w
-        return int(np.lexsort((moved_j, np.maximum(busy_s + self.start_s, limited_s)))[0])
-
-
-class Needs(msgspec.Struct, frozen=True):
-    """What m mappings need: cycles of the elements, bytes of off-chip memory, accesses one after the other of the
-    busiest level on chip, and the energy of what moves there over that of the first event, each (m,)."""
-
-    cycles: Floats
-    off_chip: Floats
-    accesses: Floats
-    traffic: Floats
-
-    def passing(self, costs: Costs, i: Ints | int) -> Floats:
-        """Bytes that are not on chip already, (m,), each mapping of an operator i (m,) or all of one."""
-        left: Floats = np.maximum(self.off_chip - costs.spared[i], 0.0)
-        return left
-
-    def seconds(self, costs: Costs, i: Ints | int) -> Floats:
-        """Of the arrays, of off-chip memory and of the levels on chip, (3, m)."""
-        passing_s = self.passing(costs, i) * costs.byte_s[i]
-        return np.stack([self.cycles * costs.cycle_s[i], passing_s, self.accesses * costs.access_s])
-
-
-class _Tried(msgspec.Struct, frozen=True):
-    """The mappings of one operator that no other beats in everything they need: whatever clocks and bandwidths are,
-    the best is among them."""
-
-    nest: Nest
-    needs: Needs
+_KEEP = 1024  # operators remembered of a machine
+_ROUNDING = 1e-12
 
 
 def search(machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], costs: Costs) -> Nest:
     """The mapping of each of n operators. `value_bytes` (3, n) of inputs, weights and partial sums; `prices` of the
     events of the machine, relative to the first."""
     rows = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes]).T
-    keys = [row.tobytes() for row in np.ascontiguousarray(rows)]
-    known = _remembered(machine, prices)
-    found = [_nothing(len(machine.places))]
-    for i, key in enumerate(keys):
-        if key not in known:
-            known[key] = _worthwhile(machine, problem.of(np.array([i])), value_bytes[:, [i]], prices)
-        found.append(_at(known[key].nest, np.array([costs.fastest(known[key].needs, i)])))
+    known, found = _remembered(machine, prices), [_nothing(len(machine.places))]
+    for i, row in enumerate(np.ascontiguousarray(rows)):
+        operator = known.pop(row.tobytes(), None)
+        known[row.tobytes()] = operator = operator or Operator(machine, problem, value_bytes, prices, i)
+        found.append(operator.fastest(costs.of(np.array([i]))))
     for key in list(known)[: max(len(known) - _KEEP, 0)]:
         del known[key]
     return _joined(found)
@@ -126,25 +58,101 @@ def _nothing(places: int) -> Nest:
 
 
 @lru_cache(maxsize=64)
-def _remembered(_machine: Machine, _prices: tuple[float, ...]) -> dict[bytes, _Tried]:
+def _remembered(_machine: Machine, _prices: tuple[float, ...]) -> dict[bytes, Operator]:
     """What was found of a machine, by operator."""
     return {}
 
 
-def _worthwhile(machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...]) -> _Tried:
-    """What is worth trying of one operator."""
-    tried = _candidates(machine, problem, value_bytes)
-    table = np.empty((len(Needs.__struct_fields__), tried.tiles[0].shape[1]))
-    marks = _marks(*tried.orders)
-    for mark in np.unique(marks):  # of one order at a time: it is counted quicker
-        same = np.flatnonzero(marks == mark)
-        for start in range(0, len(same), _TOGETHER):
-            part = same[start : start + _TOGETHER]
-            runs = run(problem.of(part * 0), _at(tried, part), machine.stations)
-            needs = needed(machine, runs, value_bytes[:, part * 0], prices)
-            table[:, part] = [getattr(needs, name) for name in Needs.__struct_fields__]
-    kept = _unbeaten(table)
-    return _Tried(_at(tried, kept), Needs(*table[:, kept]))
+class Operator:
+    """One operator: what mappings need at the least by outermost tile and ways to spread loops, (t, w, ..), which of
+    these are still `uncounted`, and of those counted the mappings that no other beats in everything they need, each
+    with its place in the list of all."""
+
+    def __init__(
+        self, machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], i: int
+    ) -> None:
+        self.machine, self.problem, self.prices = machine, problem.of(np.array([i])), prices
+        self.value_bytes = value_bytes[:, [i]]
+        self.menus = [self._shortlist(s) for s in range(1, len(machine.places))]
+        tiles, by = np.minimum(self.menus[0][0], self.problem.sizes), self.menus[0][1]
+        first = _distinct(tiles, by[None])
+        self.menus[0] = tiles, by = tiles[:, first], by[first]
+        spread = _spread(machine.places[0], self.problem.sizes, tiles)
+        self.least = least(machine, self.problem, self.value_bytes, prices, tiles, _ORDERS[by].T, spread)
+        shape = tiles.shape[1], *(len(place.ways) for place in machine.places)
+        self.uncounted = np.ones(shape, dtype=np.bool_)
+        self.nest = _nothing(len(machine.places))
+        self.place: Ints = np.zeros(0, dtype=np.intp)
+        self.table = np.zeros((len(Needs.__struct_fields__), 0))
+
+    def _shortlist(self, s: int) -> tuple[Floats, Ints]:
+        """Tiles for a station and their orders."""
+        loops = (*_endless(self.problem), float(self.problem.stride[0]), float(self.problem.part[0]))
+        of = _OF["free" if s + 1 < len(self.machine.places) else self.machine.stationary]
+        return _shortlist(loops, tuple(self.value_bytes[:, 0].tolist()), self.machine.places[s].memories, s == 1, of)
+
+    def fastest(self, costs: Costs) -> Nest:
+        """The mapping whose kernel ends first within the power limit; of equals, that of least energy, of these the
+        first. Those are counted of which it is not certain without that they are slower."""
+        ends_s, moved_j = costs.spent(self.least)
+        together = max(2 * _TOGETHER // int(np.prod([menu.shape[1] for menu, _ in self.menus[1:]])), 1)
+        while True:
+            counted_s, counted_j = costs.spent(Needs(*self.table))
+            best = np.lexsort((counted_j, counted_s))[:1]
+            worth = self.uncounted.ravel().copy()
+            if best.size:
+                slower = ends_s > counted_s[best] * (1 + _ROUNDING)
+                as_fast = ends_s > counted_s[best] * (1 - _ROUNDING)
+                worth &= ~slower & ~(as_fast & (moved_j > counted_j[best] * (1 + _ROUNDING)))
+            left = np.flatnonzero(worth)
+            if not left.size:
+                return _at(self.nest, best)
+            self.count(left[np.lexsort((moved_j[left], ends_s[left]))][:together])
+
+    def count(self, which: Ints) -> None:
+        """Count the mappings with some outermost tiles and ways."""
+        self.uncounted.flat[which] = False
+        asked = np.zeros_like(self.uncounted)
+        asked.flat[which] = True
+        tried, place = self._candidates(asked)
+        table = np.empty((len(self.table), len(place)))
+        marks = _marks(*tried.orders)
+        for mark in np.unique(marks):  # of one order at a time: it is counted quicker
+            same = np.flatnonzero(marks == mark)
+            for start in range(0, len(same), _TOGETHER):
+                part = same[start : start + _TOGETHER]
+                runs = run(self.problem.of(part * 0), _at(tried, part), self.machine.stations)
+                needs = needed(self.machine, runs, self.value_bytes[:, part * 0], self.prices)
+                table[:, part] = [getattr(needs, name) for name in Needs.__struct_fields__]
+        nest, table, place = _joined([self.nest, tried]), np.hstack([self.table, table]), np.append(self.place, place)
+        listed = np.argsort(place)
+        kept = listed[_unbeaten(table[:, listed])]
+        self.nest, self.table, self.place = _at(nest, kept), table[:, kept], place[kept]
+
+    def _candidates(self, asked: Bools) -> tuple[Nest, Ints]:
+        """Mappings with the outermost tiles and ways asked for, and the place of each in the list of all."""
+        outermost = np.flatnonzero(asked.any(axis=tuple(range(1, asked.ndim))))
+        tiles: list[Floats] = [np.repeat(self.problem.sizes, len(outermost), axis=1)]
+        tiles, orders, number = [*tiles, self.menus[0][0][:, outermost]], [self.menus[0][1][outermost]], outermost
+        for here, by in self.menus[1:]:
+            lower = np.minimum(tiles[-1][:, :, None], here[:, None, :]).reshape(8, -1)
+            upper, row = np.divmod(np.arange(lower.shape[1]), here.shape[1])
+            first = _distinct(upper[None], lower, by[None, row])
+            tiles = [*(tile[:, upper[first]] for tile in tiles), lower[:, first]]
+            orders = [*(order[upper[first]] for order in orders), by[row[first]]]
+            number = number[upper[first]] * here.shape[1] + row[first]
+        within = [*tiles[1:], np.ones_like(tiles[0])]
+        spread = [_spread(*each) for each in zip(self.machine.places, tiles, within, strict=True)]
+        other = np.ones(len(number), dtype=np.bool_)
+        for part in spread:
+            fresh = [~np.any((part[:, :way] == part[:, [way]]).all(axis=0), axis=0) for way in range(part.shape[1])]
+            other = other[..., None] & np.stack(fresh, axis=-1).reshape(-1, *(1,) * (other.ndim - 1), len(fresh))
+        menu = int(np.prod([here.shape[1] for here, _ in self.menus[1:]]))
+        kept, *ways = np.nonzero(other & asked[number // menu])
+        placed = tuple(part[:, way, kept] for part, way in zip(spread, ways, strict=True))
+        turns = tuple(_ORDERS[by[kept]].T for by in (*orders, orders[-1]))
+        place = number[kept] * asked[0].size + np.ravel_multi_index(ways, asked.shape[1:])
+        return Nest(tuple(tile[:, kept] for tile in tiles[1:]), placed, turns), place
 
 
 def _unbeaten(table: Floats) -> Ints:
@@ -153,57 +161,15 @@ def _unbeaten(table: Floats) -> Ints:
     middling = table[:, [(table / most).sum(axis=0).argmin()]]
     left = np.flatnonzero((table < middling).any(axis=0) | (table == middling).all(axis=0))  # most are beaten by it
     left, kept = left[np.lexsort(table[::-1, left])], []
-    table = table[:, left]
-    while len(left):
-        kept.append(left[0])
-        stays = np.flatnonzero(np.logical_or.reduce([row < row[0] for row in table]))
-        left, table = left[stays], table[:, stays]
-    return np.array(kept)
-
-
-def needed(machine: Machine, runs: Run, value_bytes: Floats, prices: tuple[float, ...]) -> Needs:
-    """What mappings need; `value_bytes` (3, m)."""
-    moved = [runs.moves[0, t] for t in range(3)]
-    off_chip = np.sum([(m.reads + m.updates) * width for m, width in zip(moved, value_bytes, strict=True)], axis=0)
-    accesses, on_chip = np.zeros_like(runs.cycles), moved_on_chip(machine, runs, value_bytes)
-    for s, place in enumerate(machine.places):
-        for memory in place.memories:
-            longest = np.maximum(*(on_chip[label] for label in memory.events))
-            accesses = np.maximum(accesses, longest / memory.width_bytes / runs.instances[s])
-    traffic = np.sum([on_chip[label] * price for label, price in zip(machine.events, prices, strict=True)], axis=0)
-    return Needs(runs.cycles, off_chip, accesses, traffic)
-
-
-def moved_on_chip(machine: Machine, runs: Run, value_bytes: Floats) -> dict[str, Floats]:
-    """The events of a machine, (m,) each."""
-    moved = {"control.tile_setup": runs.tiles}
-    for s, place in enumerate(machine.places):
-        for memory in place.memories:
-            moved.update(zip(memory.events, level_bytes(runs, s, memory, value_bytes), strict=True))
-        if place.array:
-            moved[place.network] = _handed(machine, runs, value_bytes, s)
-    return moved
-
-
-def _handed(machine: Machine, runs: Run, value_bytes: Floats, s: int) -> Floats:
-    """Bytes that the network below a station hands to its elements and takes from them: of a tensor that passes
-    several networks, each element of the innermost has its own."""
-    total = np.zeros_like(runs.cycles)
-    for t, width in enumerate(value_bytes):
-        outer = max(i for i in range(s + 1) if (i, t) in runs.moves)
-        moved = runs.moves[outer, t]
-        further = [i for i in range(s + 1, len(machine.places)) if machine.places[i].array]
-        is_last = not further or any((i, t) in runs.moves for i in range(s + 1, further[0] + 1))
-        total += (moved.reads + moved.updates) * np.where(is_last, moved.shared, 1.0) * width
-    return total
-
-
-def level_bytes(runs: Run, s: int, memory: Memory, value_bytes: Floats) -> tuple[Floats, Floats]:
-    """Bytes read from and written to all instances of one level."""
-    moved = [(runs.moves[s, t], value_bytes[t]) for t, held in enumerate(memory.holds) if held]
-    read = sum((m.reads + m.drains) * width for m, width in moved)
-    written = sum((m.fills + m.updates) * width for m, width in moved)
-    return np.asarray(read), np.asarray(written)
+    while len(left):  # a column is beaten by none after it
+        first = np.arange(min(_AT_ONCE, len(left)))
+        beaten: Bools = first[:, None] < np.arange(len(left))
+        for row in table[:, left]:
+            beaten &= row[first, None] <= row
+        stays = np.flatnonzero(~beaten.any(axis=0))
+        kept.append(left[stays[stays < len(first)]])
+        left = left[stays[stays >= len(first)]]
+    return np.concatenate(kept)
 
 
 def _joined(nests: list[Nest]) -> Nest:
@@ -217,31 +183,6 @@ def _joined(nests: list[Nest]) -> Nest:
 
 def _at(nest: Nest, index: Ints) -> Nest:
     return Nest(*(tuple(part[:, index] for part in getattr(nest, name)) for name in Nest.__struct_fields__))
-
-
-def _candidates(machine: Machine, problem: Problem, value_bytes: Floats) -> Nest:
-    """The mappings of one operator that are tried."""
-    inward, widths = machine.places[1:], tuple(value_bytes[:, 0].tolist())
-    loops = (*_endless(problem), float(problem.stride[0]), float(problem.part[0]))
-    tiles: list[Floats] = [problem.sizes]
-    orders: list[Ints] = []
-    for s, place in enumerate(inward):
-        of = _OF["free" if s + 1 < len(inward) else machine.stationary]
-        here, by = _shortlist(loops, widths, place.memories, s == 0, of)
-        lower = np.minimum(tiles[-1][:, :, None], here[:, None, :]).reshape(8, -1)
-        upper, row = np.divmod(np.arange(lower.shape[1]), here.shape[1])
-        first = _distinct(upper[None], lower, by[None, row])
-        tiles = [*(tile[:, upper[first]] for tile in tiles), lower[:, first]]
-        orders = [*(order[upper[first]] for order in orders), by[row[first]]]
-    spread = [_spread(*each) for each in zip(machine.places, tiles, [*tiles[1:], np.ones_like(tiles[0])], strict=True)]
-    other = np.ones(tiles[0].shape[1], dtype=np.bool_)
-    for part in spread:
-        fresh = [~np.any((part[:, :way] == part[:, [way]]).all(axis=0), axis=0) for way in range(part.shape[1])]
-        other = other[..., None] & np.stack(fresh, axis=-1).reshape(-1, *(1,) * (other.ndim - 1), len(fresh))
-    kept, *ways = np.nonzero(other)
-    placed = tuple(part[:, way, kept] for part, way in zip(spread, ways, strict=True))
-    turns = tuple(_ORDERS[by[kept]].T for by in (*orders, orders[-1]))
-    return Nest(tuple(tile[:, kept] for tile in tiles[1:]), placed, turns)
 
 
 def _distinct(*parts: Floats | Ints) -> Ints:
@@ -270,9 +211,9 @@ def _endless(problem: Problem) -> list[float]:
 def _spread(place: Place, outer: Floats, inner: Floats) -> Floats:
     """Elements that the array of a place gives each loop, (8, w, m), in each of w ways: an axis is filled loop by loop
     as far as the tile goes, in equal rounds."""
-    parts, ways = np.ceil(outer / inner), tuple(product(*(ways for _, ways in place.axes)))
-    given = np.ones((8, len(ways), parts.shape[1]))
-    for number, way in enumerate(ways):
+    parts = np.ceil(outer / inner)
+    given = np.ones((8, len(place.ways), parts.shape[1]))
+    for number, way in enumerate(place.ways):
         for (elements, _), loops in zip(place.axes, way, strict=True):
             room = np.full(parts.shape[1], max(np.floor(elements), 1.0))
             for loop in loops:

@@ -1,0 +1,125 @@
+"""What mappings under an outermost tile need at the least, whatever the tiles within: it shows where none is worth
+counting.
+
+What comes to a memory further in has passed those further out, so nothing moves less than were the tiles within as
+large as the outermost. Of the innermost memory every multiply-accumulate takes its operands, and an array shares one
+among as many elements as it can give the loops.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import msgspec
+import numpy as np
+
+from hardware.demand import Floats, Ints
+from hardware.mapping.spatial.machine import Machine
+from hardware.mapping.spatial.needs import Needs, needed
+from hardware.mapping.spatial.nest import CONCERNS, INPUT, OUTPUT, WINDOWS, Bools, Moves, Nest, Problem, Run, run
+
+_EVERY = np.ones(8, dtype=np.bool_)
+_OF_WINDOWS = np.isin(np.arange(8), WINDOWS)
+
+
+def least(
+    machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...],
+    tiles: Floats, orders: Ints, spread: Floats,
+) -> Needs:  # fmt: skip
+    """What mappings of one operator need with outermost tiles (8, t) whose loops have `orders` (8, t), each `spread`
+    over the outermost array in w ways (8, w, t): by tile and by way of every array, (t * w * ..)."""
+    ways, within = spread.shape[1], len(machine.places) - 1
+    tiles, orders = np.repeat(tiles, ways, axis=1), np.repeat(orders, ways, axis=1)
+    each, alone = np.zeros(tiles.shape[1], dtype=np.intp), np.ones_like(tiles)
+    along = (spread.transpose(0, 2, 1).reshape(8, -1), *(alone,) * within)
+    nest = Nest((tiles,) * within, along, (orders,) * len(along))
+    problem, value_bytes = problem.of(each), value_bytes[:, each]
+    runs = run(problem, nest, machine.stations)
+    found = [
+        needed(machine, _Inside(machine, inward, problem, nest).least(runs), value_bytes, prices)
+        for inward in product(*(place.ways for place in machine.places[1:]))
+    ]
+    names = Needs.__struct_fields__
+    return Needs(*(np.stack([getattr(needs, name) for needs in found], axis=-1).ravel() for name in names))
+
+
+class _Inside:
+    """Nests of which no tile within is smaller than the outermost; `ways` to spread loops over the arrays within."""
+
+    def __init__(
+        self, machine: Machine, ways: tuple[tuple[tuple[int, ...], ...], ...], problem: Problem, nest: Nest
+    ) -> None:
+        self.machine, self.ways, self.problem, self.tiles, self.spread = (
+            machine,
+            ways,
+            problem,
+            nest.tiles[0],
+            nest.spread[0],
+        )
+        parts = np.ceil(problem.sizes / self.tiles)
+        self.steps = np.ceil(parts / self.spread)
+        self.busy = parts / self.steps
+        self.macs: Floats = np.prod(problem.sizes, axis=0)
+
+    def least(self, runs: Run) -> Run:
+        """What smaller tiles within do at the least, of what the nests do."""
+        moves, end, inward = dict(runs.moves), len(self.machine.stations), range(1, len(self.machine.stations))
+        for tensor in range(len(CONCERNS)):
+            held = [s for s, station in enumerate(self.machine.stations) if station.holds[tensor]]
+            for outer, inner in pairwise((*held, end)):
+                moved = moves[outer, tensor]
+                if tensor == INPUT:
+                    moved = self._inputs(moved, outer, inner)
+                moves[outer, tensor] = self._last(moved, tensor, outer) if inner == end else moved
+        elements = [self._reach(s, _EVERY) for s in inward]
+        longest = np.ones_like(self.macs)
+        for loop in range(len(self.tiles)):
+            most = np.prod([self._reach(s, np.arange(len(self.tiles)) == loop) for s in inward], axis=0)
+            longest = longest * np.ceil(self.tiles[loop] / most)
+        even = np.ceil(np.prod(self.tiles, axis=0) / np.prod(elements, axis=0))
+        cycles = np.prod(self.steps, axis=0) * np.maximum(longest, even)
+        instances = np.cumprod([np.ones_like(self.macs), np.prod(self.spread, axis=0), *elements], axis=0)
+        return msgspec.structs.replace(runs, moves=moves, cycles=cycles, instances=tuple(instances))
+
+    def _reach(self, station: int, loops: Bools) -> Floats:
+        """Elements of the array below a station that loops are given at the most."""
+        most: Floats = np.prod(self.busy[loops], axis=0) if station == 0 else np.ones_like(self.macs)
+        if station == 0:
+            return most
+        for (elements, _), way in zip(self.machine.places[station].axes, self.ways[station - 1], strict=True):
+            extent = np.prod(self.tiles[[loop for loop in way if loops[loop]]], axis=0)
+            most = most * np.minimum(max(np.floor(elements), 1.0), extent)
+        return most
+
+    def _inputs(self, moved: Moves, outer: int, inner: int) -> Moves:
+        """Of inputs fewer go on inward than came where strides leave some out. Of tiles that are not equally large an
+        array that shares windows is taken to share more: less than 2 + stride times as much along a side."""
+        gaps, shared = np.ones_like(self.macs), np.ones_like(self.macs)
+        for pair in WINDOWS:
+            results, window = (self.problem.sizes[loop] for loop in pair)  # no outermost tile cuts windows
+            gaps = gaps * np.maximum(((results - 1.0) * self.problem.stride + window) / (results * window), 1.0)
+            for s in range(max(outer, 1), min(inner, len(self.machine.places))):
+                if self.machine.places[s].station.network.shares_windows and set(pair) & set(sum(self.ways[s - 1], ())):
+                    shared = shared * (2.0 + self.problem.stride)
+        reads = moved.reads / gaps / shared if inner > 1 else moved.reads
+        return msgspec.structs.replace(moved, reads=reads, fills=moved.fills / gaps if outer > 1 else moved.fills)
+
+    def _last(self, moved: Moves, tensor: int, outer: int) -> Moves:
+        """Every multiply-accumulate takes operands of the innermost memory; its sum finds another there but once for
+        each copy of a result."""
+        others, shared, copies = ~CONCERNS[tensor], np.ones_like(self.macs), np.ones_like(self.macs)
+        for s, station in enumerate(self.machine.stations):
+            network, loops = station.network, np.zeros_like(others)
+            if s < outer:
+                copies = copies * self._reach(s, others)
+                continue
+            if network.reduces if tensor == OUTPUT else network.multicast[tensor]:
+                loops |= others
+            if tensor == INPUT and network.shares_windows:
+                loops |= _OF_WINDOWS
+            shared = shared * self._reach(s, loops)
+        taken = self.macs / shared
+        if tensor != OUTPUT:
+            return msgspec.structs.replace(moved, reads=taken, shared=shared)
+        first = np.prod(self.problem.sizes[CONCERNS[OUTPUT]], axis=0) * copies
+        return msgspec.structs.replace(moved, reads=np.maximum(taken - first, 0.0), updates=taken, shared=shared)

@@ -1,0 +1,116 @@
+"""What mappings need of a machine, the events on its chip, and the time and energy that follow from them."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from hardware.demand import Floats, Ints
+from hardware.mapping.spatial.machine import Machine, Memory
+from hardware.mapping.spatial.nest import Run
+
+
+class Power(msgspec.Struct, frozen=True):
+    """J of a byte of off-chip memory and of the first event on chip; W of clocks, and of all that does not rest."""
+
+    byte_j: float
+    chip_j: float
+    clock_w: float
+    budget_w: float
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """What time depends on beside the mapping, of n operators: seconds of a cycle and of a byte of off-chip memory; of
+    the bytes moved once those that are on chip already, `spared`; the MACs over those of the loops, `scale`; seconds
+    `beside_s` of operators that the same kernel runs before or after, `behind_s` of work meanwhile, and J of all that
+    no mapping changes, `rest_j`; each (n,). Seconds of an access on chip and of starting a kernel."""
+
+    cycle_s: Floats
+    byte_s: Floats
+    spared: Floats
+    scale: Floats
+    beside_s: Floats
+    behind_s: Floats
+    rest_j: Floats
+    access_s: float
+    start_s: float
+    power: Power
+
+    def of(self, index: Ints) -> Costs:
+        """Those of an index."""
+        by_operator = {name: getattr(self, name)[index] for name in self.__struct_fields__[:7]}
+        return msgspec.structs.replace(self, **by_operator)
+
+    def spent(self, needs: Needs) -> tuple[Floats, Floats]:
+        """Seconds until the kernel of one operator ends, within the power limit, and J of what moves, with each of m
+        mappings (m,)."""
+        power = self.power
+        busy_s = np.maximum(needs.seconds(self, 0).max(axis=0) * self.scale + self.beside_s, self.behind_s)
+        moved_j = (needs.traffic * power.chip_j + needs.passing(self, 0) * power.byte_j) * self.scale
+        limited_s = (self.rest_j + moved_j + power.clock_w * busy_s) / power.budget_w
+        return np.maximum(busy_s + self.start_s, limited_s), moved_j
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """What m mappings need: cycles of the elements, bytes of off-chip memory, accesses one after the other of the
+    busiest level on chip, and the energy of what moves there over that of the first event, each (m,)."""
+
+    cycles: Floats
+    off_chip: Floats
+    accesses: Floats
+    traffic: Floats
+
+    def passing(self, costs: Costs, i: Ints | int) -> Floats:
+        """Bytes that are not on chip already, (m,), each mapping of an operator i (m,) or all of one."""
+        left: Floats = np.maximum(self.off_chip - costs.spared[i], 0.0)
+        return left
+
+    def seconds(self, costs: Costs, i: Ints | int) -> Floats:
+        """Of the arrays, of off-chip memory and of the levels on chip, (3, m)."""
+        passing_s = self.passing(costs, i) * costs.byte_s[i]
+        return np.stack([self.cycles * costs.cycle_s[i], passing_s, self.accesses * costs.access_s])
+
+
+def needed(machine: Machine, runs: Run, value_bytes: Floats, prices: tuple[float, ...]) -> Needs:
+    """What mappings need; `value_bytes` (3, m)."""
+    moved = [runs.moves[0, t] for t in range(3)]
+    off_chip = np.sum([(m.reads + m.updates) * width for m, width in zip(moved, value_bytes, strict=True)], axis=0)
+    accesses, on_chip = np.zeros_like(runs.cycles), moved_on_chip(machine, runs, value_bytes)
+    for s, place in enumerate(machine.places):
+        for memory in place.memories:
+            longest = np.maximum(*(on_chip[label] for label in memory.events))
+            accesses = np.maximum(accesses, longest / memory.width_bytes / runs.instances[s])
+    traffic = np.sum([on_chip[label] * price for label, price in zip(machine.events, prices, strict=True)], axis=0)
+    return Needs(runs.cycles, off_chip, accesses, traffic)
+
+
+def moved_on_chip(machine: Machine, runs: Run, value_bytes: Floats) -> dict[str, Floats]:
+    """The events of a machine, (m,) each."""
+    moved = {"control.tile_setup": runs.tiles}
+    for s, place in enumerate(machine.places):
+        for memory in place.memories:
+            moved.update(zip(memory.events, level_bytes(runs, s, memory, value_bytes), strict=True))
+        if place.array:
+            moved[place.network] = _handed(machine, runs, value_bytes, s)
+    return moved
+
+
+def _handed(machine: Machine, runs: Run, value_bytes: Floats, s: int) -> Floats:
+    """Bytes that the network below a station hands to its elements and takes from them: of a tensor that passes
+    several networks, each element of the innermost has its own."""
+    total = np.zeros_like(runs.cycles)
+    for t, width in enumerate(value_bytes):
+        outer = max(i for i in range(s + 1) if (i, t) in runs.moves)
+        moved = runs.moves[outer, t]
+        further = [i for i in range(s + 1, len(machine.places)) if machine.places[i].array]
+        is_last = not further or any((i, t) in runs.moves for i in range(s + 1, further[0] + 1))
+        total += (moved.reads + moved.updates) * np.where(is_last, moved.shared, 1.0) * width
+    return total
+
+
+def level_bytes(runs: Run, s: int, memory: Memory, value_bytes: Floats) -> tuple[Floats, Floats]:
+    """Bytes read from and written to all instances of one level."""
+    moved = [(runs.moves[s, t], value_bytes[t]) for t, held in enumerate(memory.holds) if held]
+    read = sum((m.reads + m.drains) * width for m, width in moved)
+    written = sum((m.fills + m.updates) * width for m, width in moved)
+    return np.asarray(read), np.asarray(written)
