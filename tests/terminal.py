@@ -121,6 +121,11 @@ class Program:
         with open(f"/proc/{self.pid}/status") as status:
             return next(int(line.split()[1]) / 1e3 for line in status if line.startswith("VmRSS"))
 
+    def processor(self) -> float:
+        """Seconds of processor it has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def settings(self) -> list[Any]:
         """What `stty -a` shows."""
         return termios.tcgetattr(self.fd)
