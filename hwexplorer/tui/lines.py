@@ -36,7 +36,7 @@ def _segments(parts: list[Part], palette: Palette) -> list[Segment]:
     return [Segment(text, palette.get(role)) for role, text in parts if text]
 
 
-def _width(parts: list[Part]) -> int:
+def _width(parts: Sequence[Part]) -> int:
     return sum(width_of(text) for _, text in parts)
 
 
@@ -62,24 +62,38 @@ def _phase(model: str) -> str:
     return next(iter(phases(model)), "")
 
 
-def _clickable(start: int, end: int, action: str) -> list[Place]:
-    """Where an action is; of a pair the left half is the one that goes down."""
-    if action not in actions.PAIRS:
-        return [(start, end, action)] if action else []
-    middle = (start + end) // 2
-    return [(start, middle, actions.PAIRS[action]), (middle, end, action)]
+class _Row:
+    """Parts side by side, and where what is clicked is."""
+
+    def __init__(self, *parts: Part) -> None:
+        self.parts: list[Part] = []
+        self.places: list[Place] = []
+        self.width = 0
+        self.add(*parts)
+
+    def add(self, *parts: Part, action: str = "") -> None:
+        """Of a pair of actions the left half is the one that goes down."""
+        start, end = self.width, self.width + _width(parts)
+        self.parts += parts
+        self.width = end
+        if action in actions.PAIRS:
+            middle = (start + end) // 2
+            self.places += [(start, middle, actions.PAIRS[action]), (middle, end, action)]
+        elif action:
+            self.places.append((start, end, action))
+
+    def segments(self, palette: Palette) -> tuple[list[Segment], list[Place]]:
+        return _segments(self.parts, palette), self.places
 
 
 def head(state: State, status: str, width: int, palette: Palette) -> tuple[list[Segment], list[Place]]:
     """Model, settings, device, pin, and where each is, for the mouse; on the right the marks, and what the colours of
     bars mean."""
-    parts: list[Part] = []
-    places: list[Place] = []
+    row = _Row()
 
     def chip(role: str, text: str, action: str, after: str) -> None:
-        start = _width(parts)
-        parts.extend([(role, text), ("dim", after)])
-        places.extend(_clickable(start, start + width_of(text), action))
+        row.add((role, text), action=action)
+        row.add(("dim", after))
 
     phase = _phase(state.model)
     name = state.model.removesuffix(f":{phase}")
@@ -96,16 +110,16 @@ def head(state: State, status: str, width: int, palette: Palette) -> tuple[list[
         changes = [name for name in ("batch", "precision", "execution") if getattr(there, name) != getattr(state, name)]
         told = settings(there) if changes else ""
         pin = f"{safe(there.on)} {told}".strip()
-        parts.append(("dim", "  vs "))
+        row.add(("dim", "  vs "))
         chip("warn", pin if state.diff else f"({pin})", "swap", "")
-    rest = width - _width(parts) - 1
+    rest = width - row.width - 1
     legends = [each for each in (legend(palette), legend(palette, True)) if _width(each) < rest] or [[]]
     texts = [whole(safe(status), rest - _width(each) - 4, "; ") for each in legends]
     best = next((place for place, text in enumerate(texts) if text), 0)
     colours, status = legends[best], texts[best]
     rest -= _width(colours)
-    parts += [("text", " " * (rest - width_of(status) - 2)), ("dim", status), ("text", " " * min(2, rest))]
-    return _segments(parts + colours, palette), places
+    row.add(("text", " " * (rest - width_of(status) - 2)), ("dim", status), ("text", " " * min(2, rest)), *colours)
+    return row.segments(palette)
 
 
 def legend(palette: Palette, is_short: bool = False) -> list[Part]:
@@ -120,16 +134,13 @@ def legend(palette: Palette, is_short: bool = False) -> list[Part]:
 
 def tabs(state: State, width: int, palette: Palette) -> tuple[list[Segment], list[Place]]:
     """The panes as tabs, and where each one is, for the mouse."""
-    parts: list[Part] = [("dim", " ")]
-    places = []
+    row = _Row(("dim", " "))
     space = " " * (1 + sum(len(name) + 4 for name in PANES) <= width)  # between tabs
     for number, name in enumerate(PANES, 1):
         here = name == state.pane
         text = f"[{number} {name.title()}]" if here else f"{space}{number} {name.title()} "
-        start = _width(parts)
-        parts.append(("title" if here else "dim", text))
-        places.append((start, start + width_of(text), name))
-    return _segments(parts, palette), places
+        row.add(("title" if here else "dim", text), action=name)
+    return row.segments(palette)
 
 
 def told(
@@ -152,27 +163,22 @@ def foot(
 ) -> tuple[list[Segment], list[Place]]:
     """Keys and what they do, as many as there is room for, and on the right what stands there: as that comes to be
     known, no key goes from under the pointer."""
-    parts: list[Part] = []
-    places: list[Place] = []
+    row = _Row()
     stands: list[tuple[str, str, str]] = []
     for parted in stands_there:
         if sum(width_of(text) for _, text, _ in (*stands, *parted)) + LEAST_KEYS <= width:
             stands += parted
     free = width - sum(width_of(text) for _, text, _ in stands)
     for action, key, word in hints:
-        start = _width(parts)
-        more: list[Part] = [("key", f" {key}"), ("dim", f" {word} ")]
-        if start + _width(more) > free:
+        more = ("key", f" {key}"), ("dim", f" {word} ")
+        if row.width + _width(more) > free:
             break
-        parts += more
-        places += _clickable(start, start + _width(more), action)
+        row.add(*more, action=action)
     if stands:
-        parts.append(("text", " " * (free - _width(parts))))
+        row.add(("text", " " * (free - row.width)))
     for role, text, action in stands:
-        start = _width(parts)
-        parts.append((role, text))
-        places += _clickable(start, start + width_of(text), action)
-    return _segments(parts, palette), places
+        row.add((role, text), action=action)
+    return row.segments(palette)
 
 
 def at(places: Sequence[Place], x: int) -> str:

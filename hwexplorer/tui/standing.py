@@ -41,9 +41,10 @@ def batches(state: State) -> Iterator[State]:
 def _rates(session: Session, palette: Palette) -> Standing:
     """`batch 1 ▁▂▃▅▇ 1024  128 inf/J`, the batch on screen standing out, a click on another goes there; nothing before
     all of them are known."""
-    if not all(session.cache.has("rate", each) for each in batches(session.state)):
+    states = [*batches(session.state)]
+    if not all(session.cache.has("rate", each) for each in states):
         return []
-    rates = {each.batch: session.cache.view("rate", each) for each in batches(session.state)}
+    rates = {each.batch: session.cache.view("rate", each) for each in states}
     known = {batch: rate for batch, rate in rates.items() if rate}
     if len(known) < 2:  # a model of one batch, or one that fits with no other
         return []

@@ -73,6 +73,7 @@ class Pane(Widget, can_focus=False):
         self._held = self._was_dragged = False
         self._stamp: object = None
         self._drawn: list[Strip] = []
+        self._made: dict[int, tuple[object, Strip]] = {}  # lines as they were framed last, and what they are made of
 
     def click(self, at: Clicked) -> None:
         """What a click does where something can be chosen."""
@@ -122,13 +123,14 @@ class Pane(Widget, can_focus=False):
         width, height = self.size
         if self.framed:
             self.content.resize(width - 4, height - 2)
-            self._drawn = [self._framed_line(y, width, height) for y in range(height)]
+            thumb = self._thumb(height - 2)
+            self._drawn = [self._framed_line(y, width, height, thumb) for y in range(height)]
         else:
             self.content.resize(width, height)
             lines = (self.content.line(y, self.palette, True) for y in range(height))
             self._drawn = [self._filled(line, width) for line in lines]
 
-    def _framed_line(self, y: int, width: int, height: int) -> Strip:
+    def _framed_line(self, y: int, width: int, height: int, thumb: range) -> Strip:
         if y == 0:
             return self._top(width)
         side = self.palette.get("accent" if self.active else "guide")
@@ -137,10 +139,15 @@ class Pane(Widget, can_focus=False):
             ends = "++" if self.palette.ascii else "┗┛" if self.active else "╰╯"
             flat = self._flat()
             return Strip([Segment(ends[0] + flat * (width - 2) + ends[1], side)], width)
-        blank = Segment(" ", self.palette.get("text"))
-        inner = self._filled(self.content.line(y - 1, self.palette, self.active), width - 4)
-        mark = self._scroll_mark(y - 1, height - 2, bars[1])
-        return Strip([Segment(bars[0], side), blank, *inner, blank, Segment(mark, side)], width)
+        mark = ("#" if self.palette.ascii else "█") if y - 1 in thumb else bars[1]
+        line = self.content.line(y - 1, self.palette, self.active)
+        made_of = (line, bars[0], mark, side, width)
+        if y not in self._made or self._made[y][0] != made_of:  # after a cursor key most are as they were
+            blank = Segment(" ", self.palette.get("text"))
+            inner = self._filled(line, width - 4)
+            strip = Strip([Segment(bars[0], side), blank, *inner, blank, Segment(mark, side)], width)
+            self._made[y] = made_of, strip
+        return self._made[y][1]
 
     def _flat(self) -> str:
         """The frame's line: where the keys go is told by its shape, not only by its colour."""
@@ -172,13 +179,14 @@ class Pane(Widget, can_focus=False):
             end = []
         return Strip([*segments, Segment(flat * (width - used), side), *end, Segment(ends[1], side)], width)
 
-    def _scroll_mark(self, y: int, height: int, plain: str) -> str:
+    def _thumb(self, height: int) -> range:
+        """The lines where the mark of the scroll position is."""
         first, page, total = self.content.extent()
         if total <= page or page < 1:
-            return plain
+            return range(0)
         size = max(1, round(height * page / total))
         start = round((height - size) * first / max(1, total - page))
-        return ("#" if self.palette.ascii else "█") if start <= y < start + size else plain
+        return range(start, start + size)
 
     # --- the mouse ----------------------------------------------------------------------------------------
 
