@@ -1,7 +1,9 @@
 """Random configurations against physics, by hand: `nice python -m tests.scan 100000 --seed 1`. Prints what it finds.
 
 No power above its limit, no utilisation above 1, no kernel under its own traffic or work, parts that add up, and no
-larger batch quicker; over every device in every power mode, every format with every cache and every runtime."""
+larger batch quicker; over every device in every power mode, every format with every cache and every runtime. Every
+pair of a model and a device has its turn, in random order, before any has another; each turn is a few formats and
+runtimes, each of these a chain of batches: a configuration is one of them with the next."""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ import argparse
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
 from analysis.run.estimate import Estimate, estimate
 from analysis.run.scenario import Scenario
 from analysis.workload import store
+from analysis.workload.workload import Workload
 from hardware import runtime
 from hardware.device import Device, load, load_all
 from hardware.precision import NAMES
@@ -27,6 +31,8 @@ MODELS = (
     "deepseek_v3:decode,layers=4,kv=256", "deepseek_v3:decode,layers=4,kv=4096",
     "mixtral_8x7b:decode,layers=1,ep=4", "deepseek_v3:request,layers=4,in=64,out=8,ep=8",
 )  # fmt: skip
+BATCHES = (1, 2, 3, 4, 6, 7, 8, 9, 14, 16, 17, 31, 32, 33, 62, 64, 65, 127, 128, 200, 201, 400)
+SOFTWARE, CHAIN = 4, 8  # formats with runtimes of a turn, configurations of each
 SEARCHED = ("gemm", "conv2d", "attention_head")  # small enough where a mapping is searched for each operator
 ROUNDING = 1e-9
 
@@ -36,8 +42,8 @@ def devices() -> list[Device]:
     return [m for d in load_all()[0] for m in (d, *(load(f"{d.id}:{mode}") for mode in d.file.power_modes))]
 
 
-def faults(result: Estimate, more: Estimate) -> Iterator[str]:
-    """What is beyond physics of a run and of one with a larger batch."""
+def faults(result: Estimate) -> Iterator[str]:
+    """What is beyond physics of a run."""
     run, device, needs = result.run, result.device, result.demand
     limit, flow = device.power_limit_w * result.workload.devices, run.mapping.traffic
     energy, kernel_s = needs.per_kernel(run.energy_j), run.kernel_s
@@ -48,8 +54,6 @@ def faults(result: Estimate, more: Estimate) -> Iterator[str]:
         ("a kernel under its traffic", (needs.per_kernel(flow.dram_read + flow.dram_write)
             > device.memory_bandwidth * kernel_s * (1 + ROUNDING)).any()),
         ("a kernel under its work", (run.utilization > 1 + ROUNDING).any() and not run.mapping.winograd.any()),
-        ("a larger batch is quicker", more.latency_s < result.latency_s * (1 - ROUNDING)),
-        ("a larger batch needs less memory", more.peak_memory_bytes < result.peak_memory_bytes),
         ("operators do not add up to kernels", not np.isclose(run.latency_s.sum(), kernel_s.sum(), rtol=ROUNDING)),
         ("events do not add up to energy",
             not np.isclose(result.event_energy_j.sum(), run.energy_j.sum(), rtol=ROUNDING)),
@@ -60,33 +64,47 @@ def faults(result: Estimate, more: Estimate) -> Iterator[str]:
     yield from (name for name, wrong in checks if wrong)
 
 
+def shrinks(result: Estimate, more: Estimate) -> Iterator[str]:
+    """What is less with a larger batch and should not be."""
+    if more.latency_s < result.latency_s * (1 - ROUNDING):
+        yield "a larger batch is quicker"
+    if more.peak_memory_bytes < result.peak_memory_bytes:
+        yield "a larger batch needs less memory"
+
+
+def chains(draw: random.Random, models: dict[str, Workload]) -> Iterator[tuple[str, Device, str, str, list[int]]]:
+    """Without end: a model, a device, a format, what runs it, and batches."""
+    pairs = [(name, device) for device in devices() for name in (SEARCHED if device.arch.is_searched else MODELS)]
+    while True:
+        for name, device in draw.sample(pairs, len(pairs)):
+            software = [runs for runs, each in runtime.runtimes().items() if each.fits(device, models[name].work)]
+            for _ in range(SOFTWARE):
+                precision = draw.choice(NAMES) + draw.choice(("", "", "kv4", "kv8", "kv16"))
+                execution = draw.choice((*runtime.MODES, "auto", *software))
+                yield name, device, precision, execution, sorted(draw.sample(BATCHES, CHAIN + 1))
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("count", type=int)
     arguments.add_argument("--seed", type=int, default=0)
     asked = arguments.parse_args()
-    draw, on, found = random.Random(asked.seed), devices(), Counter[str]()
-    models = {name: store.load(name) for name in MODELS}
-    for i in range(asked.count):
-        device = draw.choice(on)
-        model = draw.choice(SEARCHED if device.arch.is_searched else MODELS)
-        work = models[model]
-        software = [name for name, each in runtime.runtimes().items() if each.fits(device, work.work)]
-        precision = draw.choice(NAMES) + draw.choice(("", "", "kv4", "kv8", "kv16"))
-        execution, batch = (
-            draw.choice([*runtime.MODES, "auto", *software]),
-            draw.choice((1, 2, 3, 7, 8, 16, 31, 64, 200)),
-        )
-        larger = draw.choice((batch + 1, 2 * batch))
-        runs = [estimate(work, device, Scenario(b, precision, execution)) for b in (batch, larger)]
-        for fault in faults(*runs):
+    models, found, done = {name: store.load(name) for name in MODELS}, Counter[str](), 0
+    for model, device, precision, execution, batches in chains(random.Random(asked.seed), models):
+        runs = [estimate(models[model], device, Scenario(b, precision, execution)) for b in batches]
+        seen = [(run, run, fault) for run in runs for fault in faults(run)]
+        seen += [(run, more, fault) for run, more in pairwise(runs) for fault in shrinks(run, more)]
+        for run, more, fault in seen:
             found[fault] += 1
             if found[fault] <= 20:
-                times = f"{runs[0].latency_s:.6g} -> {runs[1].latency_s:.6g} s"
-                print(f"{fault}: {model} {device.key} {precision} {execution} {batch} -> {larger}: {times}", flush=True)
-        if i % 5000 == 4999:
-            print(f"{i + 1} configurations, {sum(found.values())} faults", flush=True)
-    print(f"{asked.count} configurations, seed {asked.seed}: {dict(found) or 'no fault'}")
+                what = f"{run.scenario.batch} -> {more.scenario.batch}: {run.latency_s:.6g} -> {more.latency_s:.6g} s"
+                print(f"{fault}: {model} {device.key} {precision} {execution} {what}", flush=True)
+        done += CHAIN
+        if done % 5000 < CHAIN:
+            print(f"{done} configurations, {found.total()} faults", flush=True)
+        if done >= asked.count:
+            break
+    print(f"{done} configurations, seed {asked.seed}: {dict(found) or 'no fault'}")
 
 
 if __name__ == "__main__":
