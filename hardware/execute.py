@@ -20,6 +20,7 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
 from hardware.mapping.common import Mapping, Traffic, memory_seconds_of, overlapped, per_kernel
 from hardware.plan import Plan
+from hardware.precision import BASE, FORMATS
 from hardware.runtime import Runtime
 
 # What bounds a kernel, in the order of `Execution.bound`.
@@ -65,6 +66,8 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     if runtime.streams_rest:
         demand = _with_parameter_cache(demand, device)
     demand = _as_written(demand, device, runtime)
+    if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
+        rates = _narrowed(rates, narrow.value)
     if device.arch.search is not None:
         mapping = device.arch.search(demand, device, plan, rates, coefficients(device, plan).value)
     else:
@@ -101,6 +104,13 @@ def _as_written(demand: Demand, device: Device, runtime: Runtime) -> Demand:
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
         demand = demand.but(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
     return demand
+
+
+def _narrowed(rates: Efficiency, share: float) -> Efficiency:
+    """The rates with this share of the bandwidth of element-wise kernels."""
+    bandwidth = rates.bandwidth.copy()
+    bandwidth[:, OpClass.ELEMENTWISE] *= share
+    return msgspec.structs.replace(rates, bandwidth=bandwidth)
 
 
 def _later(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:

@@ -53,7 +53,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     traffic). `resident`, whether weights stay in memory that software manages from one call to the next, where they
     leave room; `streams_rest`, whether of weights that do not all fit a part stays; `asynchronous`, whether its
     attention uses matrix instructions that no warp waits for (FlashAttention-3, cuDNN), else those of FlashAttention-2;
-    `per_query_head`, whether decoding reads the keys and values that query heads share once for each of them."""
+    `per_query_head`, whether decoding reads the keys and values that query heads share once for each of them;
+    `bias_apart`, where its library adds the bias of a convolution in a kernel of its own; `narrow`, the part of their
+    bandwidth that element-wise kernels reach on values of less than 32 bits."""
 
     id: str = ""
     name: str
@@ -76,6 +78,13 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     streams_rest: bool = False
     asynchronous: bool = False
     per_query_head: bool = False
+    bias_apart: tuple[str, ...] = ()
+    narrow: dict[str, Ends] = {}
+
+    def joins(self, device: Device) -> str:
+        """How it makes kernels of operators there: its mode, or 'apart', which is eager with a bias of a convolution as
+        a kernel of its own."""
+        return "apart" if device.software_class in self.bias_apart else self.mode
 
     def fits(self, device: Device, work: str) -> bool:
         """Whether it runs this kind of work on the device."""

@@ -163,20 +163,20 @@ def run_chunk(chunk: Chunk) -> str:
     for key, work, models in _by_work(chunk):
         device = named_device(key, chunk.folders)
         runtime = resolve(device, chunk.execution, work)
-        execution = runtime.mode
-        many = bundled(models, execution, device.arch.places_models)
+        execution, joins = runtime.mode, runtime.joins(device)
+        many = bundled(models, joins, device.arch.places_models)
         for batches in together:
             same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
             mapped: dict[tuple[Any, ...], Mapping] = {}
             rows: list[list[tuple[Any, ...]]] = []
             for precision in chunk.precisions:
                 runs = plan(device, precision, execution)
-                asked_key = (work, batches, runs.widths, execution, device.arch.places_models)
+                asked_key = (work, batches, runs.widths, joins, device.arch.places_models)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batches, runs.widths)
                 held_key = (*asked_key[:-1], blocked(device, execution))
                 if held_key not in held:
-                    held[held_key] = peaks(many.workloads, execution, batches, runs.widths, held_key[-1])
+                    held[held_key] = peaks(many.workloads, joins, batches, runs.widths, held_key[-1])
                 ran = _what_runs(runs)
                 if ran not in same:
                     same[ran] = evaluate(cache[asked_key], device, runs, runtime, chunk.layout, mapped)

@@ -131,8 +131,8 @@ def live_at_peak(result: Estimate) -> dict[str, float]:
     held_bytes = {"weights": held.weight_bytes, "workspace": held.workspace_peak_bytes}
     if not workload.n_operators:
         return held_bytes
-    kernel = int(structure(workload, result.execution).kernel[held.peak_at])
-    lives = lifetimes(workload, result.execution)
+    kernel = int(structure(workload, result.joins).kernel[held.peak_at])
+    lives = lifetimes(workload, result.joins)
     sizes = allocation_bytes(workload, lives, batch, widths)
     for row in np.flatnonzero((lives.first <= kernel) & (lives.last >= kernel)).tolist():
         name = f"activation {workload.tensors.name[int(lives.tensor[row])]}"

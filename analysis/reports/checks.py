@@ -157,7 +157,7 @@ def _memory(result: Estimate) -> Check:
     from analysis.run.memory import roots
 
     held, workload = result.memory, result.workload
-    tensors, joined = workload.tensors, structure(workload, result.execution)
+    tensors, joined = workload.tensors, structure(workload, result.joins)
     width = tensor_bytes(workload, result.plan.widths)
     size = (tensors.numel @ workload.at(batch=result.scenario.batch)) * width
     is_passing = ~np.isin(tensors.role, (WEIGHT, BUFFER))[joined.tensor]

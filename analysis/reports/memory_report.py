@@ -104,7 +104,7 @@ class MemoryReport(Head, frozen=True, kw_only=True):
 def memory_report(result: Estimate) -> MemoryReport:
     """The memory of a model on a device, in the estimate's execution mode, batch and precision."""
     held = result.memory
-    lives = lifetimes(result.workload, result.execution)
+    lives = lifetimes(result.workload, result.joins)
     size = allocation_bytes(result.workload, lives, result.scenario.batch, result.plan.widths)
     timeline = _timeline(result)
     at = int(result.demand.kernel[held.peak_at]) if result.demand.n_kernels else 0
@@ -148,7 +148,7 @@ def _timeline(result: Estimate) -> tuple[Moment, ...]:
 def _roles(result: Estimate, at: int) -> tuple[Held, ...]:
     """The peak by what tensors are to the precision; the bytes add up to it."""
     workload, plan, tensors = result.workload, result.plan, result.workload.tensors
-    of_tensor, lives = roles(workload), lifetimes(workload, result.execution)
+    of_tensor, lives = roles(workload), lifetimes(workload, result.joins)
     values = tensors.numel @ workload.at(batch=result.scenario.batch)
     size = values * tensor_bytes(workload, plan.widths)
     parameter = np.isin(tensors.role, (WEIGHT, BUFFER))
@@ -184,7 +184,7 @@ def _roles(result: Estimate, at: int) -> tuple[Held, ...]:
 def _live(result: Estimate, at: int) -> tuple[Live, ...]:
     """Values held in kernel `at`, the largest first."""
     workload, tensors = result.workload, result.workload.tensors
-    lives = lifetimes(workload, result.execution)
+    lives = lifetimes(workload, result.joins)
     size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
     here = np.flatnonzero((lives.first <= at) & (lives.last >= at))
     held = float(size[here].sum()) or 1.0

@@ -65,8 +65,8 @@ class _Values(msgspec.Struct, frozen=True, kw_only=True):
 
 def _values(result: Estimate) -> _Values:
     workload, tensors = result.workload, result.workload.tensors
-    joined = structure(workload, result.execution)
-    lives = lifetimes(workload, result.execution)
+    joined = structure(workload, result.joins)
+    lives = lifetimes(workload, result.joins)
     size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
     root = roots(tensors.storage)
     place = {root[tensor]: value for value, tensor in enumerate(lives.tensor.tolist())}

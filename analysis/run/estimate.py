@@ -60,6 +60,11 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     trust: Trust
 
     @property
+    def joins(self) -> str:
+        """How operators are joined into kernels, as analysis/run/kernels.py calls it."""
+        return self.runtime.joins(self.device)
+
+    @property
     def energy_j_per_inference(self) -> float:
         return self.rates.energy_j_per_inference
 
@@ -149,9 +154,9 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     """Evaluate a workload on a device. Pure; under a millisecond for a model of a few hundred operators."""
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
     runtime = scenario.runtime_on(device, workload)
-    execution = runtime.mode
+    execution, joins = runtime.mode, runtime.joins(device)
     runs = plan(device, scenario.precision, execution)
-    needs = demand(workload, scenario.batch, runs.widths, execution)
+    needs = demand(workload, scenario.batch, runs.widths, joins)
     run = execute(needs, device, runs, runtime, scenario.layout)
     if workload.repeats is not None:
         run, needs = repeated(run, needs, workload.repeats @ workload.at(batch=scenario.batch))
@@ -159,7 +164,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         run = grouped(run, workload.devices)
     sums = totals(run)
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
-    held = memory(workload, scenario.batch, runs.widths, execution, blocked(device, execution))
+    held = memory(workload, scenario.batch, runs.widths, joins, blocked(device, execution))
     marks = _relevant_marks(runs, needs)
     if run.mapping.winograd.any():
         many = int(run.mapping.winograd.sum())

@@ -1,6 +1,6 @@
 """From operators and a way to group them into kernels, to what the hardware must do: the Demand.
 
-`eager` runs each operator as a kernel (a bias is part of its contraction, as in every framework); `compiled` runs
+`eager` runs each operator as a kernel (a bias is part of its contraction; `apart`, not of a convolution); `compiled` runs
 contractions alone and what follows each as one kernel; `fused` runs each subgraph as one. What passes between
 operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last touched,
 which decides whether a cache still holds it.
@@ -61,7 +61,7 @@ class Structure(msgspec.Struct, frozen=True):
 
 def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]]:
     parts = partition(workload)
-    n = workload.n_operators
+    n, ops = workload.n_operators, workload.operators
     if execution == "fused":
         heads = set(parts.head.tolist())
         return parts.subgraph.tolist(), [i in heads for i in range(n)]
@@ -69,8 +69,8 @@ def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]
         return _compiled(workload)
     kernel: list[int] = []
     head: list[bool] = []
-    for i, kind in enumerate(workload.operators.kind):
-        joins = kind == "bias" and i > 0
+    for i, kind in enumerate(ops.kind):
+        joins = kind == "bias" and i > 0 and (execution != "apart" or ops.kind[i - 1] not in ("conv", "conv_transpose"))
         kernel.append(kernel[-1] if joins else (kernel[-1] + 1 if kernel else 0))
         head.append(not joins)
     return kernel, head

@@ -119,7 +119,7 @@ def _released(workload: Workload, n_kernels: int, kernel: list[int], t: int, tou
     tensors = workload.tensors
     if tensors.is_output[t]:
         return n_kernels - 1
-    if execution == "eager" or tensors.role[t] == INPUT:
+    if execution in ("eager", "apart") or tensors.role[t] == INPUT:
         return max(kernel[int(tensors.live_until[t])], touched)
     return touched
 

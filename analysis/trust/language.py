@@ -47,6 +47,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     phase, lengths = _request(row)
     tokens = lengths.get("output", 1)
     text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
+    text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
     latency, energy = _latency_s(row, batch), number(row, "energy_j_per_token")
     if latency is None:
         raise Unpredictable("row states neither latency nor energy")

@@ -141,6 +141,9 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         latency = batch * count / throughput
     if latency is None and energy is None:
         raise Unpredictable("row states neither latency nor energy")
+    if energy and latency and row.get("source", "").startswith("MLPerf") and device.software.shares_host_memory:
+        wall = files.shipped(ROWS)["wall"]  # MLPerf meters the whole system; what is estimated is the module
+        energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     if device.arch.is_host and threads_idle(row, device.units):
         raise Unpredictable("fewer threads than cores")
     framework = row.get("framework", "").lower()

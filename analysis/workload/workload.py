@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hardware.remember import remembered, share
 
-from .lengths import Routing, derived
+from .lengths import SHARE, Routing, derived
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -157,7 +157,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     def attended(self, batch: int) -> int:
         """Sequences of a batch that one of the devices attends to."""
-        return -(-batch // self.routing.devices) if self.routing else batch
+        return -(-batch // self.routing.devices) if self.routing and SHARE in self.dims else batch
 
     @property
     def kind(self) -> str:

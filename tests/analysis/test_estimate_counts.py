@@ -126,7 +126,7 @@ def _from_weights_alone(result: Estimate) -> Bools:
     for i in range(work.n_operators):
         if reached[ops.in_tensor[ops.in_ptr[i] : ops.in_ptr[i + 1]]].any():
             reached[ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]] = True
-    alone: Bools = ~reached[structure(work, result.execution).tensor]
+    alone: Bools = ~reached[structure(work, result.joins).tensor]
     return alone
 
 

@@ -8,6 +8,7 @@ import pytest
 from grid import EXACT
 
 from analysis.run.estimate import Estimate
+from analysis.run.memory import memory
 from analysis.run.nodes import node
 from analysis.run.tree import TELLING_WORK, tree
 from hardware.device import Device
@@ -137,3 +138,23 @@ def test_kernels_run_in_an_order_that_exists(model: str, mode: str) -> None:
             assert producer < i
     heads = np.bincount(kernel, result.demand.head, minlength=result.demand.n_kernels)
     assert (heads == 1).all(), "one head per kernel"
+
+
+def test_pytorch_on_a_gpu_adds_the_bias_of_a_convolution_in_a_kernel_of_its_own() -> None:
+    """cuDNN does not, oneDNN does; it is added in place."""
+    gpu, cpu = (grid.run("alexnet", on, 4, "fp32", "pytorch_eager") for on in ("t4", "i7_6700"))
+    assert gpu.demand.n_kernels == cpu.demand.n_kernels + 5
+    held = [memory(gpu.workload, 4, gpu.plan.widths, how).peak_bytes for how in ("eager", gpu.joins)]
+    assert held[0] == held[1]
+
+
+def test_narrow_values_leave_bandwidth_unused_in_eager_kernels_of_elements_alone() -> None:
+    wide, narrow = (grid.run("resnet_block", "t4", 4096, precision, "pytorch_eager") for precision in ("fp32", "fp16"))
+    kinds = wide.workload.operators.kind
+    for kind, times in (("relu", 0.9), ("batch_norm", 1.0)):
+        rates = []
+        for found in (wide, narrow):
+            flow = found.run.mapping.traffic
+            seconds = found.run.mapping.dram_s[0]
+            rates.append(((flow.dram_read + flow.dram_write) / np.where(seconds > 0, seconds, 1.0))[kinds.index(kind)])
+        assert rates[1] == pytest.approx(times * rates[0]), kind

@@ -61,6 +61,19 @@ def test_energy_and_throughput_of_a_group_are_shared() -> None:
     assert (bert.model, bert.scenario.execution) == ("bert_large:sequence=178", "tensorrt")
 
 
+def test_experts_spread_as_the_row_says() -> None:
+    row = {**LLM, "model": "meta-llama/Llama-4-Scout-17B-16E-Instruct", "n_devices": "8", "device_mode": "EP8"}
+    assert interpret(row).model == "llama4_scout:decode,tp=8,ep=8"
+    assert interpret({**row, "device_mode": "TP8"}).model == "llama4_scout:decode,tp=8"
+
+
+def test_a_module_takes_less_than_its_board_at_the_wall() -> None:
+    """53 W at the wall are 46.64 behind the supply, of which the module has all but 2.3."""
+    row = {**BERT, "device": "jetson_agx_orin", "n_devices": "1", "throughput_per_s": "100"}
+    assert interpret({**row, "energy_mJ_per_inference": "530"}).energy_j == pytest.approx(0.4434)
+    assert interpret({**row, "energy_mJ_per_inference": "530", "source": "me"}).energy_j == 0.53
+
+
 def test_a_prompt_and_a_whole_request() -> None:
     prompt = interpret({**LLM, "phase": "prefill", "prompt_tokens": "1024", "kv_tokens": ""})
     assert (prompt.model, prompt.lengths) == ("llama3_8b:prefill", {"sequence": 1024})

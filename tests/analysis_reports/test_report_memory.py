@@ -31,7 +31,7 @@ def largest_live_set(result: Estimate) -> tuple[float, float]:
     from analysis.run.kernels import structure
     from analysis.run.memory import roots
 
-    s = structure(result.workload, result.execution)
+    s = structure(result.workload, result.joins)
     size = (tensors.numel @ result.workload.at(batch=result.scenario.batch)) * np.where(
         tensors.fixed_bytes > 0, tensors.fixed_bytes, result.plan.element_bytes
     )

@@ -135,6 +135,21 @@ def test_experts_are_spread_over_devices() -> None:
     assert spread.demand.macs.sum() * 8 > whole.demand.macs.sum()
 
 
+def test_experts_are_spread_over_devices_that_share_the_rest() -> None:
+    """As vLLM's expert parallelism: every device has all tokens, a part of each head and projection, whole experts."""
+    cut, spread = (run(f"mixtral_8x7b:decode,kv=512,tp=8{how}", batch=64) for how in ("", ",ep=8"))
+    assert spread.memory.weight_bytes == pytest.approx(cut.memory.weight_bytes)
+    kinds = spread.workload.operators.kind
+    assert kinds == cut.workload.operators.kind
+    experts = [path.endswith("experts.up_proj") for path in spread.workload.operators.path]
+    assert np.array_equal(spread.demand.macs[[path.endswith("sdpa") for path in spread.workload.operators.path]],
+                          cut.demand.macs[[path.endswith("sdpa") for path in cut.workload.operators.path]])  # fmt: skip
+    # The busiest device reads its expert whole and multiplies more than an eighth of the tokens.
+    assert spread.demand.macs[experts].sum() > cut.demand.macs[experts].sum()
+    few = [run(f"mixtral_8x7b:decode,kv=512,tp=8{how}", batch=1).latency_s for how in ("", ",ep=8")]
+    assert few[1] > few[0]
+
+
 def test_more_sequences_over_devices_are_never_quicker() -> None:
     times = [run("deepseek_v3:decode,kv=256,layers=4,ep=8", batch=batch).latency_s for batch in range(1, 140, 6)]
     assert times == sorted(times)
@@ -142,7 +157,7 @@ def test_more_sequences_over_devices_are_never_quicker() -> None:
 
 @pytest.mark.parametrize(
     ("name", "allowed"),
-    [("mixtral_8x7b:ep=3", "allowed: 1, 2, 4, 8"), ("llama3_8b:ep=2", "allowed: 1"), ("mixtral_8x7b:tp=2,ep=2", "1")],
+    [("mixtral_8x7b:ep=3", "allowed: 1, 2, 4, 8"), ("llama3_8b:ep=2", "allowed: 1"), ("mixtral_8x7b:tp=4,ep=2", "allowed: 1, 4")],
 )
 def test_experts_are_spread_evenly(name: str, allowed: str) -> None:
     with pytest.raises(ModelSpecError, match=f"evenly; .*{allowed}$"):

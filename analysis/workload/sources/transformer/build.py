@@ -30,8 +30,9 @@ def build(name: str, config: Config, run: Run, origin: str = "configuration") ->
     if run.tp not in degrees(config):
         allowed = ", ".join(str(degree) for degree in degrees(config))
         raise ModelSpecError(f"tp={run.tp} does not divide heads and FFN evenly; allowed: {allowed}")
-    if run.ep > 1 and (run.tp > 1 or not config.experts or config.experts % run.ep):
-        spread = [str(n) for n in range(1, config.experts + 1) if config.experts % n == 0] if run.tp == 1 else []
+    if run.ep > 1 and (run.tp not in (1, run.ep) or not config.experts or config.experts % run.ep):
+        shares = range(1, config.experts + 1) if run.tp == 1 else (1, run.tp)
+        spread = [str(n) for n in shares if config.experts and config.experts % n == 0]
         raise ModelSpecError(f"ep={run.ep} does not divide the experts evenly; allowed: {', '.join(spread) or 1}")
     graph = _graph(config, run)
     workload = lower(graph, name, family=family(config), origin=origin)
@@ -56,7 +57,7 @@ def family(config: Config) -> str:
 
 def _graph(config: Config, run: Run) -> Graph:
     w = Writer("Encoder" if config.encoder else "Decoder")
-    sequences = SHARE if run.ep > 1 else "batch"
+    sequences = SHARE if run.spreads_sequences else "batch"
     prompt = Step(config, run, w, dim(sequences), dim("sequence"), dim("kv"))
     ids = InputShape("input_ids", "int64", (sequences, "sequence"))
     if config.encoder:
@@ -67,7 +68,7 @@ def _graph(config: Config, run: Run) -> Graph:
     else:
         results, repeats = [_head(prompt, *_layers(prompt, caches))], {}
     cache = InputShape("kv_cache", "float32", (config.layers, sequences, dims[-1], prompt.cached_width))
-    dims += [SHARE] if run.ep > 1 else []
+    dims += [SHARE] if run.spreads_sequences else []
     for phase in ("", DECODING) if run.phase == "request" else ("",):
         dims += [name(window, phase) for window in windows(config) for name in (attended_dim, cached_dim)]
         dims += [EXPERTS + phase, EXPERT_ROWS + phase] if config.experts else []
@@ -108,7 +109,8 @@ def _notes(config: Config, run: Run) -> tuple[str, ...]:
         )
     if run.ep > 1:
         notes.append(
-            f"each of {run.ep} devices has its sequences and {config.experts // run.ep} experts: the busiest is counted"
+            f"each of {run.ep} devices has {'its sequences and ' if run.spreads_sequences else ''}"
+            f"{config.experts // run.ep} experts: the busiest is counted"
         )
     if max(run.tp, run.ep) > 1:
         notes.append(

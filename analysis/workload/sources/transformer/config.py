@@ -135,8 +135,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     `phase` sets the defaults of both, and for which tokens logits are computed: prefill for the last one,
     decode for all. A `request` is the prefill of `sequence` tokens, then steps until `output` tokens are there.
-    `tp` devices share each layer, or `ep` devices the experts and the sequences, with `link` bytes per second between
-    them in each direction (0: those of the device's own links).
+    `tp` devices share each layer, or `ep` devices the experts and the sequences, or as many as both say each layer but
+    not the experts, of which each has some whole; with `link` bytes per second between them in each direction (0: those
+    of the device's own links).
     """
 
     phase: str
@@ -146,6 +147,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     tp: int = 1
     ep: int = 1
     link: float = 0.0
+
+    @property
+    def spreads_sequences(self) -> bool:
+        """Whether each device attends to its own sequences, and sends others' experts their tokens."""
+        return self.ep > 1 and self.tp == 1
 
 
 PHASES = ("prefill", "decode", "request")

@@ -43,9 +43,10 @@ def _experts(step: Step, x: Tensor) -> Tensor:
         tokens = w.call("hwexplorer.expert_dispatch.default", (*chosen, c.hidden), input=x, indices=which)
     tokens = step.exchanged("dispatch_exchange", tokens)
     with w.module("experts", "Experts"):
-        up = _expert(step, "up_proj", tokens, step.part(c.expert_ffn))
+        width = c.expert_ffn if step.run.ep > 1 else step.part(c.expert_ffn)
+        up = _expert(step, "up_proj", tokens, width)
         if c.gated:
-            gate = w.activation(c.activation, _expert(step, "gate_proj", tokens, step.part(c.expert_ffn)))
+            gate = w.activation(c.activation, _expert(step, "gate_proj", tokens, width))
             up = _gated(step, gate, up)
         else:
             up = w.activation(c.activation, up)

@@ -12,7 +12,8 @@ from .writer import Tensor, Writer
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A model being written: widths are those of one of `tp` devices, sequences and experts those of one of `ep`."""
+    """A model being written: widths are those of one of `tp` devices, experts those of one of `ep`; where that is all,
+    sequences too."""
 
     config: Config
     run: Run
@@ -58,8 +59,8 @@ class Step:
             return self.w.call("hwexplorer.all_reduce.default", x.shape, input=x)
 
     def exchanged(self, name: str, x: Tensor) -> Tensor:
-        """What each device has for the experts of the others, or they for it; x itself on one device."""
-        if self.run.ep == 1:
+        """What each device has for the experts of the others, or they for it; x itself where all have all tokens."""
+        if not self.run.spreads_sequences:
             return x
         with self.w.module(name, "AllToAll"):
             return self.w.call("hwexplorer.all_to_all.default", x.shape, input=x)
