@@ -1,8 +1,8 @@
 """From operators and a way to group them into kernels, to what the hardware must do: the Demand.
 
-`eager` runs each operator as a kernel (a bias is part of its contraction; `apart`, not of a convolution); `compiled` runs
-contractions alone and what follows each as one kernel; `fused` runs each subgraph as one. What passes between
-operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last touched,
+`eager` runs each operator as a kernel (a bias is part of its contraction; `apart`, not of a convolution);
+`compiled` runs contractions alone and what follows each as one kernel; `fused` runs each subgraph as one. What passes
+between operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last touched,
 which decides whether a cache still holds it.
 """
 

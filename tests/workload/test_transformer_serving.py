@@ -157,7 +157,11 @@ def test_more_sequences_over_devices_are_never_quicker() -> None:
 
 @pytest.mark.parametrize(
     ("name", "allowed"),
-    [("mixtral_8x7b:ep=3", "allowed: 1, 2, 4, 8"), ("llama3_8b:ep=2", "allowed: 1"), ("mixtral_8x7b:tp=4,ep=2", "allowed: 1, 4")],
+    [
+        ("mixtral_8x7b:ep=3", "allowed: 1, 2, 4, 8"),
+        ("llama3_8b:ep=2", "allowed: 1"),
+        ("mixtral_8x7b:tp=4,ep=2", "allowed: 1, 4"),
+    ],
 )
 def test_experts_are_spread_evenly(name: str, allowed: str) -> None:
     with pytest.raises(ModelSpecError, match=f"evenly; .*{allowed}$"):
