@@ -28,7 +28,7 @@ def test_requests_and_groups_are_the_same_in_bulk(on: str, runtime: str) -> None
     asked = Scenario(3, "fp16", runtime)
     ran = asked.runtime_on(device, work[0])
     runs = plan(device, "fp16", ran.mode)
-    many = bundle(work, ran.mode)
+    many = bundle(work, ran.joins(device))
     whole, _ = evaluate(ask(many, (3,), runs.widths), device, runs, ran, "nchw")
     alone = [estimate(one, device, asked) for one in work]
     assert whole.latency_s.tolist() == [one.latency_s for one in alone]

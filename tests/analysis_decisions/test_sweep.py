@@ -37,10 +37,11 @@ SOME = (
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
     runs = plan(device(on), precision, execution)
-    many = bundle(loaded, execution, device(on).arch.places_models)
-    asked = ask(many, (batch,), runs.widths)
-    held = peaks(loaded, execution, (batch,), runs.widths, blocked(device(on), execution))
-    found, formats = evaluate(asked, device(on), runs, of_mode(device(on), execution), "nchw")
+    runtime = of_mode(device(on), execution)
+    joins = runtime.joins(device(on))
+    asked = ask(bundle(loaded, joins, device(on).arch.places_models), (batch,), runs.widths)
+    held = peaks(loaded, joins, (batch,), runs.widths, blocked(device(on), execution))
+    found, formats = evaluate(asked, device(on), runs, runtime, "nchw")
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
         assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
