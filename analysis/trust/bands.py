@@ -24,8 +24,8 @@ TARGET = 0.82  # of what was left out that a band is to hold; between 80 and 90 
 LEAST = float(np.log(1.05))  # no band is narrower than measurements repeat
 # What is tried for both ends at once (of each apart, the best by chance would be taken): this part of the weight of the
 # errors lies beyond; they are so much (of a logarithm) beyond all of them.
-TAILS = (0.20, 0.16, 0.13, 0.10, 0.08, 0.06, 0.04, 0.02, 0.0)
-BEYOND = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
+TAILS = tuple(share / 100 for share in range(20, -1, -1))
+BEYOND = tuple(share / 20 for share in range(1, 21))
 FAMILIES = 3  # of models, from which a device has factors of its own
 
 Axis = Literal["device", "family"]
