@@ -147,8 +147,10 @@ def resolve(device: Device, name: str, work: str) -> Runtime:
 
 def lacks(device: Device, work: str) -> bool:
     """Whether software is known to run other kinds of work on the device, and none this one."""
-    known = [runtime for runtime in runtimes().values() if any(runtime.fits(device, each) for each in WORK)]
-    return bool(known) and not any(runtime.fits(device, work) for runtime in known)
+    every = runtimes().values()
+    if any(runtime.fits(device, work) for runtime in every):
+        return False
+    return any(runtime.fits(device, each) for runtime in every for each in WORK)
 
 
 def record(device: Device, name: str) -> Runtime | None:

@@ -119,7 +119,9 @@ class Answer:
         states = [state for state in self.report.states(self.state, **self.options) if engine.is_ready(state)]
         gaps = {(model := engine.captured(state)).name: lacking(model, state.batch) for state in states}
         said = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
-        return said or getattr(self.document, "incomplete", "") or ""  # of a file that was read
+        if said or self.report.view is not None:  # which needs no document
+            return said
+        return getattr(self.document, "incomplete", "") or ""  # of a file that was read
 
     @cached_property
     def held(self) -> Held | None:

@@ -48,6 +48,7 @@ def holed() -> Callable[[str], None]:
     return keep
 
 
+@pytest.mark.usefixtures("found_once")
 @pytest.mark.parametrize("words", WORDS, ids=lambda words: words[0])
 def test_every_report_says_so_first(
     words: tuple[str, ...], holed: Callable[[str], None], call: Callable[..., Any]
@@ -66,9 +67,9 @@ def test_nothing_is_recommended(holed: Callable[[str], None], call: Callable[...
     holed("resnet18")
     assert set(document("compare", "resnet18")["recommendations"].values()) == {""}
     assert "best for" not in call("compare", "resnet18").out
-    found = document("search", "resnet18", "--max-latency", "1s")
+    found = document("search", "resnet18", "--max-latency", "1s", "--on", "h100_sxm,t4")
     assert (found["found"], found["verdict"][:35]) == ([], "nothing is recommended: INCOMPLETE:")
-    assert document("sweep", "resnet18", "--batches", "1,2")["best"] == []
+    assert document("sweep", "resnet18", "--batches", "1,2", "--on", "h100_sxm,t4")["best"] == []
     advice = document("advise", "resnet18")
     assert (advice["suggestions"], advice["tried"]) == ([], 0)
     done = call("check", "resnet18", "--rule", "latency < 1000s")
