@@ -94,11 +94,11 @@ class EngineProvider:
         return picture(state) if engine.is_ready(state) else None
 
     def status(self, state: State) -> str:
-        """One short line: coverage and marks."""
+        """One short line: marks and coverage."""
         result = engine.result(state)
         covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
         covered = lacking(result.workload, state.batch) or covered
-        return "; ".join((covered, *result.marks))
+        return "; ".join((*result.marks, covered))
 
     def knobs(self, state: State) -> Page:
         """Three tables, of what is known so far: the metrics now and unchanged, the curve of `state.fact`, the knobs of

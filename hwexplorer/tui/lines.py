@@ -108,17 +108,19 @@ def head(state: State, status: str, width: int, palette: Palette) -> tuple[list[
     there = pinned(state) if state.pin else None
     if there is not None:
         changes = [name for name in ("batch", "precision", "execution") if getattr(there, name) != getattr(state, name)]
-        told = settings(there) if changes else ""
-        pin = f"{safe(there.on)} {told}".strip()
+        pin = f"{safe(there.on)} {settings(there) if changes else ''}".strip()
         row.add(("dim", "  vs "))
         chip("warn", pin if state.diff else f"({pin})", "swap", "")
     rest = width - row.width - 1
-    legends = [each for each in (legend(palette), legend(palette, True)) if _width(each) < rest] or [[]]
+    legends = [each for each in (legend(palette), legend(palette, True)) if _width(each) < rest]
     texts = [whole(safe(status), rest - _width(each) - 4, "; ") for each in legends]
-    best = next((place for place, text in enumerate(texts) if text), 0)
-    colours, status = legends[best], texts[best]
+    colours, told = next(
+        (pair for pair in zip(legends, texts, strict=True) if pair[1]), (legends[0] if legends else [], "")
+    )
+    if not told and ("; " in status or not legends):  # what is not as it was asked is said before what colours mean
+        colours, told = [], shorten(safe(status), rest - 4)
     rest -= _width(colours)
-    row.add(("text", " " * (rest - width_of(status) - 2)), ("dim", status), ("text", " " * min(2, rest)), *colours)
+    row.add(("text", " " * (rest - width_of(told) - 2)), ("dim", told), ("text", " " * min(2, rest)), *colours)
     return row.segments(palette)
 
 
@@ -203,7 +205,7 @@ def prompt_line(
     the places of the words in it that a click does something with."""
     label = f" {shorten(label, max(8, width - 12))} "
     free = width - width_of(label) - width_of(safe(line.text)) - 5
-    note = shorten(note, free) if free > 8 else ""
+    note = whole(note, free) or shorten(note, free) if free > 8 else ""
     room = max(4, width - width_of(label) - width_of(note) - 3)
     start = max(0, line.place - room + 2)
     before = safe(line.text[start : line.place])

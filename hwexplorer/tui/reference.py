@@ -23,6 +23,8 @@ heaviest = true    # open the heaviest path at the start
 [keys]
 heaviest = "."     # action = "keys, separated by spaces"
 ```
+
+What lies over the panes (terms, a device sheet, devices to choose from, results) says its own keys in its last line.
 """
 
 

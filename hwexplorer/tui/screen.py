@@ -150,7 +150,7 @@ class Explorer(Screen[None]):
         status = ""
         if session.views is not None:
             seen = "compare" in self.boxes(width, height)  # else the verdict has its place up here
-            told = session.views.verdict.partition(": ")[2]  # the names stand beside it already
+            told = session.views.verdict.partition(": ")[2].replace(", ", "; ")  # the names stand beside it already
             status = session.views.status if seen or not told else told
         segments, self._places["head"] = lines.head(state, status, width, colours)
         self.bars["head"].show(segments)

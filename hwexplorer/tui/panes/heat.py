@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.run.metrics import METRICS
 from hwexplorer.tui.panes.view import ViewPane
 from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.pane import Pane
@@ -14,7 +15,7 @@ class Heat(ViewPane):
     def fill(self, views: Views) -> None:
         self.content.update(views.heat)
         self.content.go(self.state.at)
-        self.heading = f"Blocks x devices · {self.state.metric}"
+        self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
 
     def click(self, at: Pane.Clicked) -> None:
         if (key := self.content.at(at.y)) is not None:
