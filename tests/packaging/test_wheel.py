@@ -50,8 +50,9 @@ class Environment:
         return run([str(self.bin / "python"), "-P", *words], cwd or self.folder)
 
 
-def run(words: Sequence[str], cwd: Path) -> str:
-    clean = {"PATH": "/usr/bin:/bin", "HOME": str(cwd), "HWEXPLORER_CACHE_DIR": str(cwd / "cache"), "LANG": "C.UTF-8"}
+def run(words: Sequence[str], cwd: Path, home: Path | None = None) -> str:
+    home = home or cwd
+    clean = {"PATH": "/usr/bin:/bin", "HOME": str(home), "HWEXPLORER_CACHE_DIR": str(home / "cache"), "LANG": "C.UTF-8"}
     done = subprocess.run(words, cwd=cwd, env=clean, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -150,7 +151,7 @@ assert all({str(installed.packages)!r} in m.__file__ for n, m in sys.modules.ite
     words = ("compare", "resnet18", "--format", "json")
     there = installed.run("-m", "hwexplorer", *words)
     assert there == run([str(installed.bin / "hwexplorer"), *words], installed.folder)
-    assert there == run([sys.executable, "-m", "hwexplorer", *words], ROOT)
+    assert there == run([sys.executable, "-m", "hwexplorer", *words], ROOT, installed.folder)
 
 
 def test_python_and_the_man_page_are_there(installed: Environment) -> None:
