@@ -20,6 +20,8 @@ from importlib.util import source_hash
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hardware import policy
+
 TABLE_MAX = 1 << 18  # bytes of a TOML file: ours have 13,000 at most, and the worst of this size takes a second
 DOTS_MAX = 100  # in a line of it: a key of 30,000 parts, 64 KB, takes 46 s to read
 _OURS = Path(__file__).parents[1]
@@ -71,7 +73,8 @@ def text(data: bytes) -> str:
 def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
     """What a TOML file says. Raises OSError, FileNotFoundError where there is none."""
     data = read(path, most)
-    return _compiled(path, data) if path.is_relative_to(_OURS) else _parsed(data)
+    is_kept = path.is_relative_to(_OURS) and not policy.current().is_served
+    return _compiled(path, data) if is_kept else _parsed(data)
 
 
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
         if shared and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
+
+
+@pytest.fixture(autouse=True)
+def keeping_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the cache of a test is what it puts there."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
 
 @pytest.fixture(scope="session")
