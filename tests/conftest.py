@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from analysis.workload.job import CaptureJob
 from hwexplorer import headless
 from hwexplorer.registry import Answer
 from tests import forks
+
+# How long an example takes is how busy the machine is.
+settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read

@@ -24,6 +24,12 @@ PATIENCE = 20.0
 ESCAPE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|P[^\x1b]*\x1b\\|[@-Z\\-_])")
 
 
+def hear() -> None:
+    """In a child, before its program runs: signals that those who run the tests ignore (`nohup`, a job of a script)."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Repaint(msgspec.Struct, frozen=True):
     """Seconds from a key to the first and to the last byte of what it changed, and how much that was."""
 
@@ -55,6 +61,7 @@ class Program:
     ) -> None:
         """In the child: the terminal has its size before the program can ask for it."""
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        hear()
         os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", **environment}
         os.environ.pop("NO_COLOR", None)
         if folder is not None:

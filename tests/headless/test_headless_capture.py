@@ -17,6 +17,7 @@ import pytest
 from conftest import Call
 
 from analysis.workload.job import run_all
+from tests.terminal import hear
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"
 
@@ -149,14 +150,14 @@ def test_control_c_leaves_no_process(tmp_path: Path) -> None:
         "--jobs",
         "2",
     ]
-    process = subprocess.Popen([*words, "--input", "1x3"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*words, "--input", "1x3"], stderr=subprocess.PIPE, text=True, preexec_fn=hear)
     try:
         deadline = time.monotonic() + 60
         while len(_captures(tmp_path)) < 4 and time.monotonic() < deadline:
             time.sleep(0.1)
         assert len(_captures(tmp_path)) == 4  # each with its warden
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
+        assert process.wait(60) == 130
     finally:
         process.kill()
     time.sleep(0.2)

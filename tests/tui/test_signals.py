@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hwexplorer.signals import GRACE_S
-from tests.terminal import ESCAPE, MODES, Program, modes, processes
+from tests.terminal import ESCAPE, MODES, Program, hear, modes, processes
 
 ROOT = Path(__file__).parents[2]
 SLOW = "import time\nopen({!r}, 'w').close()\ntime.sleep(600)\n"
@@ -209,6 +209,7 @@ def test_a_signal_ends_a_verb(verb: str, number: int, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hwexplorer", *VERBS[verb]],
         cwd=tmp_path,
+        preexec_fn=hear,
         env=os.environ | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
