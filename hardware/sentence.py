@@ -35,8 +35,12 @@ def waves(mapping: Mapping, i: int) -> str:
     return waves_of(mapping.tiling.waves[i])
 
 
+def counted(count: float, what: str) -> str:
+    return f"{whole(count)} {what}{'s' if count != 1 else ''}"
+
+
 def waves_of(count: float) -> str:
-    return f"{whole(count)} wave{'s' if count != 1 else ''}"
+    return counted(count, "wave")
 
 
 def split(mapping: Mapping, i: int) -> str:

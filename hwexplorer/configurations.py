@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from analysis.decide.choose import Candidate, candidates
 from analysis.decide.cost import settings
 from analysis.decide.sweep import BATCHES
+from analysis.workload.targets import batches_of
 from hardware.device import catalogue as all_devices
 from hardware.precision import SWEEP
 from hwexplorer import engine
@@ -59,12 +60,17 @@ def evaluated(
 ) -> list[Candidate]:
     """Every configuration of the models of the states on the devices of the first."""
     wanted = list(states)
-    return candidates(
-        [engine.workload(each) for each in wanted],
-        [engine.device(key) for key in devices(wanted[0].devices, power_modes)],
-        batches or BATCHES,
-        precisions or SWEEP,
-        engine.scenario(wanted[0]),
-        settings(),
-        tick,
-    )
+    on = [engine.device(key) for key in devices(wanted[0].devices, power_modes)]
+    return [
+        each
+        for workload in map(engine.workload, wanted)
+        for each in candidates(
+            [workload],
+            on,
+            batches or batches_of(workload, BATCHES),
+            precisions or SWEEP,
+            engine.scenario(wanted[0]),
+            settings(),
+            tick,
+        )
+    ]

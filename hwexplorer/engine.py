@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from analysis.run.engine import CodeError, Engine
 from analysis.run.estimate import Estimate
 from analysis.run.scenario import Scenario
+from analysis.workload import targets
 from analysis.workload.model_ref import ModelRef
 from analysis.workload.store import ProgressCallback
-from analysis.workload.targets import STORED
 from analysis.workload.workload import Workload
 from hardware.errors import RequestError
 from hwexplorer.state import State
@@ -43,6 +43,11 @@ def workload(state: State) -> Workload:
 def captured(state: State) -> Workload:
     """The model of a state whatever the state's batch. Raises RequestError where it is not captured."""
     return ENGINE.model(ref(state))
+
+
+def fixed_batch(state: State) -> int | None:
+    """The only batch of the model of a state, which is ready; None where any will do."""
+    return targets.fixed_batch(captured(state))
 
 
 def result(state: State, device_name: str = "") -> Estimate:
@@ -98,7 +103,7 @@ _ADOPTED: dict[str, Workload] = {}
 
 def adopt(workload: Workload) -> str:
     """The name under which a workload that somebody holds is a model of this process."""
-    name = f"{re.sub(r'[^A-Za-z0-9_-]', '_', workload.name)}.{id(workload):x}{STORED}"
+    name = f"{re.sub(r'[^A-Za-z0-9_-]', '_', workload.name)}.{id(workload):x}{targets.STORED}"
     if name not in _ADOPTED:  # which also holds it: no other gets its id
         _ADOPTED[name] = workload
         ENGINE.keep(ENGINE.refer(name), workload)

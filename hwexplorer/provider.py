@@ -203,6 +203,11 @@ class EngineProvider:
         """False: the model has to be captured first, which takes seconds."""
         return engine.is_ready(state)
 
+    def at_its_batch(self, state: State) -> State:
+        """A state whose model is ready, at the batch that it has where it has no other."""
+        fixed = engine.fixed_batch(state)
+        return state if fixed is None else replace(state, batch=fixed)
+
     def capture(self, state: State) -> Watched:
         return Watched(engine.capture_job(state), state)
 

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from analysis.workload import targets
 from hardware.architectures import registry as architectures
 from hardware.errors import RequestError
 from hardware.names import listed
@@ -110,7 +109,7 @@ def at_its_batch(wanted: State, arguments: argparse.Namespace) -> State:
     """A model that has one batch alone is asked for at that where no other is asked for."""
     if is_result(wanted.model) or not engine.is_ready(wanted):
         return wanted
-    fixed = targets.fixed_batch(engine.captured(wanted))
+    fixed = engine.fixed_batch(wanted)
     is_asked = getattr(arguments, "batch", None) is not None or wanted.batch != State().batch
     return wanted if fixed is None or is_asked else replace(wanted, batch=fixed)
 

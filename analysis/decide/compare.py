@@ -15,7 +15,7 @@ from analysis.run.estimate import Estimate, estimate
 from analysis.run.figures import Figures, Head, about, figures
 from analysis.run.scenario import Scenario
 from analysis.run.serving import serving
-from analysis.workload import limits
+from analysis.workload.targets import refusal
 from analysis.workload.workload import Workload
 from hardware.area import area
 from hardware.device import Device
@@ -23,6 +23,7 @@ from hardware.errors import RequestError
 from hardware.precision import FORMATS, KEYS, parse
 from hardware.quantity import quantity
 from hardware.remember import remembered
+from hardware.sentence import counted
 
 LOW_UTILIZATION = 0.3  # below this, a reader wants to know what would fill the device
 CURES = (4, 16, 64, 256)  # times the batch
@@ -226,7 +227,8 @@ def _about(result: Estimate) -> list[str]:
     name = result.device.name
     if result.bound == "launch":
         busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
-        lines.append(f"{name} is launch bound: {result.demand.n_kernels} kernels keep it busy {busy:.0%} of the time")
+        kernels = counted(result.demand.n_kernels, "kernel")
+        lines.append(f"{name} is launch bound: busy {busy:.0%} of the time with {kernels}")
     larger = cure(result)
     if larger is not None:
         less = result.energy_j_per_inference / larger.energy_j_per_inference
@@ -262,7 +264,7 @@ def larger_batches(result: Estimate, factors: Iterable[int]) -> Iterator[Estimat
     """The run at so many times the batch, as long as it fits."""
     for factor in factors:
         batch = result.scenario.batch * factor
-        if batch > limits.BATCH:
+        if refusal(result.workload, batch):
             return
         tried = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, batch=batch))
         if not tried.fits:

@@ -101,16 +101,7 @@ class Engine:
         """A model that is ready, at the lengths of a scenario. Raises RequestError for a batch it has not: figures at
         another than the one it is fixed at would be made up."""
         workload = self.model(ref).bound(sequence=scenario.sequence, kv=scenario.kv)
-        fixed = targets.fixed_batch(workload)
-        if fixed is not None and scenario.batch != fixed:
-            raise RequestError(
-                f"{workload.name} is captured at one fixed batch: --batch {fixed} is the only one it has"
-            )
-        most = targets.largest_batch(workload)
-        if scenario.batch > most:
-            raise RequestError(
-                f"{workload.name} is captured for batches up to {most}: its code goes another way beyond"
-            )
+        targets.check_batch(workload, scenario.batch)
         return workload
 
     def estimate(self, ref: ModelRef, scenario: Scenario, device: str) -> Estimate:

@@ -15,6 +15,7 @@ from analysis.run.totals import Rates, rates, totals
 from analysis.run.trust import Factors, Trust, trust, work_class
 from analysis.run.workspace import blocked
 from analysis.workload.coverage import Coverage, coverage
+from analysis.workload.targets import check_batch
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
@@ -151,7 +152,9 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
 
 def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
-    """Evaluate a workload on a device. Pure; under a millisecond for a model of a few hundred operators."""
+    """Evaluate a workload on a device. Pure; under a millisecond for a model of a few hundred operators. Raises
+    RequestError for a batch that the workload has not."""
+    check_batch(workload, scenario.batch)
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
     runtime = scenario.runtime_on(device, workload)
     execution, joins = runtime.mode, runtime.joins(device)

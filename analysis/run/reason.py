@@ -6,11 +6,12 @@ import numpy as np
 
 from analysis.run.estimate import Estimate
 from analysis.run.tree import Tree
-from analysis.workload import limits
+from analysis.workload.targets import refusal
 from analysis.workload.workload import Ints
 from hardware.demand import READ_WEIGHT
 from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES, link_seconds
 from hardware.quantity import quantity
+from hardware.sentence import counted
 
 
 def kernel_reason(result: Estimate, k: int) -> str:
@@ -57,7 +58,7 @@ def flip(result: Estimate, k: int) -> str:
     if bound == LAUNCH:
         work = max(compute, memory)
         batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
-        larger = f"about batch {min(batch, limits.BATCH)}" if 0 < batch <= limits.BATCH else "a far larger batch"
+        larger = f"about batch {batch}" if batch and not refusal(result.workload, batch) else "a far larger batch"
         how = " or fused execution" if result.execution == "eager" else ""
         return f"{larger}{how}: the work is {work / overhead if overhead else 0:.0%} of the overhead"
     if bound == MEMORY:
@@ -143,7 +144,8 @@ def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
     part = float(latency_s[is_bound].sum()) / (float(latency_s.sum()) or 1.0)
     flow = run.mapping.traffic
     moved = quantity(float((flow.chip_read + flow.chip_write)[members].sum()), "byte")
-    return f"{len(members)} operators in {kernels} kernels; {part:.0%} of the time {bound} bound; {moved} moved"
+    made = f"{counted(len(members), 'operator')} in {counted(kernels, 'kernel')}"
+    return f"{made}; {part:.0%} of the time {bound} bound; {moved} moved"
 
 
 def model_reason(result: Estimate) -> str:
@@ -152,8 +154,8 @@ def model_reason(result: Estimate) -> str:
     bound_s = float(run.kernel_s[run.bound == BOUND_INDEX[result.bound]].sum())
     part = bound_s / result.latency_s if result.latency_s else 0.0
     return (
-        f"{result.demand.n_kernels} kernels ({result.execution}); {part:.0%} of the time {result.bound} bound; "
-        f"{result.average_power_w:.0f} W of {result.power_limit_w:.0f} W"
+        f"{counted(result.demand.n_kernels, 'kernel')} ({result.execution}); {part:.0%} of the time {result.bound} "
+        f"bound; {result.average_power_w:.0f} W of {result.power_limit_w:.0f} W"
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from hardware import policy
+from hardware.errors import RequestError
 from hardware.names import hint, listed
 
 from . import aliases, hub, limits
@@ -263,6 +264,26 @@ def fixed_batch(workload: Workload) -> int | None:
         return None
     match = next(filter(None, (re.match(_FIXED, note) for note in workload.notes)), None)
     return int(match[1]) if match else 1
+
+
+def refusal(workload: Workload, batch: int) -> str:
+    """Why there are no figures of a workload at a batch: they would be made up. "" where there are."""
+    fixed, most = fixed_batch(workload), largest_batch(workload)
+    if fixed is not None and batch != fixed:
+        return f"{workload.name} is captured at one fixed batch: batch {fixed} is the only one it has"
+    return f"{workload.name} is captured for batches up to {most}: its code goes another way beyond" * (batch > most)
+
+
+def check_batch(workload: Workload, batch: int) -> None:
+    """Raises RequestError for a batch without figures."""
+    if said := refusal(workload, batch):
+        raise RequestError(said)
+
+
+def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:
+    """The batches to try of a workload: the usual ones that it has, or the only one."""
+    fixed = fixed_batch(workload)
+    return tuple(batch for batch in usual if not refusal(workload, batch)) if fixed is None else (fixed,)
 
 
 def shipped_at(target: Target) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analysis.reports.mapping_report import KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
+from hardware.sentence import counted
 from hwexplorer.declare import NODE, Report, Rows, Section, facts, of_run
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
@@ -44,7 +45,7 @@ KERNELS = (
 
 def _summary(report: MappingReport, state: State) -> list[str]:
     lines = [
-        f"{report.kernels} kernel{'s' * (report.kernels != 1)} in {quantity(report.latency_s, 's')}",
+        f"{counted(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}",
         f"utilisation {report.average_utilization:.1%} weighed by time, {report.mean_utilization:.1%} counting kernels "
         "alike",
         f"{round(report.units_active, 1):,g} of {report.units_total:,.0f} {report.unit_name}s active on average "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analysis.reports.roofline import RooflineReport, roofline
 from hardware.quantity import quantity
+from hardware.sentence import counted
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
@@ -48,8 +49,7 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     return (
         f"{report.peak.replace('.', ' ')} peak {quantity(report.peaks[report.peak], 'FLOP/s')}, memory "
         f"{quantity(report.memory_bandwidth, 'byte/s')}: ridge at {report.ridge:.0f} FLOP/byte",
-        f"{len(report.kernels)} kernel{'s' * (len(report.kernels) != 1)} in {quantity(report.latency_s, 's')}: "
-        f"{bounds} bound",
+        f"{counted(len(report.kernels), 'kernel')} in {quantity(report.latency_s, 's')}: {bounds} bound",
         f"{report.left} left of their ridge (memory would bound a perfect kernel), {report.right} right of it",
     )
 

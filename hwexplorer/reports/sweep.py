@@ -14,6 +14,7 @@ from analysis.decide.catalogue_sweep import Chunk
 from analysis.decide.sweep import BATCHES, Best, Crossover, Sweep
 from analysis.decide.sweep import sweep as run_sweep
 from analysis.run.scenario import Scenario
+from analysis.workload.targets import batches_of
 from hardware import files as hardware_files
 from hardware.errors import RequestError
 from hardware.precision import SWEEP
@@ -87,10 +88,11 @@ def _document(
     **_: object,
 ) -> Sweep:
     """The model and devices of a state over the usual batches, in the state's precision, or what is given."""
+    workloads = [engine.workload(each) for each in _states(state, image_sizes)]
     return run_sweep(
-        [engine.workload(each) for each in _states(state, image_sizes)],
+        workloads,
         [engine.device(key) for key in devices(state.devices, power_modes)],
-        batches or BATCHES,
+        batches or batches_of(workloads[0], BATCHES),
         precisions or (state.precision,),
         engine.scenario(state),
         tick,

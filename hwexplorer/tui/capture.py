@@ -54,8 +54,8 @@ class Capture(Job):
     def finish(self, session: Session) -> None:
         """The model comes on screen, in the state as it is by now."""
         if session.views is None:
-            session.history = History(present=self.state)
-            session.apply(self.state, session.history)
+            session.history = History(present=session.provider.at_its_batch(self.state))
+            session.apply(session.state, session.history)
         else:
             state = session.with_model(self.state.model, self.state.image_size)
             session.apply(state, session.history if state == session.state else None)  # the same one, captured anew

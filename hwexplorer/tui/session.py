@@ -126,10 +126,13 @@ class Session:
         return True
 
     def with_model(self, model: str, image_size: int | None = None) -> State:
-        """The state with another model: where most of it goes, once that can be told."""
+        """The state with another model, once it is there: at a batch that it has, and where most of it goes."""
         state = changes.with_model(self.state, model, image_size)
         with suppress(RequestError):  # which is said where the state is shown
-            if self.heaviest and state != self.state and self.provider.ready(state):
+            if state == self.state or not self.provider.ready(state):
+                return state
+            state = self.provider.at_its_batch(state)
+            if self.heaviest:
                 return navigate.at_heaviest(state, Index(self.cache.view("tree", state)))
         return state
 

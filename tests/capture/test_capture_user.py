@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -388,8 +389,15 @@ def test_a_fixed_batch_is_the_only_one(tmp_path: Path, capsys: pytest.CaptureFix
     assert cli.main(words) == 0  # taken unasked
     assert "; batch 4, fp32" in capsys.readouterr().out
     assert cli.main([*words, "--batch", "2"]) == 2
-    assert "--batch 4 is the only one" in capsys.readouterr().err
+    assert "batch 4 is the only one" in capsys.readouterr().err
     assert cli.main([*words, "--batch", "4"]) == 0
+    capsys.readouterr()
+    for verb in ("sweep", "pareto", "advise", "compare", "why"):  # nor do others make figures up
+        assert cli.main([verb, *words[1:], "--on", "h100_sxm", "--format", "json"]) == 0
+        told = capsys.readouterr().out
+        assert {int(batch) for batch in re.findall(r'"batch": (\d+)', told)} <= {4}
+        assert not re.search(r"batch (?!4\b)\d", told)
+    assert cli.main(["sweep", *words[1:], "--batches", "1,4"]) == 2
 
 
 def test_capturing_from_python_is_one_line() -> None:

@@ -53,6 +53,18 @@ async def test_it_opens_with_its_inputs() -> None:
     assert app.session.failures == []
 
 
+async def test_a_model_of_one_batch_comes_at_that() -> None:
+    app = HwExplorer(START, EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await captured(app, pilot, f"model {OWN}:Fixed 4x3x8x8")
+        assert (app.state.model, app.state.batch) == (f"{OWN}:Fixed(4x3x8x8)", 4)
+        await pilot.press("]")
+        assert app.state.batch == 4
+        assert "--" not in screen_text(app).splitlines()[-1]
+        assert "batch 4 is the only one it has" in screen_text(app).splitlines()[-1]
+    assert app.session.failures == []
+
+
 @pytest.mark.parametrize(
     ("factory", "words"),
     [
