@@ -69,7 +69,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             changes.cycle("pane", states.PANES, -1),
         ),
         _effect("jump", ";", "Jump", "A letter on each card and pane: the letter goes there"),
-        _change("zoom", "z", "Zoom", "Show one pane alone, or all of them again", changes.zoom, hint="zoom"),
+        _change("zoom", "z", "Zoom", "Show one pane alone, or all of them again", changes.flip("zoom"), hint="zoom"),
         _effect("back", "escape", "Back", "Cancel a capture, clear the find, leave zoom, return to the tree"),
     ),
     "Move": (
@@ -103,7 +103,11 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             hint="fold",
         ),
         _change(
-            "heat", "H", "Devices in tree", "The metric on every device side by side, and which wins", changes.heat
+            "heat",
+            "H",
+            "Devices in tree",
+            "The metric on every device side by side, and which wins",
+            changes.flip("heat"),
         ),
         _effect("heaviest", ".", "Heaviest path", "Follow the heaviest path down", hint="heaviest"),
         _change(
@@ -116,7 +120,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         ),
         _effect("each", "*", "One by one", "The blocks of a merged branch one by one, or merged again"),
         _change("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS), changes.sort, hint="sort"),
-        _change("reverse", "S", "Reverse", "Reverse the order of the tree", changes.reverse),
+        _change("reverse", "S", "Reverse", "Reverse the order of the tree", changes.flip("descending")),
     ),
     "Knobs": (
         _effect("turn_down", "h left", "Turn down", "Turn the fact down a step", "turn", -1, "knobs"),
@@ -227,7 +231,12 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "rank", "s", "Order", "Order the devices by: " + ", ".join(states.RANKS), changes.rank, "compare", "order"
         ),
         _change(
-            "rank_reverse", "S", "Order reversed", "Reverse the order of the devices", changes.rank_reverse, "compare"
+            "rank_reverse",
+            "S",
+            "Order reversed",
+            "Reverse the order of the devices",
+            changes.flip("rank_reverse"),
+            "compare",
         ),
         _effect("sheet", "i", "Device sheet", "The device under the cursor with the source of every fact"),
     ),

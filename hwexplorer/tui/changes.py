@@ -36,12 +36,8 @@ def pane(name: str) -> Change:
     return lambda state: replace(state, pane=name)
 
 
-def zoom(state: State) -> State:
-    return replace(state, zoom=not state.zoom)
-
-
-def reverse(state: State) -> State:
-    return replace(state, descending=not state.descending)
+def flip(field: str) -> Change:
+    return lambda state: replace(state, **{field: not getattr(state, field)})
 
 
 def toggle_pin(state: State) -> State:
@@ -71,14 +67,6 @@ def sort(state: State) -> State:
 
 def rank(state: State) -> State:
     return replace(cycle("rank", states.RANKS)(state), rank_reverse=False)
-
-
-def rank_reverse(state: State) -> State:
-    return replace(state, rank_reverse=not state.rank_reverse)
-
-
-def heat(state: State) -> State:
-    return replace(state, heat=not state.heat)
 
 
 def remove_device(state: State) -> State:

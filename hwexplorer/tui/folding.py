@@ -7,6 +7,7 @@ from collections.abc import Collection
 import msgspec
 
 from hwexplorer.state import MORE
+from hwexplorer.tui.navigate import Index
 from hwexplorer.views.plain import Cell, Row, Stack, Table
 
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
@@ -23,10 +24,9 @@ def folded(table: Table, percent: float, opened: Collection[str] = ()) -> Table:
 
     The heaviest of any siblings is never folded, and one small row alone is not either.
     """
-    bar = next((i for i, column in enumerate(table.columns) if column.role == "bar"), None)
-    if not percent or bar is None or not table.rows:
+    if not percent or all(column.role != "bar" for column in table.columns):
         return table
-    hidden = _hidden(table, percent / 100, bar, opened)
+    hidden = _hidden(Index(table), percent / 100, opened)
     if not hidden:
         return table
     adds = [c.role in ("number", "quantity", "bar") and (c.unit in _ADD_UP or c.key in _SHARES) for c in table.columns]
@@ -50,26 +50,13 @@ def folded(table: Table, percent: float, opened: Collection[str] = ()) -> Table:
     return msgspec.structs.replace(table, rows=tuple(rows))
 
 
-def _hidden(
-    table: Table, least: float, bar: int, opened: Collection[str]
-) -> dict[int, tuple[str, tuple[int, ...], bool]]:
+def _hidden(index: Index, least: float, opened: Collection[str]) -> dict[int, tuple[str, tuple[int, ...], bool]]:
     """Place of a folded row -> (parent, all folded with it, is it the last of them)."""
-    families: dict[str, list[int]] = {}
-    path: list[str] = []
-    for place, row in enumerate(table.rows):
-        del path[row.depth :]
-        if row.depth:
-            families.setdefault(path[-1], []).append(place)
-        path += [row.key] * (row.depth + 1 - len(path))
     hidden: dict[int, tuple[str, tuple[int, ...], bool]] = {}
-
-    def share(place: int) -> float:
-        value = table.rows[place].cells[bar]
-        return float(value) if isinstance(value, int | float) else 0.0
-
-    for parent, members in families.items():
-        top = max(members, key=share)
-        small = tuple(m for m in members if m != top and share(m) < least)
+    for parent in index.place:
+        members = index.children(parent)
+        top = max(members, key=index.share, default="")
+        small = tuple(index.place[m] for m in members if m != top and index.share(m) < least)
         if len(small) > 1 and more_key(parent) not in opened:
             hidden |= {m: (parent, small, m == small[-1]) for m in small}
     return hidden

@@ -133,11 +133,7 @@ def matches(table: Table, text: str) -> tuple[int, ...]:
 
 def _matches(table: Table, text: str) -> tuple[int, ...]:
     wanted = [word.casefold() for word in words(text)]
-    tests = [
-        _condition(table, match[1], match[2], match[3])
-        for word in text.split()
-        if (match := re.fullmatch(_CONDITION, word)) is not None
-    ]
+    tests = conditions(table, text, {})
     if not wanted and not tests:
         return ()
     rows = [
