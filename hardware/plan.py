@@ -105,12 +105,11 @@ def _marks(device: Device, precision: str, stored: str, convolution: str, contra
     return tuple(marks)
 
 
-def plan(device: Device, precision: str, execution: str = "eager") -> Plan:
+def plan(device: Device, precision: str, narrow_sums: bool = False) -> Plan:
     """The plan for a requested precision. Raises RequestError for an unknown one.
 
-    Frameworks accumulate fp16 products in fp32; an engine built for inference ('fused') does so in fp16, which
-    some cards run faster."""
-    return _plan(device, canonical(precision), execution == "fused")
+    `narrow_sums`: whether the runtime accumulates fp16 products in fp16, which some cards run faster."""
+    return _plan(device, canonical(precision), narrow_sums)
 
 
 def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
@@ -123,7 +122,7 @@ def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
 
 
 @remembered()
-def _plan(device: Device, name: str, fused: bool) -> Plan:
+def _plan(device: Device, name: str, narrow_sums: bool) -> Plan:
     precision = parse(name)
     multiplied = precision.multiplied
     convolution = _resolve(device, multiplied, "convolution")
@@ -161,7 +160,7 @@ def _plan(device: Device, name: str, fused: bool) -> Plan:
         vector=vector,
         marks=marks,
     )
-    return _accumulated_narrow(device, exact) if fused else exact
+    return _accumulated_narrow(device, exact) if narrow_sums else exact
 
 
 def _activations(device: Device, precision: Precision, contraction: str) -> str:

@@ -114,6 +114,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default: str
+    language: str
     sweep: tuple[str, ...]
     keys: tuple[str, ...]
     kept: str
@@ -128,7 +129,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _TABLE = msgspec.convert(files.table(PATH), _Table)
 FORMATS = {name: msgspec.structs.replace(row, name=name) for name, row in _TABLE.formats.items()}
 UNITS = tuple(name for name, row in FORMATS.items() if row.is_unit)  # those that arithmetic units may take
-DEFAULT = _TABLE.default
+DEFAULT, LANGUAGE = _TABLE.default, _TABLE.language
 BASE = DEFAULT  # the format in which every device can do element-wise work
 WIDE = _TABLE.kept  # what stays wide where weights are narrow
 SWEEP = _TABLE.sweep

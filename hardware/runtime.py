@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware import files
+from hardware.precision import DEFAULT, FORMATS, parse
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -55,7 +56,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     attention uses matrix instructions that no warp waits for (FlashAttention-3, cuDNN), else those of FlashAttention-2;
     `per_query_head`, whether decoding reads the keys and values that query heads share once for each of them;
     `bias_apart`, where its library adds the bias of a convolution in a kernel of its own; `narrow`, the part of their
-    bandwidth that element-wise kernels reach on values of less than 32 bits."""
+    bandwidth that element-wise kernels reach on values of less than 32 bits; `narrow_sums`, whether
+    products of fp16 are summed in fp16."""
 
     id: str = ""
     name: str
@@ -80,6 +82,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     per_query_head: bool = False
     bias_apart: tuple[str, ...] = ()
     narrow: dict[str, Ends] = {}
+    narrow_sums: bool = False
 
     def joins(self, device: Device) -> str:
         """How it makes kernels of operators there: its mode, or 'apart', which is eager with a bias of a convolution as
@@ -114,8 +117,17 @@ def _plain_mode(mode: str, resident: bool) -> Runtime:
     costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
     dispatch = costs.dispatch if costs else _plain(float(mode != "fused"))
     name = "ahead of time" if mode == "fused" else mode
-    newest = mode == "fused"
-    return Runtime(id=mode, name=name, mode=mode, runs_on=(), dispatch=dispatch, resident=resident, asynchronous=newest)
+    engine = mode == "fused"  # built for inference
+    return Runtime(
+        id=mode,
+        name=name,
+        mode=mode,
+        runs_on=(),
+        dispatch=dispatch,
+        resident=resident,
+        asynchronous=engine,
+        narrow_sums=engine,
+    )
 
 
 def of_mode(device: Device, mode: str) -> Runtime:
@@ -136,11 +148,13 @@ def names() -> tuple[str, ...]:
     return AUTO, *MODES, *runtimes()
 
 
-def resolve(device: Device, name: str, work: str) -> Runtime:
+def resolve(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
     """What runs on the device when so much is asked: a mode is itself everywhere. 'auto' is what one would deploy on
-    the device; so is what takes the place of a runtime that does not run there."""
+    the device, llama.cpp for its own formats; so is what takes the place of a runtime that does not run there."""
     if name in MODES:
         return of_mode(device, name)
+    if name == AUTO and FORMATS[parse(precision).weights].whole_file:
+        name = files.shipped(PATH)["auto"]["files"]
     wanted = record(device, name)
     return wanted if wanted is not None and wanted.fits(device, work) else deployed(device, work)
 

@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            what = (action.option_strings or [action.dest])[-1].lstrip("-").replace("_", " ")
+            what = (action.option_strings or [action.dest])[0].lstrip("-").replace("_", " ")
             raise unknown(what, value, [str(choice) for choice in action.choices])
 
 

@@ -165,7 +165,12 @@ _MODEL_HELP = "a model, a building block, or a state string"
 _LENGTHS = "language models"
 MODEL = option("model", help=_MODEL_HELP, is_model=True)
 BATCH = option("--batch", type=whole(1, BATCH_MAX), metavar="N", help=f"inputs at once, 1-{BATCH_MAX} (default 1)")
-PRECISION = option("--precision", type=precision, metavar="P", help=f"{formats.LISTED} (default {formats.DEFAULT})")
+PRECISION = option(
+    "--precision",
+    type=precision,
+    metavar="P",
+    help=f"{formats.LISTED} (default {formats.DEFAULT}, of language models {formats.LANGUAGE})",
+)
 EXECUTION = option(
     "--runtime", "--execution", dest="execution", choices=executions(), metavar="R",
     help="what runs it: auto (what one would deploy on each device), eager, compiled, fused, or a runtime: "

@@ -7,17 +7,17 @@ from shlex import quote
 from analysis.decide.next_step import NextStep
 from analysis.run.scenario import Scenario
 from analysis.workload.targets import Target
-
-_DEFAULT = Scenario()
+from hwexplorer.state import default_precision
 
 
 def command(step: NextStep) -> str:
     """One line that runs as it stands. Options that are the default are left out."""
     words = ["hwexplorer", step.report, *step.words]
     words += step.devices if step.report == "explain" else ("--on", ",".join(step.devices))
+    default = Scenario(precision=default_precision(step.words[0]))
     for name in ("batch", "precision", "execution", "layout"):
         value = getattr(step.scenario, name)
-        if value != getattr(_DEFAULT, name):
+        if value != getattr(default, name):
             words += [f"--{name}", str(value)]
     if step.image_size is not None:
         words += ["--image-size", str(step.image_size)]

@@ -5,7 +5,8 @@
     MODEL [@ SETTING,..] [/ DEVICE,..] [? KEY=VALUE &..]
 
 Settings: `b8` batch, `fp16` precision, `fused` execution, `channels_last` layout, `i320` image size, `s2048`
-tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out. Parts that are not plain
+tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out: of the precision what the
+model is stored in. Parts that are not plain
 names are percent-encoded, so a path or a shape can be a model.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
@@ -127,7 +129,7 @@ class State(msgspec.Struct, frozen=True):
         for what, allowed in _CHOICES.items():
             value = getattr(self, what)
             if value not in allowed and not (what == "execution" and value in executions()):
-                raise unknown(what, value, executions() if what == "execution" else allowed)
+                raise unknown(*(("runtime", value, executions()) if what == "execution" else (what, value, allowed)))
         if not isinstance(self.fold, int | float) or not 0 <= self.fold <= 50:
             raise RequestError(f"fold {str(self.fold)[:40]!r}: a percentage from 0 to 50 is expected")
         if self.limits:
@@ -147,6 +149,13 @@ class State(msgspec.Struct, frozen=True):
 
 _DEFAULT = State()
 replace = msgspec.structs.replace
+
+
+def with_model(state: State, model: str, image_size: int | None = None) -> State:
+    """Another model, in its own precision where the present one is that of the present model."""
+    is_default = state.precision == default_precision(state.model)
+    precision = default_precision(model) if is_default else state.precision
+    return replace(state, model=model, image_size=image_size, precision=precision)
 
 
 def preferred(devices: tuple[str, ...]) -> str:
@@ -220,6 +229,14 @@ def _read_setting(word: str) -> tuple[str, object]:
     raise unknown("setting", word, names, listing=listing)
 
 
+@lru_cache(maxsize=256)
+def default_precision(model: str) -> str:
+    """What a model is asked for in where nothing is said: a language model in what checkpoints are stored in."""
+    from analysis.workload.model_ref import phases  # not needed to start the screen
+
+    return formats.LANGUAGE if model and phases(model) else formats.DEFAULT
+
+
 def executions() -> tuple[str, ...]:
     """Modes, and runtimes by name: read when one is asked for."""
     from hardware.runtime import names
@@ -288,7 +305,7 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
 
 def format(state: State) -> str:
     """The state as one string, defaults left out."""
-    text = _encode(state.model, ",") + _settings(state)
+    text = _encode(state.model, ",") + _settings(state, State(precision=default_precision(state.model)))
     if state.devices != _DEFAULT.devices:
         text += "/" + _joined(state.devices)
     plain = State(devices=state.devices)
@@ -310,7 +327,7 @@ def parse(text: str) -> State:
     names, _, devices = head.partition("/")
     model, _, settings = names.partition("@")
     values: dict[str, object] = {"model": _decode(model)} if model else {}
-    values |= _read_settings(settings)
+    values |= {"precision": default_precision(_decode(model)), **_read_settings(settings)}
     if devices:
         values["devices"] = _split(devices)
     for pair in filter(None, query.split("&")):

@@ -19,10 +19,11 @@ from hardware.errors import unknown
 from hardware.plan import plan
 from hardware.precision import FORMATS, KEYS, parse
 from hardware.quantity import quantity
-from hardware.runtime import MODES
+from hardware.runtime import MODES, runtimes
 
 BATCHES = (2, 4, 8, 16, 32, 64, 128, 256)
 AIMS = ("energy", "latency", "memory", "throughput", "edp")
+_TOGETHER = ("batch", "precision", "fusion", "runtime", "layout", "power mode")  # what keeps the device
 NOTICEABLE = 0.01  # a change of a figure by less is no improvement
 
 
@@ -152,6 +153,8 @@ def _why(before: Estimate, after: Estimate) -> str:
         parts.append("engineering values: nothing like it was measured there")
     if before.device.key != after.device.key:
         parts.extend(filter(None, [told(odds([after], before))]))
+    if before.runtime.id != after.runtime.id and before.device.key == after.device.key:
+        parts.append(f"{before.runtime.name} to {after.runtime.name}")
     if before.precision_run != after.precision_run:
         parts.append(f"{before.precision_run} to {after.precision_run}, accuracy to be checked")
     elif before.plan.weights != after.plan.weights:
@@ -175,7 +178,7 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
         yield _run(result, "batch", f"batch {larger.scenario.batch}", device, larger.scenario)[0]
     stored, run = FORMATS[result.plan.weights].bytes, result.precision_run
     for name in KEYS:
-        precision, runs = parse(name), plan(device, name, result.execution)
+        precision, runs = parse(name), plan(device, name, result.runtime.narrow_sums)
         narrower = precision.widths.weights < stored or FORMATS[precision.weights].stored == run
         as_asked = runs.convolution[1] == runs.contraction[1] == precision.multiplied
         as_asked |= not (precision.is_uniform or runs.marks)
@@ -183,6 +186,11 @@ def _changes(result: Estimate) -> Iterator[Suggestion]:
             yield _run(result, "precision", f"precision {name}", device, change(scenario, precision=name))[0]
     for mode in MODES[MODES.index(result.execution) + 1 :]:
         yield _run(result, "fusion", f"execution {mode}", device, change(scenario, execution=mode))[0]
+    for name, runtime in runtimes().items():
+        if name != result.runtime.id and runtime.fits(device, result.workload.work):
+            suggested, after = _run(result, "runtime", f"runtime {name}", device, change(scenario, execution=name))
+            if after.trust.level == "measured":  # no advice to change software by figures that nobody measured
+                yield suggested
     if scenario.layout == "nchw" and device.arch.has_layouts:
         yield _run(result, "layout", "layout channels_last", device, change(scenario, layout="channels_last"))[0]
     for other in _other_modes(device):
@@ -239,11 +247,11 @@ def _recomputed(result: Estimate) -> Iterator[Suggestion]:
 
 
 def _together(result: Estimate, useful: Sequence[Suggestion], aim: str) -> Suggestion | None:
-    """The best change of each kind that keeps the device, all at once, and run."""
+    """The best change of each kind that keeps the device, all at once, and run; None where one of them does more."""
     now, scenario = figures(result), result.scenario
     best: dict[str, Suggestion] = {}
     for each in useful:
-        if each.kind in ("batch", "precision", "fusion", "layout", "power mode") and gain(each, now, aim) > 0:
+        if each.kind in _TOGETHER and gain(each, now, aim) > 0:
             held = best.get(each.kind)
             if held is None or gain(each, now, aim) > gain(held, now, aim):
                 best[each.kind] = each
@@ -254,11 +262,13 @@ def _together(result: Estimate, useful: Sequence[Suggestion], aim: str) -> Sugge
     if "power mode" in values:
         mode = values["power mode"]
         device = next(m for m in _other_modes(device) if (m.power_mode or "default") == mode)
-    changed = Scenario(
-        int(values.get("batch", scenario.batch)),
-        values.get("precision", scenario.precision),
-        values.get("fusion", scenario.execution),
-        values.get("layout", scenario.layout),
+    changed = msgspec.structs.replace(
+        scenario,
+        batch=int(values.get("batch", scenario.batch)),
+        precision=values.get("precision", scenario.precision),
+        execution=values.get("runtime", values.get("fusion", scenario.execution)),
+        layout=values.get("layout", scenario.layout),
     )
     suggestion, after = _run(result, "together", " + ".join(each.change for each in best.values()), device, changed)
-    return suggestion if after.fits else None
+    alone = max(gain(each, now, aim) for each in best.values())
+    return suggestion if after.fits and gain(suggestion, now, aim) > alone else None

@@ -170,7 +170,7 @@ def run_chunk(chunk: Chunk) -> str:
             mapped: dict[tuple[Any, ...], Mapping] = {}
             rows: list[list[tuple[Any, ...]]] = []
             for precision in chunk.precisions:
-                runs = plan(device, precision, execution)
+                runs = plan(device, precision, runtime.narrow_sums)
                 asked_key = (work, batches, runs.widths, joins, device.arch.places_models)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batches, runs.widths)

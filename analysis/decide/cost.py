@@ -220,7 +220,9 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
     return CostReport(
         **about(results[0]),
         cheapest=_cheapest(
-            [row for row in rows if row.device in priced & can_win], [k for k in keys if k not in priced]
+            [row for row in rows if row.device in priced & can_win],
+            [k for k in keys if k not in priced],
+            [result.device.key for result in results if not result.can_win],
         ),
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
         prices=known,
@@ -229,8 +231,9 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
     )
 
 
-def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str]) -> str:
-    """`cheapest: h100_sxm, 0.413 USD (0.2 - 1.3; hire); no price is known of xeon_8490h: electricity only`."""
+def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequence[str]) -> str:
+    """`cheapest: h100_sxm, 0.413 USD (0.2 - 1.3; hire); no price is known of xeon_8490h: electricity only; on rtx_4090
+    it does not run`: memory or software is lacking."""
     said = []
     if priced:
         least = min(priced, key=lambda row: row.total_usd)
@@ -240,6 +243,8 @@ def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str]) -> str:
         said.append(f"cheapest: {least.device}, {least.total_usd:.3g} USD ({ends}; {least.pays_for}){doubt}")
     if unpriced:
         said.append(f"no price is known of {', '.join(unpriced)}: electricity only, which is not what they cost")
+    if unfit:
+        said.append(f"on {', '.join(unfit)} it does not run (compare says why): the row is what it would cost")
     return "; ".join(said)
 
 

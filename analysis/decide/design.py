@@ -197,7 +197,7 @@ def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
     costs: dict[str, Cost] = {}
     power_w, refused = 0.0, ""
     for runtime, models in _by_runtime(study, device):
-        runs = plan(device, asked.precision, runtime.mode)
+        runs = plan(device, asked.precision, runtime.narrow_sums)
         demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, runs.widths)
         totals, _ = evaluate(demands, device, runs, runtime, asked.layout)
         held = _held(models, runtime.mode, asked.batch, runs.widths, blocked(device, runtime.mode))
@@ -214,7 +214,7 @@ def _by_runtime(study: Study, device: Device) -> Iterator[tuple[Runtime, tuple[s
     """The models that each runtime runs."""
     works: dict[str, tuple[Runtime, list[str]]] = {}
     for model, _ in study.models:
-        runtime = resolve(device, study.scenario.execution, ready(model).work)
+        runtime = resolve(device, study.scenario.execution, ready(model).work, study.scenario.precision)
         works.setdefault(runtime.id, (runtime, []))[1].append(model)
     for runtime, models in works.values():
         yield runtime, tuple(models)

@@ -22,7 +22,7 @@ from hardware.device import Device
 from hardware.events import Event
 from hardware.execute import Execution, execute, grouped, repeated
 from hardware.plan import Plan, plan
-from hardware.runtime import Runtime, lacks
+from hardware.runtime import AUTO, MODES, Runtime, lacks, runtimes
 
 COMPONENTS = ("compute", "memory", "static")
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
@@ -158,7 +158,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
     runtime = scenario.runtime_on(device, workload)
     execution, joins = runtime.mode, runtime.joins(device)
-    runs = plan(device, scenario.precision, execution)
+    runs = plan(device, scenario.precision, runtime.narrow_sums)
     needs = demand(workload, scenario.batch, runs.widths, joins)
     run = execute(needs, device, runs, runtime, scenario.layout)
     if workload.repeats is not None:
@@ -173,6 +173,9 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         many = int(run.mapping.winograd.sum())
         how = "with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak"
         marks = (*marks, f"{many} convolution{'s' if many > 1 else ''} of 3 x 3 run {how}")
+    if scenario.execution not in (AUTO, *MODES, runtime.id):
+        wanted = runtimes()[scenario.execution].name
+        marks = (*marks, f"{wanted} does not run {_WORK[workload.work]} on it: {runtime.name} takes its place")
     if held.peak_bytes > device.memory_bytes:
         marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")
     if workload.parallel is not None:

@@ -75,8 +75,11 @@ def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, widths: W
 
 
 def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
-    """The key-value cache after the step: what was there and what it adds. Part of the activations held."""
+    """The key-value cache after the step: what was there and what it adds. Part of the activations held. That of a
+    request holds what its prompt adds."""
     which = roles(workload) == CACHE
+    if workload.repeats is not None:
+        which &= workload.tensors.role == INPUT
     return float((workload.tensors.numel[which] @ workload.at(batch=batch)).sum() * widths.cache)
 
 

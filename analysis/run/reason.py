@@ -8,7 +8,7 @@ from analysis.run.estimate import Estimate
 from analysis.run.tree import Tree
 from analysis.workload.targets import refusal
 from analysis.workload.workload import Ints
-from hardware.demand import READ_WEIGHT
+from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES, link_seconds
 from hardware.quantity import quantity
 from hardware.sentence import counted
@@ -28,7 +28,7 @@ def kernel_reason(result: Estimate, k: int) -> str:
         if result.execution == "eager" and not result.device.arch.is_host:
             floor = quantity(result.device.dispatch_s, "s")
             return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
-        return f"launch bound: {busy} of work behind {overhead} of launch and dispatch"
+        return f"launch bound: {busy} of work behind {overhead} of launch and dispatch{_host(result, k)}"
     resource = _resource(result, k)
     if bound == MEMORY:
         return (
@@ -36,6 +36,30 @@ def kernel_reason(result: Estimate, k: int) -> str:
         )
     assert bound == COMPUTE
     return f"compute bound: {compute} on the {resource} against {memory} of memory, {run.utilization[k]:.0%} of peak"
+
+
+def _host(result: Estimate, k: int) -> str:
+    """What of the overhead of kernel k the software spends once per call: on scheduling, inputs, sampling."""
+    demand, runtime, workload = result.demand, result.runtime, result.workload
+    each = demand.calls * runtime.call_s.value + demand.sequences * runtime.sequence_s.value
+    if workload.repeats is not None:
+        each = each * (workload.repeats @ workload.at(batch=result.scenario.batch))
+    spent = float(each[demand.kernel == k].sum())
+    return f", {quantity(spent, 's')} of it what {runtime.name} takes between calls" if spent else ""
+
+
+def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
+    """What operator i is made of where it is attention, with its work: one kernel computes all of it."""
+    demand = result.demand
+    if demand.op_class[i] != OpClass.ATTENTION:
+        return ()
+    first = float(demand.gemm[:, i].prod())
+    flops, special = quantity(float(demand.vector_flops[i]), "FLOP"), quantity(float(demand.special[i]), "SI")
+    return (
+        f"QK^T     {quantity(first, 'MAC')}",
+        f"softmax  {flops}, {special} evaluations of special functions among them",
+        f"AV       {quantity(float(demand.macs[i]) - first, 'MAC')}",
+    )
 
 
 def _resource(result: Estimate, k: int) -> str:

@@ -44,8 +44,8 @@ class Scenario(msgspec.Struct, frozen=True):
             ("layout", self.layout, LAYOUTS),
         ):
             if value not in allowed:
-                raise unknown(what, value, allowed)
+                raise unknown("runtime" if what == "execution" else what, value, allowed)
 
     def runtime_on(self, device: Device, workload: Workload) -> Runtime:
         """What runs the workload on a device when so much is asked."""
-        return runtimes.resolve(device, self.execution, workload.work)
+        return runtimes.resolve(device, self.execution, workload.work, self.precision)

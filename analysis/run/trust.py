@@ -15,6 +15,7 @@ from hardware import files
 from hardware.device import Device
 from hardware.precision import FORMATS, parse
 from hardware.remember import remembered
+from hardware.runtime import MODES
 
 FOLDER = Path(__file__).parent
 PATH = FOLDER / "trust.json"
@@ -145,7 +146,8 @@ def trust(device: Device, name: str, runtime: str, mode: str) -> tuple[Trust, Fa
     widest = known[ENGINEERING].band if ENGINEERING in known else (1.0, 1.0)
     if device.silicon and group is not None:
         cell = next((each for each in here if each.runtime == runtime), None)
-        cell = cell or next((each for each in here if each.mode == mode), None)
+        # A mode stands for what makes kernels so, one that rows were measured with or one that is asked for.
+        cell = cell or next((e for e in here if e.mode == mode and not {e.runtime, runtime}.isdisjoint(MODES)), None)
         band = group.band
         if group.rows < FEW:
             band = min(band[0], widest[0]), max(band[1], widest[1])

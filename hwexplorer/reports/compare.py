@@ -102,7 +102,7 @@ DETAILED = (
     Column("weights", "Weights", "byte", keep=3, of="figures.weight_bytes"),
     Column("activations", "Activations", "byte", keep=3, of="figures.activation_bytes"),
     Column("limit", "Limit", "W", keep=4, of="figures.power_limit_w"),
-    Column("tdp", "TDP", "W", keep=5, of="figures.tdp_w"),
+    Column("tdp", "TDP", "W", keep=5, of="figures.tdp_w", help="thermal design power, as the maker states it"),
     Column("kernels", "Kernels", "count", keep=5, of="run.demand.n_kernels"),
     Column("bounds", "Bounds", role="text", keep=5, of=lambda row: bounds(row.run), help="kernels by what bounds them"),
     Column(

@@ -81,7 +81,7 @@ COLUMNS = (
         help="dense peak in int8, a multiply-add being two operations",
     ),
     Column("bandwidth", "Bandwidth", "byte/s", keep=2, of="memory_bandwidth"),
-    Column("memory", "Memory", "byte", keep=3),
+    Column("memory", "Memory", "byte", keep=3, help="beside the chip"),
     Column("limit", "Limit", "W", keep=2, of="power_limit_w", help="sustained power limit of the default mode"),
     Column("idle", "Idle", "W", keep=4),
     Column("process", "nm", "count", keep=5, of="process_nm"),

@@ -33,7 +33,7 @@ NODES = (
     Column("cumulative", "Cum", "%", keep=1),
     Column("edp", "EDP", "Js", keep=0),
     Column("compute", "Compute", "Js", keep=2, of="compute_edp_js"),
-    Column("memory", "Memory", "Js", keep=2, of="memory_edp_js"),
+    Column("memory", "Memory", "Js", keep=2, of="memory_edp_js", help="of moving data, on the chip and beside it"),
     Column("static", "Static", "Js", keep=2, of="static_edp_js"),
     Column("base", "Base", "Js", keep=3, of="base_edp_js"),
     Column("modifier", "Modifier", "x", keep=3, of="architectural_modifier"),

@@ -25,7 +25,7 @@ CONSUMERS = (
     Column("cumulative", "Cum", "%", keep=1),
     Column("energy", "Energy/batch", "J", keep=0),
     Column("compute", "Compute", "J", keep=2),
-    Column("memory", "Memory", "J", keep=2),
+    Column("memory", "Memory", "J", keep=2, help="what moving data takes, on the chip and beside it"),
     Column("static", "Static", "J", keep=2),
     Column("latency", "Latency", "s", keep=3),
 )

@@ -11,7 +11,7 @@ from hardware.errors import RequestError, unknown
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import ON_ONE, SCENARIO, choice, option
-from hwexplorer.state import State, replace
+from hwexplorer.state import State, replace, with_model
 from hwexplorer.views.plain import Column
 from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED
 
@@ -48,7 +48,8 @@ def _states(state: State, models: list[str] | None, family: str, order: str) -> 
     names = tuple(dict.fromkeys(models or ())) or (*captured, *written)
     if any(not name.strip() for name in names):
         raise RequestError("a model is an empty word (hwexplorer models lists them)")
-    return tuple(replace(state, model=name) for name in names)
+    precision = with_model(state, names[0]).precision  # one of all: that of the first
+    return tuple(replace(state, model=name, precision=precision) for name in names)
 
 
 def _document(state: State, models: list[str] | None, family: str, order: str) -> Rank:
@@ -56,8 +57,9 @@ def _document(state: State, models: list[str] | None, family: str, order: str) -
 
 
 def _title(ranking: Rank) -> str:
+    count = len(ranking.rows)
     return (
-        f"{len(ranking.rows)} models on {MARKED[ranking.device]} by {ranking.order}; batch {ranking.batch}, "
+        f"{count} model{'s' * (count != 1)} on {MARKED[ranking.device]} by {ranking.order}; batch {ranking.batch}, "
         f"{ranking.precision}, {ranking.execution}"
     )
 

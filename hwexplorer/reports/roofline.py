@@ -20,7 +20,7 @@ KERNELS = (
     Column("ratio", "Ratio", "x", keep=0, help="measured over predicted"),
     Column("measured_rate", "Reached", "FLOP/s", keep=2, of="measured_flop_per_s", help="as measured"),
     Column("compute", "Compute", "s", keep=0),
-    Column("memory", "Memory", "s", keep=0),
+    Column("memory", "Memory", "s", keep=0, help="time at the slowest memory"),
     Column("overhead", "Overhead", "s", keep=1),
     Column("intensity", "Intensity", "FLOP/byte", keep=1, help="per byte of memory traffic; empty: all on chip"),
     Column("ridge", "Ridge", "FLOP/byte", keep=2),

@@ -16,7 +16,7 @@ from analysis.reports.events import report as event_report
 from analysis.run.causes import STEPS, causes, named, steps
 from analysis.run.estimate import Estimate
 from analysis.run.figures import about
-from analysis.run.reason import flip, members_reason, model_reason, operator_reason, subgraph_reason
+from analysis.run.reason import attention_parts, flip, members_reason, model_reason, operator_reason, subgraph_reason
 from analysis.run.tree import Tree, find, operators_of, told
 from analysis.run.tree import tree as tree_figures
 from analysis.workload.workload import Ints
@@ -51,6 +51,8 @@ def why(state: State) -> Text:
     ]
     if kind == "operator":
         below.append(("EDP", _edp(figures, index)))
+    if len(members) == 1 and (parts := attention_parts(result, int(members[0]))):
+        below.insert(1, ("Inside", parts))
     if kind == "model":
         below.append(("Capture", (_covered(result), *result.workload.notes)))
     if result.marks:

@@ -29,7 +29,7 @@ def with_model(state: State, model: str, image_size: int | None = None) -> State
     """Another model: nothing of the old one's tree is left."""
     if model == state.model and image_size == state.image_size:
         return state
-    return replace(state, model=model, image_size=image_size, at="", open=(), find="")
+    return replace(states.with_model(state, model, image_size), at="", open=(), find="")
 
 
 def pane(name: str) -> Change:

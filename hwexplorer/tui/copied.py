@@ -72,7 +72,7 @@ def command(state: State) -> str:
         words += ["--baseline", quote(state.baseline)]
     if verb in ("events", "why") and state.at:
         words += ["--node", quote(state.at)]
-    default = State()
+    default = State(precision=states.default_precision(state.model))
     for name in ("batch", "precision", "execution", "layout", "image_size", "sequence", "kv"):
         if getattr(state, name) != getattr(default, name):
             words += ["--" + name.replace("_", "-"), str(getattr(state, name))]
@@ -81,7 +81,7 @@ def command(state: State) -> str:
 
 def _only(state: State, fields: tuple[str, ...]) -> State:
     """The model and these fields, all else as it is by default."""
-    kept = {name: getattr(state, name) for name in fields}
+    kept = {"precision": states.default_precision(state.model)} | {name: getattr(state, name) for name in fields}
     if "devices" in kept:
         kept |= {"on": state.on}
     return State(model=state.model, **kept)

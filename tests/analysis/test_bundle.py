@@ -27,7 +27,7 @@ def test_requests_and_groups_are_the_same_in_bulk(on: str, runtime: str) -> None
     device, work = grid.device(on), [store.load(name) for name in MODELS]
     asked = Scenario(3, "fp16", runtime)
     ran = asked.runtime_on(device, work[0])
-    runs = plan(device, "fp16", ran.mode)
+    runs = plan(device, "fp16", ran.narrow_sums)
     many = bundle(work, ran.joins(device))
     whole, _ = evaluate(ask(many, (3,), runs.widths), device, runs, ran, "nchw")
     alone = [estimate(one, device, asked) for one in work]

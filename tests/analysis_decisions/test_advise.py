@@ -62,6 +62,24 @@ def test_what_the_device_lacks_is_not_suggested() -> None:
     assert all(s.change != "precision fp16" for s in found.suggestions)
 
 
+def test_other_software_is_suggested_where_it_was_measured() -> None:
+    """A graph is worth 4 times on a Jetson, where the host is what an engine waits for; by an assumed runtime nobody is
+    told to change."""
+    found = advise(run("resnet18", "jetson_agx_orin", 1, "fp16"), (), "latency")
+    assert [s.change for s in found.suggestions if s.kind == "runtime"] == ["runtime tensorrt"]
+    assert "TensorRT without graphs to TensorRT" in next(s for s in found.suggestions if s.kind == "runtime").why
+    assert not [s for s in advise(run("resnet18", "tpu_v4"), ()).suggestions if s.kind == "runtime"]
+
+
+@pytest.mark.parametrize("aim", AIMS)
+def test_changes_together_do_more_than_each_of_them(aim: str) -> None:
+    for model, on in (("resnet18", "h100_sxm"), ("llama3_2_1b:request,in=64,out=8", "h100_sxm")):
+        found = advise(run(model, on, 1, "bf16"), (), aim)
+        for s in (each for each in found.suggestions if each.kind == "together"):
+            parts = [each for each in found.suggestions if each.change in s.change.split(" + ")]
+            assert gain(s, found.now, aim) > max(gain(each, found.now, aim) for each in parts)
+
+
 def test_an_unknown_aim() -> None:
     with pytest.raises(RequestError, match="unknown aim"):
         advise(run("resnet18", "h100_sxm"), OTHERS, "speed")

@@ -128,3 +128,10 @@ def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
     assert found.code == 2
     assert says in found.err
     assert found.err.count("\n") == 1
+
+
+def test_a_device_that_cannot_run_it_is_named_and_not_the_cheapest() -> None:
+    bill = cost([run("llama3_8b:decode", on, precision="fp32") for on in ("h100_sxm", "rtx_4090")], settings())
+    assert bill.rows[1].total_usd < bill.rows[0].total_usd
+    assert bill.cheapest.startswith("cheapest: h100_sxm")
+    assert "on rtx_4090 it does not run" in bill.cheapest

@@ -36,7 +36,7 @@ SOME = (
 @pytest.mark.parametrize("batch", [1, 6])
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
-    runs = plan(device(on), precision, execution)
+    runs = plan(device(on), precision, execution == "fused")
     runtime = of_mode(device(on), execution)
     joins = runtime.joins(device(on))
     asked = ask(bundle(loaded, joins, device(on).arch.places_models), (batch,), runs.widths)

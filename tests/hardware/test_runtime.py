@@ -137,3 +137,37 @@ def test_a_kernel_starts_in_cycles_of_the_clock() -> None:
         cycles / slow.clock_hz - cycles / fast.clock_hz
     )
     assert load("xeon_8490h").kernel_start_s == load("xeon_8490h").ends("launch_s")
+
+
+def test_files_of_llama_cpp_run_in_it_where_it_runs() -> None:
+    model = "llama3_8b:decode,kv=64"
+    for on, name in (("rtx_4090", "llama.cpp"), ("mi300x", "llama.cpp"), ("tpu_v4", "XLA")):
+        assert run(model, on, "auto", precision="q4_k_m").runtime.name == name
+    assert run(model, "rtx_4090", "auto", precision="w4a16").runtime.name == "vLLM"
+    assert run(model, "rtx_4090", "vllm", precision="q4_k_m").runtime.name == "vLLM"
+
+
+def test_what_takes_the_place_of_a_runtime_is_said() -> None:
+    said = "TensorRT does not run vision models on it: torch.compile takes its place"
+    assert said in run("resnet18", "mi300x", "tensorrt").marks
+    assert run("resnet18", "h100_sxm", "tensorrt").marks == run("resnet18", "h100_sxm", "fused").marks == ()
+
+
+def test_only_what_sums_in_fp16_has_the_rate_of_it() -> None:
+    """GeForce cards: a prompt in vLLM, as in PyTorch, is summed in fp32, whichever 16 bits it is of."""
+    prompt = "llama3_8b:prefill,sequence=2048"
+    half, brain = (run(prompt, "rtx_4090", "vllm", precision=name) for name in ("fp16", "bf16"))
+    assert half.latency_s == pytest.approx(brain.latency_s, rel=0.01)
+    assert run("vgg16", "rtx_4090", "tensorrt", 64).plan.matrix_rate == 2.0
+    assert run("vgg16", "rtx_4090", "torch_compile", 64).plan.matrix_rate == 1.0
+
+
+def test_a_tpu_is_called_by_a_host_as_a_gpu_is() -> None:
+    """What compares them would else compare a program that nobody calls with one that somebody does."""
+    tpu, gpu = (run("resnet18", on, "auto").runtime for on in ("tpu_v4", "h100_sxm"))
+    assert tpu.name == "XLA"
+    assert tpu.call_s.value >= gpu.call_s.value > 0
+
+
+def test_a_runtime_that_starts_each_kernel_is_no_quicker_than_one_that_records_them() -> None:
+    assert run("resnet50", "h100_sxm", "onnxruntime").latency_s > run("resnet50", "h100_sxm", "tensorrt").latency_s

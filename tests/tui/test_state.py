@@ -172,3 +172,17 @@ def test_keys_go_through_the_usual_precisions_from_any_other() -> None:
         seen.append(state.precision)
     assert tuple(seen) == precision.KEYS
     assert down(State(precision="q6_k")).precision == precision.KEYS[-1]
+
+
+def test_language_models_are_asked_for_as_they_are_stored() -> None:
+    """Nobody serves Llama in fp32; what is said is kept, and written where it is not the model's own."""
+    assert states.parse("resnet50").precision == states.parse("bert_base").precision == "fp32"
+    for text in ("llama3_8b", "Llama-3-8B:decode,kv=64", "llama3_8b:request,in=8,out=8/h100_sxm"):
+        assert states.parse(text).precision == "bf16"
+    asked = states.parse("llama3_8b:decode@fp32")
+    assert (asked.precision, states.format(asked)) == ("fp32", "llama3_8b:decode@fp32")
+    assert states.format(states.parse("llama3_8b@bf16")) == "llama3_8b"
+    opened = states.with_model(states.parse("resnet50"), "llama3_8b")
+    assert opened.precision == "bf16"
+    assert states.with_model(opened, "resnet50").precision == "fp32"
+    assert states.with_model(states.parse("resnet50@fp16"), "llama3_8b").precision == "fp16"

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformer_cases import SMALL, run, total, workload
 
+from analysis.reports.memory_report import memory_report
 from analysis.run.memory import cache_bytes, memory
 from analysis.run.tree import tree
 from analysis.workload.workload import Routing
@@ -47,6 +48,13 @@ def test_cache_takes_its_bytes(kv: int, precision: str, width: float) -> None:
     held = result.memory.peak_bytes - result.memory.weight_bytes
     assert 4 * kv * per_token <= held < 4 * (kv + 1) * per_token + 4 * 128256 * width + 1e7
     assert result.fits == (result.memory.peak_bytes <= 80e9)
+
+
+def test_the_cache_of_a_request_is_held_once() -> None:
+    """What its prompt adds is part of what its last token reads."""
+    result = run("llama3_8b:request,in=1024,out=256", precision="bf16")
+    held = next(each for each in memory_report(result).roles if each.role == "key-value cache")
+    assert cache_bytes(result.workload, 1, result.plan.widths) == held.bytes == 1280 * 32 * 2 * 8 * 128 * 2
 
 
 def test_memory_grows_with_the_cache_to_where_it_no_longer_fits() -> None:
