@@ -8,7 +8,6 @@ line.
 from __future__ import annotations
 
 import errno
-import marshal
 import os
 import stat
 import sys
@@ -19,6 +18,8 @@ from functools import cache
 from importlib.util import source_hash
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import msgspec
 
 from hardware import policy
 
@@ -82,17 +83,17 @@ def _compiled(path: Path, data: bytes) -> dict[str, Any]:
     user's cache with a hash of both."""
     from hardware.places import cache_folder
 
-    name = f"{path.stem}-{source_hash(bytes(path)).hex()}.{sys.implementation.cache_tag}"
+    name = f"{path.stem}-{source_hash(bytes(path)).hex()}.msgpack"
     with suppress(OSError, ValueError):  # nothing is kept, or there is no such place
         kept = read(cache_folder() / "tables" / name, TABLE_MAX)
         mark, body = kept[:_MARK], kept[_MARK:]
         if mark == source_hash(data + body):
-            known: dict[str, Any] = marshal.loads(body)
+            known: dict[str, Any] = msgspec.msgpack.decode(body)
             return known
     found = _parsed(data)
-    if not sys.dont_write_bytecode:
-        with suppress(OSError, ValueError):  # nowhere to write; a date
-            body = marshal.dumps(found)
+    body = msgspec.msgpack.encode(found)
+    if not sys.dont_write_bytecode and msgspec.msgpack.decode(body) == found:  # a date would be text
+        with suppress(OSError, ValueError):  # nowhere to write
             place = cache_folder() / "tables" / name
             place.parent.mkdir(parents=True, exist_ok=True)
             write(place, [source_hash(data + body), body])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import os
 import stat
@@ -74,7 +75,7 @@ def test_a_table_of_ours_is_parsed_once(tmp_path: Path, monkeypatch: pytest.Monk
         kept.write_bytes(damaged)
         assert files.table(path) == {"a": [1, 3.5]}
     path.write_text("a = 2026-11-22\n")
-    assert [str(files.table(path)["a"]) for _ in range(2)] == ["2026-11-22"] * 2
+    assert [files.table(path)["a"] for _ in range(2)] == [datetime.date(2026, 11, 22)] * 2
     path.write_text("a = \n")
     with pytest.raises(OSError, match="is not valid TOML"):
         files.table(path)
