@@ -110,8 +110,9 @@ class HwExplorer(App[None]):
         self.explorer.resized(*event.size)
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys that were on their way when the screen was left find none."""
-        if not (self._exit and isinstance(event, events.InputEvent | events.Paste)):
+        """Keys that were on their way when the screen was left find none, nor does a window that comes to the front."""
+        late = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
+        if not (self._exit and isinstance(event, late)):
             await super().on_event(event)
 
     def action_command_palette(self) -> None:

@@ -6,6 +6,7 @@ Two enters in one read chose twice and closed the screen under it; a letter afte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -95,6 +96,11 @@ class Finder(CommandPalette):
     def _gather_commands(self, search_value: str) -> Worker[None] | None:  # type: ignore[override, unused-ignore]
         """Not where the program was left meanwhile: the list to show them in is gone, or was never made."""
         return super()._gather_commands(search_value) if self.query(CommandList) else None
+
+    def _action_command_list(self, action: str) -> None:
+        """Not by a page before what was found has its place."""
+        with suppress(KeyError):
+            super()._action_command_list(action)
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
         return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from textual import events
 from textual.message import Message
+from textual.widgets import OptionList
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
@@ -100,6 +101,45 @@ async def test_a_palette_that_is_closing_opens_no_other() -> None:
         await pilot.pause(0.3)
         assert not Finder.is_open(app)
     assert app.session.failures == []
+
+
+@pytest.mark.parametrize("action", ["page_down", "page_up"])
+async def test_a_page_of_what_has_no_place_yet(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`KeyError: 0`."""
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.action_command_palette()
+        await pilot.pause(0.3)
+        found = app.screen.query_one(OptionList)
+        monkeypatch.setattr(OptionList, "_update_lines", lambda self: None)
+        found.clear_options()
+        found.add_option("theme")
+        found.highlighted = 0
+        await app.run_action(f"command_list('{action}')", app.screen)
+
+
+async def test_what_lies_under_the_palette_stays() -> None:
+    """`InvalidStateError`: a key on its way when the palette opened closed that, and the next ended the program."""
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("?")
+        app.action_command_palette()
+        await pilot.pause(0.3)
+        for _ in range(2):
+            app.explorer.press_key("escape", None)
+        await pilot.pause()
+        assert Finder.is_open(app)
+        assert app.explorer.overlay == "help"
+    assert app.session.failures == []
+
+
+@pytest.mark.parametrize("late", [events.AppBlur(), events.AppFocus()])
+async def test_a_window_that_comes_to_the_front_after_the_end(late: events.Event) -> None:
+    """`ScreenStackError`."""
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=(100, 30)):
+        app.exit()
+    await app.on_event(late)
 
 
 @pytest.mark.parametrize("keys", [b"qjjj\x1b[<0;3;3M", b"\x10q", b"\x10\x11", b"q\x1b[200~x\x1b[201~"])

@@ -68,7 +68,8 @@ class Overlay(ModalScreen[None]):
         self.foot.show(segments)
 
     def close(self) -> None:
-        if self.is_current:
+        """Not while the palette lies over it: that would be what closes."""
+        if self.is_active:
             self.dismiss()
             self.session.stage.show()
 
