@@ -221,7 +221,9 @@ class TreeTable(Headed):
         kept: list[str] = []
         for line in map(safe, footer):  # of others as much as there is room for
             room, parts = count - len(kept), wrap(line, self.width, 2)
-            kept += parts if len(parts) <= room else [whole(line, self.width, "; ") or line][:room]
+            if len(parts) > room:  # cut at a clause, the first one where it has to be
+                parts = [text for text in (whole(line, self.width, "; ") or line * (not kept),) if text][:room]
+            kept += parts
         return kept, notes[: max(0, free - len(kept))]
 
     def _show_cursor(self) -> None:
