@@ -87,6 +87,10 @@ class Explorer(Screen[None]):
         self.show_lines()
         self.call_after_refresh(self.show)  # panes that come in sight have views to be made
 
+    def _compositor_refresh(self) -> None:
+        if self.over is None:  # Textual would send what covers all of it anew, with every key
+            super()._compositor_refresh()
+
     # --- drawing ------------------------------------------------------------------------------------------
 
     @property
@@ -96,8 +100,7 @@ class Explorer(Screen[None]):
         return cast("Overlay", over[-1]) if over else None
 
     @property
-    def overlay(self) -> str:
-        """Its name: help, sheet, report, picker, results."""
+    def overlay(self) -> str:  # help, sheet, report, picker, results
         return (self.over.name or "") if self.over is not None else ""
 
     @property
@@ -134,6 +137,8 @@ class Explorer(Screen[None]):
         for name, pane in self.views.items():
             pane.active = name == state.pane
         self.show_lines()
+        if self.over is not None:
+            return  # drawn when it is seen again
         arrangement = (state.pane, state.zoom, len(state.devices), self.split)
         if arrangement != self._arrangement:
             self._arrangement = arrangement
