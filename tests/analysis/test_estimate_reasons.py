@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 
 import grid
+import numpy as np
 import pytest
 
-from analysis.run.estimate import Estimate
+from analysis.run.estimate import Estimate, estimate
 from analysis.run.nodes import node
-from analysis.run.reason import kernel_reason, model_reason, operator_reason, subgraph_reason
+from analysis.run.reason import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
+from analysis.run.scenario import Scenario
 from analysis.run.tree import find, operators_of, tree
+from analysis.workload import store
+from hardware.device import load
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
@@ -156,3 +160,26 @@ def test_unknown_node_names_the_nearest(wrong: str, near: str) -> None:
 def test_an_ambiguous_ending_is_an_error_not_a_guess() -> None:
     with pytest.raises(RequestError):
         find(grid.run("resnet18", "h100_sxm"), "conv2")
+
+
+def test_attention_says_its_products_and_its_softmax() -> None:
+    result = estimate(store.load("llama3_8b:decode,kv=4095"), load("h100_sxm"), Scenario(2, "bf16"))
+    at = result.workload.operators.kind.index("attention")
+    first, softmax, last = attention_parts(result, at)
+    each = 2 * 32 * 4096 * 128  # sequences, heads, tokens, width
+    assert result.demand.macs[at] == 2 * each
+    assert quantity(each, "MAC") in first
+    assert quantity(each, "MAC") in last
+    assert softmax.startswith("softmax")
+    assert attention_parts(result, result.workload.operators.kind.index("linear")) == ()
+
+
+@pytest.mark.parametrize("model", ["llama3_8b:decode,kv=64", "llama3_8b:request,in=8,out=3"])
+def test_a_step_says_what_its_host_takes(model: str) -> None:
+    """The first operator of a step bears it: nobody is to think that an embedding takes 2 ms."""
+    result = estimate(store.load(model), load("h100_sxm"), Scenario(2, "bf16", "vllm"))
+    steps = 2 if "request" in model else 1  # the prompt makes the first token
+    host = steps * (result.runtime.call_s.value + 2 * result.runtime.sequence_s.value)
+    first = int(result.demand.kernel[np.flatnonzero(result.demand.calls)[-1]])
+    assert f"{quantity(host, 's')} of it what vLLM takes between calls" in kernel_reason(result, first)
+    assert "between calls" not in kernel_reason(result, first + 1)
