@@ -262,7 +262,7 @@ def largest_batch(workload: Workload) -> int:
 def fixed_batch(workload: Workload) -> int | None:
     """The only batch a workload has, or None where any will do."""
     sizes = [str(size) for item in workload.inputs for size in item.shape]
-    if not sizes or any(name in size for size in sizes for name in ("batch", SHARE)):
+    if not workload.inputs or any(name in size for size in sizes for name in ("batch", SHARE)):
         return None
     match = next(filter(None, (re.match(_FIXED, note) for note in workload.notes)), None)
     return int(match[1]) if match else 1
