@@ -49,7 +49,8 @@ class Capture(Job):
             return True
 
     def error(self) -> str:
-        return " ".join((self._failure or self._job.error).split())
+        """In one line; of the shell's option the shape is left, which here stands after the model's name."""
+        return " ".join((self._failure or self._job.error).split()).replace("--input ", "")
 
     def finish(self, session: Session) -> None:
         """The model comes on screen, in the state as it is by now."""

@@ -188,8 +188,20 @@ def at(places: Sequence[Place], x: int) -> str:
     return next((name for start, end, name in places if start <= x < end), "")
 
 
+def is_cut(text: str, width: int) -> bool:
+    """Whether a message is longer than the foot."""
+    return width_of(safe(text)) > width - 2
+
+
 def message(text: str, role: str, width: int, palette: Palette, hints: Hints) -> tuple[list[Segment], list[Place]]:
-    """What was said, on the right of as many keys as it leaves room for, so that they stay where they are."""
+    """What was said, on the right of as many keys as it leaves room for, so that they stay where they are; where there
+    is no room for all of it, help shows it."""
+    key = next((key for action, key, _ in hints if action == "help"), "")
+    if key and is_cut(text, width):
+        row, more = _Row(), (("key", f" {key}"), ("dim", " all of it "))
+        row.add(("text", " "), (role, shorten(safe(text), width - _width(more) - 1)))
+        row.add(*more, action="help")
+        return row.segments(palette)
     text = shorten(safe(text), width - 2)
     room = width - width_of(text) - 2
     segments, places = foot(hints, room, palette) if room > 2 * LEAST_KEYS else ([], [])

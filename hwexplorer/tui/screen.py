@@ -268,15 +268,21 @@ class Explorer(Screen[None]):
         if self.jumps:
             self._jump(character)
             return True
-        if session.said is not None:
-            session.hush()
+        said = session.hush()
         if self.over is not None:
             return self.over.press(key, character)
         action = keymap.of(key, character, self.state.pane)
         if action is None:
             return False
-        self.perform(action.id)
+        self._do(action.id, said)
         return True
+
+    def _do(self, id: str, said: tuple[str, str] | None) -> None:
+        """An action, after what was said; what there was no room for is shown by help."""
+        if id == "help" and said is not None and lines.is_cut(said[0], self.size.width):
+            self.show_text("report", "Said", Text("report", "", (("", (said[0],)),)))
+        else:
+            self.perform(id)
 
     def perform(self, id: str) -> None:
         """Do an action of the registry by its name: from a key, the palette, the mouse or a test."""
@@ -321,12 +327,11 @@ class Explorer(Screen[None]):
         if self.prompt is not None:
             self.prompt.click(name if message.line == "foot" else "")
             return
-        if self.session.said is not None:
-            self.session.hush()
+        said = self.session.hush()
         if name.startswith(":"):
             self.submit(name[1:])
         elif name:
-            self.perform(f"pane_{name}" if message.line == "tabs" else name)
+            self._do(f"pane_{name}" if message.line == "tabs" else name, said)
 
     # --- actions of the screen ----------------------------------------------------------------------------
 

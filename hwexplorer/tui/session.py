@@ -149,9 +149,12 @@ class Session:
         self.said = (text, role)
         self.stage.tell()
 
-    def hush(self) -> None:
-        self.said = None
-        self.stage.show_lines()
+    def hush(self) -> tuple[str, str] | None:
+        """No line in the foot; the one that was there, if any."""
+        said, self.said = self.said, None
+        if said is not None:
+            self.stage.show_lines()
+        return said
 
     def fail(self, error: Exception) -> None:
         self.failures.append(f"{type(error).__name__}: {error}")

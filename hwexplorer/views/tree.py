@@ -45,8 +45,9 @@ MEASURED = (
     Column("ratio", "Ratio", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators that make most of the difference"),
 )
-DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="against the pinned state, in the metric shown")
+DELTA = Column("delta", "Δ EDP", "%", role="delta", keep=0, help="change against the pinned state, of the metric shown")
 METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
+DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # against the pin
 
 
 def tree(state: State) -> Table:
@@ -79,14 +80,15 @@ def tree(state: State) -> Table:
             add(child, depth + 1)
 
     add(root, 0)
+    titles = {"bar": METRIC_TITLE[state.metric], "delta": DELTA_TITLE[state.metric]}
     columns = tuple(
-        msgspec.structs.replace(column, title=METRIC_TITLE[state.metric]) if column.key == "bar" else column
-        for column in COLUMNS
+        msgspec.structs.replace(column, title=titles.get(column.key, column.title))
+        for column in (*COLUMNS, *(() if deltas is None else (DELTA,)))
     )
     return Table(
         "tree",
         f"{title(state)} on {result.device.label}",
-        (*columns, *(() if deltas is None else (DELTA,)), *(MEASURED if beside else ())),
+        (*columns, *(MEASURED if beside else ())),
         tuple(rows),
         footer=_footer(figures, root, state, parts.sum(axis=0)[1:]),
         notes=(*laid, *result.marks),

@@ -42,6 +42,21 @@ async def test_what_is_typed_is_seen_before_what_is_said_of_it() -> None:
         assert "long/x.svg" in foot(app)
 
 
+async def test_what_is_said_can_be_read_to_its_end() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=(80, 24)) as pilot:
+        for by_mouse in (False, True):
+            submit(app.session, "model " + "long_name_" * 9 + "the_end")
+            assert foot(app).endswith("? all of it ")
+            await (pilot.click("#foot", offset=(75, 0)) if by_mouse else pilot.press("?"))
+            assert app.explorer.overlay == "report"
+            assert "unknown model" in screen_text(app)
+            assert "alexnet" in screen_text(app)
+            await pilot.press("escape", "?")
+            assert app.explorer.overlay == "help"
+            await pilot.press("escape")
+
+
 async def test_the_picker_goes_to_the_first_match() -> None:
     app = HwExplorer(parse("resnet50/h100_sxm"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:

@@ -234,6 +234,9 @@ async def test_terms_come_first_and_can_be_searched() -> None:
         assert "FLOP per byte of DRAM" in screen_text(app)
         await pilot.press("escape")
         assert len(over(app).content.text.sections) == len(headings)
+        await pilot.press("/", *"qwertz")
+        assert "0 lines" in screen_text(app)
+        assert "Nothing here says 'qwertz'" in screen_text(app)
 
 
 @pytest.mark.parametrize("verb", ["compare", "events", "pareto", "sweep", "advise", "models", "tree"])

@@ -36,6 +36,7 @@ class Reading(Overlay):
         super().__init__(session, name, self.content)
         self.pane.heading = heading
         self._all, self._turns = text, turns  # of all that is shown some may be searched for
+        self.lines = 0  # that were found
         self.action_go_on()
         self.content.top = 0
 
@@ -63,12 +64,10 @@ class Reading(Overlay):
             (head, tuple(s for s in said if all(w in s.casefold() for w in words))) for head, said in self._all.sections
         )
         kept = tuple((head, said) for head, said in sections if said) if words else self._all.sections
+        self.lines = sum(len(said) for _, said in kept)
+        kept = kept or ((f"Nothing here says {' '.join(words)!r}", ("ctrl+p finds models, devices, verbs, terms",)),)
         self.content.update(msgspec.structs.replace(self._all, sections=kept))
         self.pane.redraw()
-
-    @property
-    def lines(self) -> int:
-        return sum(len(said) for _, said in self.content.text.sections)
 
     def action_search(self) -> None:
         self.session.stage.ask(Search(self))
