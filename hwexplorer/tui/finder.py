@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from textual.await_complete import AwaitComplete
-from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.css.query import NoMatches
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker
@@ -93,9 +94,14 @@ class Finder(CommandPalette):
         if self.is_current or not isinstance(message, (Input.Submitted, Button.Pressed, OptionList.OptionSelected)):
             await super()._dispatch_message(message)
 
-    def _gather_commands(self, search_value: str) -> Worker[None] | None:  # type: ignore[override, unused-ignore]
-        """Not where the program was left meanwhile: the list to show them in is gone, or was never made."""
-        return super()._gather_commands(search_value) if self.query(CommandList) else None
+    def _gather_commands(self, search_value: str) -> Worker[None]:
+        """In vain where the palette was left meanwhile: the list to show them in is gone, or was never made."""
+
+        async def gather() -> None:
+            with suppress(NoMatches):
+                await CommandPalette._gather_commands.__wrapped__(self, search_value)  # type: ignore[attr-defined]
+
+        return self.run_worker(gather, exclusive=True, group=self._GATHER_COMMANDS_GROUP)
 
     def _action_command_list(self, action: str) -> None:
         """Not by a page before what was found has its place."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
+from typing import cast
 
 import pytest
 from textual import events
+from textual.command import CommandList
 from textual.message import Message
 from textual.widgets import OptionList
 
@@ -116,6 +118,19 @@ async def test_a_page_of_what_has_no_place_yet(action: str, monkeypatch: pytest.
         found.add_option("theme")
         found.highlighted = 0
         await app.run_action(f"command_list('{action}')", app.screen)
+
+
+async def test_what_is_looked_for_when_the_palette_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`WorkerFailed`: the list was gone before the search had begun."""
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.action_command_palette()
+        await pilot.pause(0.3)
+        finder = cast(Finder, app.screen)
+        searching = finder._gather_commands("theme")
+        with monkeypatch.context() as gone:
+            gone.setattr(CommandList, "option_count", property(lambda self: finder.query_one("#none")))
+            await searching.wait()
 
 
 async def test_what_lies_under_the_palette_stays() -> None:
