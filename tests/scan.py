@@ -30,6 +30,7 @@ MODELS = (
     "llama3_8b:request,layers=2,in=128,out=16", "llama3_70b:decode,layers=1,kv=4096,tp=4",
     "deepseek_v3:decode,layers=4,kv=256", "deepseek_v3:decode,layers=4,kv=4096",
     "mixtral_8x7b:decode,layers=1,ep=4", "deepseek_v3:request,layers=4,in=64,out=8,ep=8",
+    "llama4_scout:decode,layers=2,kv=512,tp=4,ep=4", "vgg16",
 )  # fmt: skip
 BATCHES = (1, 2, 3, 4, 6, 7, 8, 9, 14, 16, 17, 31, 32, 33, 62, 64, 65, 127, 128, 200, 201, 400)
 SOFTWARE, CHAIN = 4, 8  # formats with runtimes of a turn, configurations of each
