@@ -81,7 +81,7 @@ def environment(folder: Path) -> dict[str, str]:
 )
 def test_a_verb_runs_nothing_of_the_folder(words: tuple[str, ...], hostile: Path, program: list[str]) -> None:
     done = subprocess.run(
-        [*program, *words], cwd=hostile, env=environment(hostile), capture_output=True, text=True, timeout=120
+        [*program, *words], cwd=hostile, env=environment(hostile), capture_output=True, text=True, timeout=300
     )
     assert ran(hostile) == []
     assert done.returncode == (2 if words[0] == "serve" else 0), done.stderr

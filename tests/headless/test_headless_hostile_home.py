@@ -111,7 +111,7 @@ def answers(folder: Path, words: list[tuple[str, ...]], *, limit: bool = False, 
         env={**environment, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **home},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         preexec_fn=restrict,
     )
     assert (done.returncode, done.stderr) == (0, "")
