@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 
 from hardware.coefficients import Coefficients, coefficients
-from hardware.demand import READ_WEIGHT, Demand, Floats, Ints, OpClass
+from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
-from hardware.efficiency import Efficiency, usable_cache
-from hardware.mapping.common import Mapping, Traffic, memory_seconds_of, overlapped, per_kernel
+from hardware.efficiency import Efficiency
+from hardware.map_demand import map_demand
+from hardware.mapping.common import Mapping, Traffic, overlapped, per_kernel
 from hardware.plan import Plan
-from hardware.precision import BASE, FORMATS
 from hardware.runtime import Runtime
 
 # What bounds a kernel, in the order of `Execution.bound`.
@@ -55,120 +55,6 @@ class Execution(msgspec.Struct, frozen=True):
     energy_j: Floats
     counts: Floats
     pipelined_s: Floats | None = None
-
-
-def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str, rates: Efficiency) -> Mapping:
-    """What the device does with each operator, at each setting of the efficiencies."""
-    if runtime.mode != "eager":  # compilers choose the layout of convolutions themselves
-        layout = "channels_last" if runtime.mode == "compiled" else "blocked"
-    if device.arch.is_managed and not runtime.resident:
-        demand = _without_resident_weights(demand)
-    if runtime.streams_rest:
-        demand = _with_parameter_cache(demand, device)
-    demand = _as_written(demand, device, runtime)
-    if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
-        rates = _narrowed(rates, narrow.value)
-    if device.arch.search is not None:
-        mapping = device.arch.search(demand, device, plan, rates, coefficients(device, plan).value)
-    else:
-        assert device.arch.map_operators is not None
-        mapping = device.arch.map_operators(demand, device, plan, layout, rates)
-    streaming = runtime.streaming.get(device.software_class)
-    if streaming is not None:
-        mapping = _streamed(mapping, demand, device, streaming.all, runtime.per_query_head)
-    mapping = _attended(mapping, demand, device, runtime)
-    return mapping if demand.links is None else _later(mapping, demand, link_seconds(demand.links, device))
-
-
-def link_seconds(links: Floats, device: Device) -> Floats:
-    """Seconds of collectives, (n,), of what they send, (3, n) as in a Demand. Libraries have two ways: words that carry
-    their own flags, at a part of the speed, or large blocks, each waited for; the quicker is taken."""
-    sent, messages, stated = links
-    speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
-    in_words = sent / (speed * assumed("link_words_reached"))
-    in_blocks = sent / (speed * assumed("link_blocks_reached")) + messages * assumed("link_block_s")
-    seconds: Floats = np.minimum(in_words, in_blocks) + messages * device.link_latency_s
-    return seconds
-
-
-def _as_written(demand: Demand, device: Device, runtime: Runtime) -> Demand:
-    """The demand with products at the rates of the runtime's own kernels, those of one row excepted, which are bound by
-    reading; and with weights unpacked anew for each so many rows of activations."""
-    shares, rows = runtime.compute.get(device.software_class), runtime.unpack_rows.get(device.software_class)
-    m = demand.gemm[1]
-    if shares:
-        rate = np.ones(len(OpClass))
-        rate[[OpClass[name] for name in shares]] = [share.value for share in shares.values()]
-        demand = demand.but(product_rate=np.where(m > 1, rate[demand.op_class], 1.0))
-    if rows and demand.unpack_ops is not None:
-        again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
-        demand = demand.but(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
-    return demand
-
-
-def _narrowed(rates: Efficiency, share: float) -> Efficiency:
-    """The rates with this share of the bandwidth of element-wise kernels."""
-    bandwidth = rates.bandwidth.copy()
-    bandwidth[:, OpClass.ELEMENTWISE] *= share
-    return msgspec.structs.replace(rates, bandwidth=bandwidth)
-
-
-def _later(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:
-    """The mapping with so many seconds more of off-chip data for each operator, (n,)."""
-    busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
-    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
-
-
-def _attended(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime) -> Mapping:
-    """The mapping with what attention on a matrix unit takes beside its products: between the two of them all scores
-    pass the special function units, and kernels of an older kind do not reach the unit's peak."""
-    is_attention = (demand.op_class == OpClass.ATTENTION) & mapping.on_matrix
-    if "special_per_clock" not in device.facts or not is_attention.any():
-        return mapping
-    rate = 1.0 if runtime.asynchronous else device.synchronous_matrix_rate
-    softmax_s = demand.special / (device.units * device.special_per_clock * device.vector_clock_hz)
-    matrix_s = np.where(is_attention, mapping.matrix_s / rate + softmax_s, mapping.matrix_s)
-    return msgspec.structs.replace(mapping, matrix_s=matrix_s)
-
-
-def _without_resident_weights(demand: Demand) -> Demand:
-    """The demand with every read of weights from memory: nothing placed them on chip before the call."""
-    is_weight = demand.transfer_role == READ_WEIGHT
-    return demand.but(
-        weight_bytes=np.full(demand.n, np.inf),
-        transfer_distance=np.where(is_weight, np.inf, demand.transfer_distance),
-    )
-
-
-def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
-    """The demand with as much of its model's weights on chip as the largest activations of a kernel leave room for; a
-    part of each, and the others read in each call."""
-    is_weight = demand.transfer_role == READ_WEIGHT
-    room = np.maximum(device.last_level_bytes - demand.largest_bytes, 0.0)
-    kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfer_op]
-    usable = device.last_level_bytes * usable_cache(device.arch.is_managed)
-    return demand.but(
-        weight_bytes=np.zeros(demand.n),
-        transfer_distance=np.where(is_weight, usable - kept * demand.transfer_bytes, demand.transfer_distance),
-    )
-
-
-def _streamed(
-    mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float], per_query_head: bool
-) -> Mapping:
-    """The mapping with long contiguous reads at rates of their own: weights of products, what attention reads."""
-    flow = mapping.traffic
-    is_attention, is_product = demand.op_class == OpClass.ATTENTION, demand.op_class == OpClass.GEMM
-    streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
-    moved = flow.dram_read + flow.dram_write
-    rest = 1.0 - streamed / np.where(moved > 0, moved, 1.0)
-    nominal, slow, fast = shares  # of [value, low, high]; settings are nominal, fast, slow
-    ends = np.array([nominal, fast, slow])[: len(mapping.dram_s), None]
-    if per_query_head:  # those that share a cache are the rows of one product
-        rows = demand.gemm[1]
-        is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))
-        streamed = np.where(is_step, streamed * rows, streamed)
-    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s * rest + memory_seconds_of(device, streamed, ends))
 
 
 def kernel_seconds(

@@ -24,7 +24,8 @@ from analysis.run.windows import windows
 from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ_WEIGHT, Demand, Stream
 from hardware.device import Device
-from hardware.execute import execute, grouped, map_demand, repeated
+from hardware.execute import execute, grouped, repeated
+from hardware.map_demand import map_demand
 from hardware.mapping.common import Mapping, seen
 from hardware.plan import Plan
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths

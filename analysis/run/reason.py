@@ -9,7 +9,8 @@ from analysis.run.tree import Tree
 from analysis.workload.targets import refusal
 from analysis.workload.workload import Ints
 from hardware.demand import READ_WEIGHT, OpClass
-from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES, link_seconds
+from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.map_demand import link_seconds
 from hardware.quantity import quantity
 from hardware.sentence import counted
 

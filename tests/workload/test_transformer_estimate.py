@@ -13,7 +13,8 @@ from analysis.run.memory import cache_bytes, memory
 from analysis.run.tree import tree
 from analysis.workload.workload import Routing
 from hardware.device import load
-from hardware.execute import BOUNDS, MEMORY, link_seconds
+from hardware.execute import BOUNDS, MEMORY
+from hardware.map_demand import link_seconds
 from hardware.precision import uniform
 
 DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
