@@ -14,8 +14,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from hwexplorer.state import State
-from hwexplorer.tui import actions
-from hwexplorer.tui.actions import Keymap
+from hwexplorer.tui.keymap import DEFAULT, Keymap
 from hwexplorer.tui.screen import Explorer
 from hwexplorer.tui.widgets.table import TreeTable
 
@@ -39,7 +38,7 @@ class HwExplorer(App[None]):
         provider: EngineProvider,
         ascii: bool = False,
         theme: str = "dark",
-        keymap: Keymap = actions.DEFAULT,
+        keymap: Keymap = DEFAULT,
         keeper: Sessions | None = None,
         remark: str = "",
         heaviest: bool = False,

@@ -14,8 +14,8 @@ from rich.style import Style
 from analysis.workload.model_ref import phases
 from hwexplorer.format import safe
 from hwexplorer.state import PANES, State, pinned
-from hwexplorer.tui import actions
 from hwexplorer.tui.cell_text import shorten, whole, width_of
+from hwexplorer.tui.keymap import PAIRS
 from hwexplorer.tui.palette import CAUSE, CURSOR, PLAIN, Palette
 from hwexplorer.tui.prompt import Line
 from hwexplorer.tui.standing import Standing, standing
@@ -76,9 +76,9 @@ class _Row:
         start, end = self.width, self.width + _width(parts)
         self.parts += parts
         self.width = end
-        if action in actions.PAIRS:
+        if action in PAIRS:
             middle = (start + end) // 2
-            self.places += [(start, middle, actions.PAIRS[action]), (middle, end, action)]
+            self.places += [(start, middle, PAIRS[action]), (middle, end, action)]
         elif action:
             self.places.append((start, end, action))
 

@@ -6,6 +6,7 @@ import sys
 
 from hwexplorer.tui import actions
 from hwexplorer.tui.commands import COMMANDS
+from hwexplorer.tui.keymap import DEFAULT
 from hwexplorer.tui.palette import THEMES
 
 HEAD = """# Keys and commands of the explorer
@@ -30,7 +31,7 @@ What lies over the panes (terms, a device sheet, devices to choose from, results
 
 def markdown() -> str:
     parts = [HEAD.format(themes=", ".join(THEMES))]
-    for name, group in actions.groups():
+    for name, group in DEFAULT.groups():
         parts.append(f"## {name}\n\n| Keys | Action | What it does |\n|---|---|---|")
         for action in group:
             keys = " ".join(f"`{_cell(actions.key_sign(key))}`" for key in action.keys)

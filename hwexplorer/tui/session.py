@@ -15,10 +15,10 @@ from hwexplorer import history as histories
 from hwexplorer import state as states
 from hwexplorer.history import History, push
 from hwexplorer.state import EACH, FOLDS, MORE, PANES, State, node, replace
-from hwexplorer.tui import actions, changes, navigate
-from hwexplorer.tui.actions import Keymap
+from hwexplorer.tui import changes, navigate
 from hwexplorer.tui.answers import answer
 from hwexplorer.tui.folding import more_key
+from hwexplorer.tui.keymap import DEFAULT, Keymap
 from hwexplorer.tui.layout import Box, arrange
 from hwexplorer.tui.limits import Limits
 from hwexplorer.tui.navigate import Index
@@ -44,7 +44,7 @@ class Session:
         state: State,
         provider: EngineProvider,
         stage: Explorer,
-        keymap: Keymap = actions.DEFAULT,
+        keymap: Keymap = DEFAULT,
         keeper: Sessions | None = None,
         heaviest: bool = False,
     ) -> None:

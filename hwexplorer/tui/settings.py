@@ -17,7 +17,7 @@ import msgspec
 
 from hardware import files
 from hardware.errors import unknown
-from hwexplorer.tui import actions
+from hwexplorer.tui.keymap import DEFAULT, Keymap, remapped
 from hwexplorer.tui.palette import THEMES
 
 
@@ -26,7 +26,7 @@ class Settings(msgspec.Struct, frozen=True):
     ascii: bool = False
     mouse: bool = True
     heaviest: bool = True
-    keymap: actions.Keymap = actions.DEFAULT
+    keymap: Keymap = DEFAULT
 
 
 _FLAGS = ("ascii", "mouse", "heaviest")
@@ -63,6 +63,6 @@ def _checked(document: dict[str, Any]) -> tuple[Settings, list[str]]:
     if not isinstance(keys, dict) or not all(isinstance(text, str) for text in keys.values()):
         wrong.append('keys are given as action = "key key"')
     elif keys:
-        values["keymap"], more = actions.remapped({name: text.split() for name, text in keys.items()})
+        values["keymap"], more = remapped({name: text.split() for name, text in keys.items()})
         wrong += more
     return Settings(**values), wrong

@@ -12,9 +12,10 @@ from textual.pilot import Pilot
 from hardware.errors import RequestError
 from hardware.precision import KEYS
 from hwexplorer.state import PANES, PLOTS, State, format, parse
-from hwexplorer.tui import actions, clipboard
+from hwexplorer.tui import clipboard
 from hwexplorer.tui.actions import ACTIONS, BY_ID
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.keymap import DEFAULT
 from hwexplorer.tui.overlays.overlay import Overlay
 from hwexplorer.tui.palette import THEMES
 from tests.tui.fake import Fake
@@ -883,7 +884,7 @@ async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> No
 
 
 def test_the_help_and_the_hints_come_from_the_registry() -> None:
-    listed = [a for _, found in actions.groups("tree") for a in found]
+    listed = [a for _, found in DEFAULT.groups("tree") for a in found]
     assert sorted(a.id for a in listed) == sorted(BY_ID)
     for pane in PANES:
-        assert {"help", "quit"} <= {id for id, _, _ in actions.hints(pane)}
+        assert {"help", "quit"} <= {id for id, _, _ in DEFAULT.hints(pane)}

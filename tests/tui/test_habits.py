@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hwexplorer.state import parse
-from hwexplorer.tui import actions
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.keymap import remapped
 from hwexplorer.tui.reference import markdown
 from hwexplorer.tui.settings import Settings, read
 from tests.tui.fake import Fake
@@ -56,7 +56,7 @@ def test_bad_settings_are_one_line(tmp_path: Path, text: str, says: str) -> None
 
 
 async def test_remapped_keys_work_and_the_help_says_so() -> None:
-    keymap, wrong = actions.remapped({"batch_up": ["f5"], "quit": ["f10"]})
+    keymap, wrong = remapped({"batch_up": ["f5"], "quit": ["f10"]})
     assert wrong == []
     app = HwExplorer(parse("resnet50"), Fake(), keymap=keymap, remark="settings: something")
     async with app.run_test(size=GRID) as pilot:

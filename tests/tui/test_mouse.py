@@ -8,8 +8,8 @@ from textual.pilot import Pilot
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui import lines
-from hwexplorer.tui.actions import DEFAULT
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.keymap import DEFAULT
 from hwexplorer.tui.palette import Palette
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
