@@ -100,7 +100,7 @@ def _actual(figures: Tree, kind: str, members: Ints, next_lift: Lift | None) -> 
     if latency_s <= 0:
         return (f"takes no time of its own: it is inside the kernel of {_head(figures, int(members[0]))}",)
     fast, slow = (latency_s * factor for factor in result.trust.band)
-    lines = [f"= actual {_s(latency_s)} (band {_s(fast)} to {_s(slow)})"]
+    lines = [f"= predicted {_s(latency_s)} (band {_s(fast)} to {_s(slow)})"]
     if kind == "operator" and figures.fused[members[0]]:
         head = _head(figures, int(members[0]))
         if head != result.workload.operators.path[int(members[0])]:

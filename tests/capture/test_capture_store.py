@@ -114,7 +114,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(locked))
-    monkeypatch.setattr(store.os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(13, "read-only")))
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(13, "read-only")))
     assert not store.keep(refer("conv2d"), store.load("conv2d"))
     assert not list(locked.iterdir())
 
