@@ -248,6 +248,14 @@ def _winograd_tiles_per_row(workload: Workload) -> Floats:
     return tiles_per_row
 
 
+def _held_bytes(workload: Workload, read: Ints, point: Floats, widths: Widths) -> float:
+    """Bytes of the weights among `read`, each tensor once and whole: of a table of which rows are read, all rows."""
+    tensors, held = workload.tensors, np.unique(read)
+    return float(
+        ((tensors.numel[held] @ point) * value_bytes(tensors.fixed_bytes[held], roles(workload)[held], widths)).sum()
+    )
+
+
 @remembered(keep=_KEEP)
 def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
     """What the workload asks of a device at one batch and widths of its tensors, under 'eager' or 'fused'.
@@ -278,7 +286,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
         s.elements @ point,
         gemm,
         local,
-        np.full(n, moved[s.role == READ_WEIGHT].sum()),
+        np.full(n, _held_bytes(workload, s.tensor[s.role == READ_WEIGHT], point, widths)),
         s.kernel,
         s.head,
         s.n_kernels,
