@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.run.dependencies import row_lags
 from analysis.run.partition import op_classes, partition
-from analysis.run.roles import right_roles, roles, value_bytes
+from analysis.run.roles import right_roles, roles, stored_bytes, value_bytes
 from analysis.run.windows import windows
 from analysis.workload.operators.kinds import KINDS
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
@@ -29,7 +29,7 @@ class Structure(msgspec.Struct, frozen=True):
 
     `previous` (t,) is the kernel that touched a transfer's data last (for writes: the last that reads it),
     -1 for data that is new or must leave, and `wraps` marks weights last touched in the previous inference.
-    `width_role` (t,) is what its tensor is to a precision (analysis/run/roles.py).
+    `width_role` (t,) is what its tensor is to a precision (analysis/run/roles.py); `weights` (w,) those that are read.
     `local_*` are values exchanged within a kernel: the operator and the elements.
     `winograd_tiles_per_row` (n,): 4 x 4 patches per row of a convolution's product, zero where Winograd cannot be.
     `calls` (n,) is 1 at the first operator of the model and of each part that is repeated by itself; `prompts` (n,) is
@@ -48,6 +48,7 @@ class Structure(msgspec.Struct, frozen=True):
     previous: Ints
     wraps: np.ndarray[tuple[int], np.dtype[np.bool_]]
     tensor: Ints
+    weights: Ints
     local_op: Ints
     local_numel: Floats
     local_fixed: Ints
@@ -195,6 +196,7 @@ def _finish(
         np.array(previous, dtype=np.int32),
         np.array(rows.wraps, dtype=np.bool_),
         tensor,
+        np.unique(tensor[np.array(rows.role, dtype=np.int32) == READ_WEIGHT]),
         np.array([i for i, _, _ in local], dtype=np.int32),
         np.array([numel for _, _, numel in local]).reshape(-1, width),
         tensors.fixed_bytes[inside],
@@ -248,14 +250,6 @@ def _winograd_tiles_per_row(workload: Workload) -> Floats:
     return tiles_per_row
 
 
-def _held_bytes(workload: Workload, read: Ints, point: Floats, widths: Widths) -> float:
-    """Bytes of the weights among `read`, each tensor once and whole: of a table of which rows are read, all rows."""
-    tensors, held = workload.tensors, np.unique(read)
-    return float(
-        ((tensors.numel[held] @ point) * value_bytes(tensors.fixed_bytes[held], roles(workload)[held], widths)).sum()
-    )
-
-
 @remembered(keep=_KEEP)
 def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
     """What the workload asks of a device at one batch and widths of its tensors, under 'eager' or 'fused'.
@@ -286,7 +280,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
         s.elements @ point,
         gemm,
         local,
-        np.full(n, _held_bytes(workload, s.tensor[s.role == READ_WEIGHT], point, widths)),
+        np.full(n, stored_bytes(workload, s.weights, batch, widths)),
         s.kernel,
         s.head,
         s.n_kernels,

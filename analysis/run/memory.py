@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from analysis.run.kernels import structure
-from analysis.run.roles import roles, tensor_bytes, value_bytes
+from analysis.run.roles import roles, stored_bytes, value_bytes
 from analysis.run.workspace import workspace
 from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.precision import CACHE, Widths
@@ -61,10 +61,8 @@ def memory(workload: Workload, batch: int, widths: Widths, execution: str, block
 @remembered(keep=_KEEP)
 def weight_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     """Weights and buffers, which stay for the whole run."""
-    tensors, point = workload.tensors, workload.at(batch=batch)
-    width = tensor_bytes(workload, widths)
-    constant = (tensors.role == WEIGHT) | (tensors.role == BUFFER)
-    return float((tensors.numel[constant] @ point * width[constant]).sum())
+    role = workload.tensors.role
+    return stored_bytes(workload, (role == WEIGHT) | (role == BUFFER), batch, widths)
 
 
 def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, widths: Widths) -> Floats:

@@ -7,6 +7,7 @@ stay wide, as in the checkpoints that serving programs load.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.workload.workload import INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
@@ -59,3 +60,9 @@ def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
 def tensor_bytes(workload: Workload, widths: Widths) -> Floats:
     """Bytes of one value of each tensor, shape (t,)."""
     return value_bytes(workload.tensors.fixed_bytes, roles(workload), widths)
+
+
+def stored_bytes(workload: Workload, which: Ints | NDArray[np.bool_], batch: int, widths: Widths) -> float:
+    """Bytes of some tensors, each once and whole."""
+    values = workload.tensors.numel[which] @ workload.at(batch=batch)
+    return float((values * tensor_bytes(workload, widths)[which]).sum())

@@ -49,13 +49,8 @@ class _Inside:
     def __init__(
         self, machine: Machine, ways: tuple[tuple[tuple[int, ...], ...], ...], problem: Problem, nest: Nest
     ) -> None:
-        self.machine, self.ways, self.problem, self.tiles, self.spread = (
-            machine,
-            ways,
-            problem,
-            nest.tiles[0],
-            nest.spread[0],
-        )
+        self.machine, self.ways, self.problem = machine, ways, problem
+        self.tiles, self.spread = nest.tiles[0], nest.spread[0]
         parts = np.ceil(problem.sizes / self.tiles)
         self.steps = np.ceil(parts / self.spread)
         self.busy = parts / self.steps
@@ -83,9 +78,10 @@ class _Inside:
 
     def _reach(self, station: int, loops: Bools) -> Floats:
         """Elements of the array below a station that loops are given at the most."""
-        most: Floats = np.prod(self.busy[loops], axis=0) if station == 0 else np.ones_like(self.macs)
         if station == 0:
-            return most
+            busy: Floats = np.prod(self.busy[loops], axis=0)
+            return busy
+        most: Floats = np.ones_like(self.macs)
         for (elements, _), way in zip(self.machine.places[station].axes, self.ways[station - 1], strict=True):
             extent = np.prod(self.tiles[[loop for loop in way if loops[loop]]], axis=0)
             most = most * np.minimum(max(np.floor(elements), 1.0), extent)
