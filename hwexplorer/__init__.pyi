@@ -1,20 +1,20 @@
 """Made by `python -m hwexplorer.generated` of what each report declares: the functions and their types."""
 
 from analysis.capture.notebook import Captured
-from analysis.decide.advise import Advice
-from analysis.decide.change import Diff
-from analysis.decide.choose import Pareto, Rank, Search
-from analysis.decide.ci_rules import Findings
-from analysis.decide.compare import Comparison
-from analysis.decide.compare_nodes import Levels
-from analysis.decide.cost import CostReport
-from analysis.decide.crossover import Crossover
-from analysis.decide.design import Designs
-from analysis.decide.elasticity import Elasticities
-from analysis.decide.explain import Explanation
-from analysis.decide.progression import Progression
-from analysis.decide.sweep import Sweep
-from analysis.decide.turning import Knobs
+from analysis.explore.advise import Advice
+from analysis.explore.change import Diff
+from analysis.explore.choose import Pareto, Rank, Search
+from analysis.explore.ci_rules import Findings
+from analysis.explore.compare import Comparison
+from analysis.explore.compare_nodes import Levels
+from analysis.explore.cost import CostReport
+from analysis.explore.crossover import Crossover
+from analysis.explore.design import Designs
+from analysis.explore.elasticity import Elasticities
+from analysis.explore.explain import Explanation
+from analysis.explore.progression import Progression
+from analysis.explore.sweep import Sweep
+from analysis.explore.turning import Knobs
 from analysis.reports.concurrency import ConcurrencyReport
 from analysis.reports.edp_report import EdpReport
 from analysis.reports.energy_report import EnergyReport
@@ -23,8 +23,8 @@ from analysis.reports.mapping_report import MappingReport
 from analysis.reports.memory_report import MemoryReport
 from analysis.reports.partition_report import PartitionReport
 from analysis.reports.roofline import RooflineReport
-from analysis.trust.traces.report import TraceReport
-from analysis.workload.workload import Workload
+from analysis.annexes.traces.report import TraceReport
+from analysis.model.workload import Workload
 from collections.abc import Sequence
 from hwexplorer.commands.doctor import Doctor
 from hwexplorer.reports.coefficients import Prices

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from analysis.decide.choose import Candidate, candidates
-from analysis.decide.cost import settings
-from analysis.decide.sweep import BATCHES
-from analysis.workload.targets import batches_of
+from analysis.explore.choose import Candidate, candidates
+from analysis.explore.cost import settings
+from analysis.explore.sweep import BATCHES
+from analysis.model.targets import batches_of
 from hardware.device import catalogue as all_devices
 from hardware.precision import SWEEP
 from hwexplorer import engine

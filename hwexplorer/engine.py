@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.run.engine import CodeError, Engine
-from analysis.run.estimate import Estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import targets
-from analysis.workload.model_ref import ModelRef
-from analysis.workload.store import ProgressCallback
-from analysis.workload.workload import Workload
+from analysis.estimate.engine import CodeError, Engine
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import targets
+from analysis.model.model_ref import ModelRef
+from analysis.model.store import ProgressCallback
+from analysis.model.workload import Workload
 from hardware.errors import RequestError
 from hwexplorer.state import State
 
 if TYPE_CHECKING:
-    from analysis.workload.job import Job
-from analysis.workload.limits import Limits
+    from analysis.model.job import Job
+from analysis.model.limits import Limits
 
 ENGINE = Engine()
 device, named, allow, use_folders = ENGINE.device, ENGINE.named, ENGINE.allow, ENGINE.use_folders

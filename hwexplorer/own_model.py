@@ -6,11 +6,11 @@ import argparse
 import re
 from typing import Any
 
-from analysis.workload.coverage import coverage
-from analysis.workload.errors import ModelError
-from analysis.workload.limits import USER_LIMITS, Limits
-from analysis.workload.model_ref import own
-from analysis.workload.workload import Workload
+from analysis.model.coverage import coverage
+from analysis.model.errors import ModelError
+from analysis.model.limits import USER_LIMITS, Limits
+from analysis.model.model_ref import own
+from analysis.model.workload import Workload
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hwexplorer import engine

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from analysis.run.tree import operators_of
-from analysis.workload.coverage import lacking
-from analysis.workload.errors import ModelError
+from analysis.estimate.tree import operators_of
+from analysis.model.coverage import lacking
+from analysis.model.errors import ModelError
 from hwexplorer import engine, registry
 from hwexplorer.plots import plot
 from hwexplorer.registry import Answer
@@ -18,7 +18,7 @@ from hwexplorer.views.plain import Card, Cell, Column, Page, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:
-    from analysis.workload.job import Job
+    from analysis.model.job import Job
     from hwexplorer.export.sheet import Sheet
 
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
@@ -144,7 +144,7 @@ class EngineProvider:
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
         """Latency, energy per inference, power and memory of a run on a device of the catalogue, s, J, W, bytes; each
         None where it does not fit. Nothing of a device whose mappings take seconds to search, unless it is compared."""
-        from analysis.run.estimate import estimate
+        from analysis.estimate.estimate import estimate
 
         if engine.device(device).arch.is_searched and device not in state.devices:
             return ()

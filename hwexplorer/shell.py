@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shlex import quote
 
-from analysis.decide.next_step import NextStep
-from analysis.run.scenario import Scenario
-from analysis.workload.targets import Target
+from analysis.estimate.scenario import Scenario
+from analysis.explore.next_step import NextStep
+from analysis.model.targets import Target
 from hwexplorer.state import default_precision
 
 

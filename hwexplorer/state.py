@@ -22,8 +22,8 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from analysis.run.metrics import ADDITIVE
-from analysis.workload import limits
+from analysis.estimate.metrics import ADDITIVE
+from analysis.model import limits
 from hardware import precision as formats
 from hardware.errors import RequestError, unknown
 from hardware.names import listed
@@ -32,7 +32,7 @@ from hardware.runtime import AUTO, LAYOUTS, MODES
 EXECUTIONS = (AUTO, *MODES)
 PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
-BYS = ("module", "subgraph", "kind", "kernel")  # as analysis/run/outline.py has them
+BYS = ("module", "subgraph", "kind", "kernel")  # as analysis/estimate/outline.py has them
 SORTS = ("graph", "share", "latency", "energy", "name")
 _FIRST = ("roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory")
 _FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
@@ -133,7 +133,7 @@ class State(msgspec.Struct, frozen=True):
         if not isinstance(self.fold, int | float) or not 0 <= self.fold <= 50:
             raise RequestError(f"fold {str(self.fold)[:40]!r}: a percentage from 0 to 50 is expected")
         if self.limits:
-            from analysis.decide.limits import read  # what computes them is not needed to start the screen
+            from analysis.explore.limits import read  # what computes them is not needed to start the screen
 
             msgspec.structs.force_setattr(self, "limits", " ".join(map(str, read(self.limits))))
         if not self.devices:
@@ -232,7 +232,7 @@ def _read_setting(word: str) -> tuple[str, object]:
 @lru_cache(maxsize=256)
 def default_precision(model: str) -> str:
     """What a model is asked for in where nothing is said: a language model in what checkpoints are stored in."""
-    from analysis.workload.model_ref import phases  # not needed to start the screen
+    from analysis.model.model_ref import phases  # not needed to start the screen
 
     return formats.LANGUAGE if model and phases(model) else formats.DEFAULT
 
@@ -321,7 +321,7 @@ def parse(text: str) -> State:
     """The state that a string names; RequestError says in one line what is wrong with it."""
     if len(text) > 100_000:
         raise RequestError("a state string of more than 100,000 characters is refused")
-    from analysis.workload.model_ref import plain  # not needed to start the screen
+    from analysis.model.model_ref import plain  # not needed to start the screen
 
     head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")

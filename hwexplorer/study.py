@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from analysis.decide.crossover import Crossover, Goal, Way
-from analysis.decide.design import Design, Designs
-from analysis.decide.elasticity import Elasticities
-from analysis.run.estimate import Estimate
+from analysis.estimate.estimate import Estimate
+from analysis.explore.crossover import Crossover, Goal, Way
+from analysis.explore.design import Design, Designs
+from analysis.explore.elasticity import Elasticities
 from hardware.area import area
 from hardware.execute import BOUNDS
 from hardware.quantity import of_fact, quantity

@@ -27,17 +27,17 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from analysis.annexes.readers.onnx import model
+from analysis.annexes.readers.onnx.file import read
+from analysis.annexes.readers.onnx.inputs import OpenSizeError
 from analysis.capture import user
 from analysis.capture.runtime import import_torchvision, versions, without_weights
-from analysis.workload import targets
-from analysis.workload.answer import one_line
-from analysis.workload.coverage import coverage
-from analysis.workload.lower import lower
-from analysis.workload.sources.budget import Budget
-from analysis.workload.sources.onnx import model
-from analysis.workload.sources.onnx.file import read
-from analysis.workload.sources.onnx.inputs import OpenSizeError
-from analysis.workload.workload import Workload
+from analysis.model import targets
+from analysis.model.answer import one_line
+from analysis.model.coverage import coverage
+from analysis.model.lower import lower
+from analysis.model.sources.budget import Budget
+from analysis.model.workload import Workload
 from hardware import files
 from tests import captured_families as families
 from tests import onnx_counter

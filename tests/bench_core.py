@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Callable
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.run.tree import tree
-from analysis.workload import store, zoo
-from analysis.workload.workload import Workload
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.tree import tree
+from analysis.model import store, zoo
+from analysis.model.workload import Workload
 from hardware import device as catalogue
 
 DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")

@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.trust import bench_job, machine, own
-from analysis.trust.here import Measured, Timed
+from analysis.annexes.machine import bench_job, machine, own
+from analysis.annexes.machine.here import Measured, Timed
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
 from hardware import files
 from hardware.device import Device
 from hwexplorer.cli import main as hwexplorer

@@ -6,8 +6,8 @@ import os
 import sys
 import time
 
-from analysis.decide.catalogue_sweep import chunks, run_chunk
-from analysis.decide.workers import local
+from analysis.explore.catalogue_sweep import chunks, run_chunk
+from analysis.explore.workers import local
 
 TARGET = 25_000
 

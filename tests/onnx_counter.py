@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from analysis.workload.targets import Input
-from analysis.workload.workload import Workload
+from analysis.model.targets import Input
+from analysis.model.workload import Workload
 
 Shapes = list[list[int]]
 

@@ -15,10 +15,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
-from analysis.workload.workload import Workload
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.workload import Workload
 from hardware import runtime
 from hardware.device import Device, load, load_all
 from hardware.precision import NAMES

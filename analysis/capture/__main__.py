@@ -1,4 +1,4 @@
-"""`python -m analysis.capture SPEC` answers on standard output, as analysis/workload/answer.py does.
+"""`python -m analysis.capture SPEC` answers on standard output, as analysis/model/answer.py does.
 
 `python -m analysis.capture --all --out FOLDER` writes the captures of torchvision that ship with the package,
 `python -m analysis.capture --out FOLDER diffusers:unet_sd15 ..` those of models of libraries.
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.workload import store, targets, zoo
-from analysis.workload.answer import Progress, answer, one_line
-from analysis.workload.errors import ModelSpecError
-from analysis.workload.model_ref import ModelRef, refer
-from analysis.workload.targets import Target
-from analysis.workload.workload import Workload, encode
+from analysis.model import store, targets, zoo
+from analysis.model.answer import Progress, answer, one_line
+from analysis.model.errors import ModelSpecError
+from analysis.model.model_ref import ModelRef, refer
+from analysis.model.targets import Target
+from analysis.model.workload import Workload, encode
 from hardware import files
 
 

@@ -18,15 +18,15 @@ from typing import Any
 
 import msgspec
 
-from analysis.trust import machine
-from analysis.trust.here import Case, Line, Machine, Sample, read, written
-from analysis.workload import store
-from analysis.workload.answer import Progress, answer
-from analysis.workload.errors import CaptureError
-from analysis.workload.lower import lower
-from analysis.workload.model_ref import refer
-from analysis.workload.targets import Target
-from analysis.workload.workload import encode
+from analysis.annexes.machine import machine
+from analysis.annexes.machine.here import Case, Line, Machine, Sample, read, written
+from analysis.model import store
+from analysis.model.answer import Progress, answer
+from analysis.model.errors import CaptureError
+from analysis.model.lower import lower
+from analysis.model.model_ref import refer
+from analysis.model.targets import Target
+from analysis.model.workload import encode
 from hardware import files
 from hardware.architectures import registry
 from hardware.architectures.registry import TORCH_HOST

@@ -1,4 +1,4 @@
-"""The building blocks as torch modules. Parameters as in `analysis.workload.zoo.BLOCKS`."""
+"""The building blocks as torch modules. Parameters as in `analysis.model.zoo.BLOCKS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.export of a module, walked into the neutral graph that `analysis.workload.lower` reads."""
+"""torch.export of a module, walked into the neutral graph that `analysis.model.lower` reads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import SUPPORTED_NODES, tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
-from analysis.workload.graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
-from analysis.workload.operators import rules, rules_more  # noqa: F401 - the second registers its rules
-from analysis.workload.poly import Poly, dim, poly, product
-from analysis.workload.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
+from analysis.model.operators import rules, rules_more  # noqa: F401 - the second registers its rules
+from analysis.model.poly import Poly, dim, poly, product
+from analysis.model.workload import BUFFER, INPUT, WEIGHT
 
 from .held import watched
 from .inline import Added, BoundValue, ExportError, Inline

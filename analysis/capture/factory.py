@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from analysis.workload import targets
-from analysis.workload.errors import CaptureError
+from analysis.model import targets
+from analysis.model.errors import CaptureError
 from hardware.names import hint
 
 from . import blame

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from analysis.workload import targets, zoo
-from analysis.workload.errors import CaptureError
-from analysis.workload.model_ref import ModelRef
+from analysis.model import targets, zoo
+from analysis.model.errors import CaptureError
+from analysis.model.model_ref import ModelRef
 from hardware.architectures.registry import TORCH_HOST
 
 from . import blame, blocks, namesakes, recipes

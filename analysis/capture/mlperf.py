@@ -1,5 +1,5 @@
 """Models of MLPerf that no library ships, as their published descriptions have them; their sizes are data
-(analysis/workload/libraries.toml)."""
+(analysis/model/libraries.toml)."""
 
 from __future__ import annotations
 

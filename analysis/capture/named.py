@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import torch
 
-from analysis.workload import zoo
-from analysis.workload.lower import lower
-from analysis.workload.workload import Workload
+from analysis.model import zoo
+from analysis.model.lower import lower
+from analysis.model.workload import Workload
 
 from . import blocks, recipes
 from .exporter import export

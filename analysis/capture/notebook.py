@@ -6,8 +6,8 @@ from html import escape
 
 import numpy as np
 
-from analysis.workload.coverage import coverage
-from analysis.workload.workload import Workload
+from analysis.model.coverage import coverage
+from analysis.model.workload import Workload
 
 _ROWS = 12
 
@@ -62,10 +62,10 @@ def _summary(model: Captured) -> str:
 
 def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
     """The subgraphs that take the largest share of the EDP on any device, in order; latency and energy of each."""
-    from analysis.run.estimate import estimate
-    from analysis.run.scenario import Scenario
-    from analysis.run.tree import tree
-    from analysis.workload.targets import fixed_batch
+    from analysis.estimate.estimate import estimate
+    from analysis.estimate.scenario import Scenario
+    from analysis.estimate.tree import tree
+    from analysis.model.targets import fixed_batch
     from hardware.architectures import registry
     from hardware.device import load
     from hardware.quantity import quantity

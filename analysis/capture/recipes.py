@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import torch
 
-from analysis.workload import zoo
+from analysis.model import zoo
 
 _META = "meta"
 _kept: list[Any] = []

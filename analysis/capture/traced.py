@@ -17,10 +17,10 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-from analysis.trust.machine import Meter
-from analysis.trust.traces.chrome import MODULE
-from analysis.workload.answer import Progress, answer
-from analysis.workload.model_ref import refer
+from analysis.annexes.machine.machine import Meter
+from analysis.annexes.traces.chrome import MODULE
+from analysis.model.answer import Progress, answer
+from analysis.model.model_ref import refer
 from hardware.architectures.registry import TORCH_HOST
 
 from .bench import DTYPES, Board

@@ -15,12 +15,12 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._pytree import tree_map
 
-from analysis.workload import targets
-from analysis.workload.errors import CaptureError, ModelError
-from analysis.workload.graph import Graph
-from analysis.workload.lower import lower
-from analysis.workload.sources.transformer import hf
-from analysis.workload.workload import Workload
+from analysis.model import targets
+from analysis.model.errors import CaptureError, ModelError
+from analysis.model.graph import Graph
+from analysis.model.lower import lower
+from analysis.model.sources.transformer import hf
+from analysis.model.workload import Workload
 from hardware.architectures.registry import TORCH_HOST
 
 from . import blame, caches, factory, libraries, namesakes, tracked

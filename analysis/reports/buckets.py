@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import numpy as np
 
-from analysis.workload.workload import Floats
+from analysis.model.workload import Floats
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,9 +11,9 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from analysis.run.estimate import Estimate
-from analysis.run.roles import tensor_bytes
-from analysis.workload.workload import BUFFER, WEIGHT
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.roles import tensor_bytes
+from analysis.model.workload import BUFFER, WEIGHT
 from hardware.execute import LAUNCH, MEMORY, POWER
 from hardware.quantity import quantity
 
@@ -153,8 +153,8 @@ def _power(result: Estimate) -> Check:
 def _memory(result: Estimate) -> Check:
     """The peak, which comes from lifetimes, against what needs none: each kernel holds all that it touches at once, and
     nothing is held beyond every value that was ever made."""
-    from analysis.run.kernels import structure
-    from analysis.run.memory import roots
+    from analysis.estimate.kernels import structure
+    from analysis.estimate.memory import roots
 
     held, workload = result.memory, result.workload
     tensors, joined = workload.tensors, structure(workload, result.joins)

@@ -13,12 +13,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.estimate.dependencies import Dependencies, chains, heaviest_path, levels, operator_graph, subgraph_graph
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, about
+from analysis.estimate.kernels import demand
+from analysis.model.workload import Floats
 from analysis.reports.checks import Check
-from analysis.run.dependencies import Dependencies, chains, heaviest_path, levels, operator_graph, subgraph_graph
-from analysis.run.estimate import Estimate
-from analysis.run.figures import Head, about
-from analysis.run.kernels import demand
-from analysis.workload.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device import Device
 from hardware.device_file import Fact

@@ -1,6 +1,6 @@
 """Energy-delay product: by component, by node, how concentrated, and what fusion does to it.
 
-EDP is attributed by the Shapley value of the product, (e/E + t/T) / 2 (analysis/run/tree.py). For components the same
+EDP is attributed by the Shapley value of the product, (e/E + t/T) / 2 (estimate/tree.py). For components the same
 rule needs a time of each: the busy time of a kernel belongs to compute or to memory, whichever bounds it; the rest
 (launch, dispatch, waiting) belongs to static power, the only one at work then. `energy_delay_js` beside it is the
 component's energy times the whole time, which adds up as well but leaves the time out of account.
@@ -11,11 +11,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
+from analysis.estimate.figures import Head, about
+from analysis.estimate.tree import Level, Tree, how_many, told, tree
+from analysis.model.workload import Floats
 from analysis.reports.records import records
-from analysis.run.estimate import COMPONENTS, Estimate, estimate
-from analysis.run.figures import Head, about
-from analysis.run.tree import Level, Tree, how_many, told, tree
-from analysis.workload.workload import Floats
 from hardware.demand import READ_WEIGHT, WRITE
 
 TOP = 10

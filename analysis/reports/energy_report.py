@@ -10,12 +10,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.estimate.estimate import COMPONENTS, Estimate
+from analysis.estimate.figures import Head, about
+from analysis.estimate.tree import operators_of
+from analysis.model.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernel_id, kernels, kernels_of
 from analysis.reports.records import records
-from analysis.run.estimate import COMPONENTS, Estimate
-from analysis.run.figures import Head, about
-from analysis.run.tree import operators_of
-from analysis.workload.workload import Floats, Ints
 
 TOP = 10
 

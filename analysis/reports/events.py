@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.run.causes import CAUSES, of_event
-from analysis.run.estimate import Estimate
-from analysis.run.figures import Head, about
-from analysis.run.tree import operators_of
+from analysis.estimate.causes import CAUSES, of_event
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, about
+from analysis.estimate.tree import operators_of
 from hardware.demand import Ints
 from hardware.events import Event
 from hardware.mapping.common import units_in_all

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.run.estimate import Estimate
-from analysis.run.tree import operators_of
-from analysis.workload.workload import Floats, Ints
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.tree import operators_of
+from analysis.model.workload import Floats, Ints
 from hardware.remember import remembered
 
 

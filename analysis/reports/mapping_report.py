@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, about
+from analysis.model.workload import Floats, Ints
 from analysis.reports.buckets import Bucket, buckets
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of
-from analysis.run.estimate import Estimate
-from analysis.run.figures import Head, about
-from analysis.workload.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
 from hardware.mapping.common import total_units, units_in_all
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.estimate import workspace
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.figures import Head, about
+from analysis.estimate.memory import allocation_bytes, cache_bytes, lifetimes
+from analysis.estimate.roles import roles, tensor_bytes
+from analysis.model.workload import BUFFER, INPUT, WEIGHT
 from analysis.reports.kernel_rows import kernel_id
 from analysis.reports.recompute import Checkpointing, Recomputation, checkpointing, recompute_one
-from analysis.run import workspace
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.figures import Head, about
-from analysis.run.memory import allocation_bytes, cache_bytes, lifetimes
-from analysis.run.roles import roles, tensor_bytes
-from analysis.workload.workload import BUFFER, INPUT, WEIGHT
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, KEPT, KEYS, QUANTIZED, parse
 

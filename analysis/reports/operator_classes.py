@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from analysis.run.partition import partition
-from analysis.workload.operators.kinds import KINDS
-from analysis.workload.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
+from analysis.estimate.partition import partition
+from analysis.model.operators.kinds import KINDS
+from analysis.model.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 from hardware.demand import OpClass
 from hardware.remember import remembered
 

@@ -13,14 +13,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis.estimate.dependencies import (
+    edge_bytes,
+    heaviest_path,
+    levels,
+    operand_bytes,
+    operator_graph,
+    subgraph_graph,
+)
+from analysis.estimate.figures import Head, about_model
+from analysis.estimate.kernels import demand
+from analysis.estimate.partition import partition
+from analysis.model.workload import Floats, Workload
 from analysis.reports.buckets import Bucket, KindCount, buckets, kinds
 from analysis.reports.operator_classes import OperatorInfo, operator_classes, operator_infos
 from analysis.reports.records import records
-from analysis.run.dependencies import edge_bytes, heaviest_path, levels, operand_bytes, operator_graph, subgraph_graph
-from analysis.run.figures import Head, about_model
-from analysis.run.kernels import demand
-from analysis.run.partition import partition
-from analysis.workload.workload import Floats, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE
 from hardware.precision import Widths, parse
 

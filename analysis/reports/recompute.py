@@ -13,11 +13,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.kernels import structure
+from analysis.estimate.memory import allocation_bytes, lifetimes, live_bytes, roots
+from analysis.model.workload import BUFFER, INPUT, WEIGHT, Floats
 from analysis.reports.kernel_rows import kernels
-from analysis.run.estimate import Estimate
-from analysis.run.kernels import structure
-from analysis.run.memory import allocation_bytes, lifetimes, live_bytes, roots
-from analysis.workload.workload import BUFFER, INPUT, WEIGHT, Floats
 from hardware.demand import WRITE
 
 

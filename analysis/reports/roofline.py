@@ -16,12 +16,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.estimate.causes import LAUNCH, causes
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, about
+from analysis.estimate.reason import flip
+from analysis.model.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of, members
-from analysis.run.causes import LAUNCH, causes
-from analysis.run.estimate import Estimate
-from analysis.run.figures import Head, about
-from analysis.run.reason import flip
-from analysis.workload.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
 
 

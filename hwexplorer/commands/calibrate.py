@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.trust import own
-from analysis.trust.here import Measured, read
-from analysis.trust.measurement import read as rows_of
-from analysis.trust.own import Own, Row
-from analysis.trust.own_file import as_toml
-from analysis.trust.own_trace import from_trace
-from analysis.trust.traces.read import read as read_trace
+from analysis.annexes.machine import own
+from analysis.annexes.machine.here import Measured, read
+from analysis.annexes.machine.measurement import read as rows_of
+from analysis.annexes.machine.own import Own, Row
+from analysis.annexes.machine.own_file import as_toml
+from analysis.annexes.machine.own_trace import from_trace
+from analysis.annexes.traces.read import read as read_trace
 from hardware import files as storage
 from hardware import places, policy
 from hardware.device import files as shipped_files
@@ -161,7 +161,7 @@ def page(made: Calibrated) -> Page:
 
 
 def shared(measured: Measured, name: str) -> str:
-    """The models that were timed, as rows of the tables that ship (analysis/trust/measured)."""
+    """The models that were timed, as rows of the tables that ship (analysis/annexes/machine/measured)."""
     machine = measured.machine
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from analysis.decide.workers import cores
-from analysis.workload import store, targets
-from analysis.workload.coverage import coverage, lacking
-from analysis.workload.errors import ModelError
-from analysis.workload.job import Job, run_all
-from analysis.workload.workload import Workload
+from analysis.explore.workers import cores
+from analysis.model import store, targets
+from analysis.model.coverage import coverage, lacking
+from analysis.model.errors import ModelError
+from analysis.model.job import Job, run_all
+from analysis.model.workload import Workload
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine, output, own_model, request

@@ -8,9 +8,9 @@ from itertools import chain
 
 import msgspec
 
+from analysis.model.coverage import lacking
 from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
 from analysis.reports.operator_classes import TensorInfo
-from analysis.workload.coverage import lacking
 from hwexplorer import engine, output, request
 from hwexplorer.declare import DEVICE, Verb
 from hwexplorer.export.render import encode

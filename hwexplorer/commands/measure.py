@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from analysis.trust import bench_job
-from analysis.trust.here import Measured
+from analysis.annexes.machine import bench_job
+from analysis.annexes.machine.here import Measured
 from hardware import places, policy
 from hardware.architectures.registry import TORCH_HOST
 from hardware.errors import RequestError

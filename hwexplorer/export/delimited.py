@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
-from analysis.run.causes import CAUSES
+from analysis.estimate.causes import CAUSES
 from hardware import text
 from hwexplorer.export.text import _column, sections
 from hwexplorer.format import safe

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from analysis.decide.sweep import BATCHES
-from analysis.run.estimate import estimate
-from analysis.run.figures import Figures, figures
-from analysis.run.scenario import Scenario
+from analysis.estimate.estimate import estimate
+from analysis.estimate.figures import Figures, figures
+from analysis.estimate.scenario import Scenario
+from analysis.explore.sweep import BATCHES
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import State, replace

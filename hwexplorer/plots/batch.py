@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.run.metrics import METRICS
+from analysis.estimate.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.plots._over_batches import READS as OVER_BATCHES
 from hwexplorer.plots._over_batches import keys, line

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.run.metrics import METRICS
-from analysis.run.tree import how_many, tree
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.tree import how_many, tree
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from analysis.model.workload import Floats
 from analysis.reports.roofline import efficiencies, energy_roof, points
-from analysis.workload.workload import Floats
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, span
 from hwexplorer.state import State

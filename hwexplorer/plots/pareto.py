@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.run.figures import Figures
+from analysis.estimate.figures import Figures
 from hwexplorer import engine
 from hwexplorer.format import quantity
 from hwexplorer.plots._over_batches import READS as READS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.tree import operators_of, tree
+from analysis.model.workload import Floats, Ints
 from analysis.reports.roofline import Points, launch_limited, main_peak, points
-from analysis.run.estimate import Estimate
-from analysis.run.tree import operators_of, tree
-from analysis.workload.workload import Floats, Ints
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views import traced

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from analysis.decide.advise import AIMS, Advice, Suggestion, advise
-from analysis.decide.next_step import NextStep
-from analysis.run.figures import Figures
+from analysis.estimate.figures import Figures
+from analysis.explore.advise import AIMS, Advice, Suggestion, advise
+from analysis.explore.next_step import NextStep
 from hardware.quantity import quantity
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section

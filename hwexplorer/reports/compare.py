@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from analysis.decide.compare import Compared, Comparison, compared, insights, recommendations
-from analysis.decide.compare import compare as compare_devices
-from analysis.decide.compare_nodes import Levels, compare_levels
-from analysis.decide.odds import DOUBT, METRICS, of_being_best
-from analysis.decide.progression import Progression, progression
-from analysis.run.causes import shares
-from analysis.run.estimate import Estimate
-from analysis.run.metrics import ADDITIVE
+from analysis.estimate.causes import shares
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import ADDITIVE
+from analysis.explore.compare import Compared, Comparison, compared, insights, recommendations
+from analysis.explore.compare import compare as compare_devices
+from analysis.explore.compare_nodes import Levels, compare_levels
+from analysis.explore.odds import DOUBT, METRICS, of_being_best
+from analysis.explore.progression import Progression, progression
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report

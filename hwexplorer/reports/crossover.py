@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.decide.crossover import MOST, Crossover, Goal, Turn, Way
-from analysis.decide.crossover import crossover as find
-from analysis.decide.knobs import METRICS, checked, facts
+from analysis.explore.crossover import MOST, Crossover, Goal, Turn, Way
+from analysis.explore.crossover import crossover as find
+from analysis.explore.knobs import METRICS, checked, facts
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.decide import change, result
-from analysis.decide.change import Changed, Changes, Diff, Place
-from analysis.decide.ci_rules import Finding, findings, parse_rule
-from analysis.decide.result import Result
-from analysis.run.estimate import Estimate
+from analysis.estimate.estimate import Estimate
+from analysis.explore import change, result
+from analysis.explore.change import Changed, Changes, Diff, Place
+from analysis.explore.ci_rules import Finding, findings, parse_rule
+from analysis.explore.result import Result
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine

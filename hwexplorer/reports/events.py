@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.estimate.causes import CAUSES
+from analysis.estimate.tree import find
 from analysis.reports.events import EventReport, EventRow
 from analysis.reports.events import report as event_report
-from analysis.run.causes import CAUSES
-from analysis.run.tree import find
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.decide.division import Part
-from analysis.decide.explain import Explanation
-from analysis.decide.explain import explain as explain_pair
-from analysis.run.metrics import EXPLAINED
+from analysis.estimate.metrics import EXPLAINED
+from analysis.explore.division import Part
+from analysis.explore.explain import Explanation
+from analysis.explore.explain import explain as explain_pair
 from hardware.quantity import quantity
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Subject

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from analysis.decide.turning import Knob, Knobs, Point, desk, knobs, looked_at, more
-from analysis.decide.turning import turned as turned_changes
-from analysis.run.estimate import Estimate
-from analysis.run.metrics import METRICS
-from analysis.run.scenario import Scenario
-from analysis.workload.model_ref import ModelRef
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.scenario import Scenario
+from analysis.explore.turning import Knob, Knobs, Point, desk, knobs, looked_at, more
+from analysis.explore.turning import turned as turned_changes
+from analysis.model.model_ref import ModelRef
 from hardware import what_if
 from hardware.errors import unknown
 from hardware.quantity import of_fact, quantity

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.run.causes import CAUSES, causes
-from analysis.run.families import FAMILIES, family_energy
-from analysis.run.metrics import METRICS
+from analysis.estimate.causes import CAUSES, causes
+from analysis.estimate.families import FAMILIES, family_energy
+from analysis.estimate.metrics import METRICS
 from hardware import files
 from hardware.errors import unknown
 from hardware.quantity import quantity

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from analysis.workload import zoo
-from analysis.workload.sources.transformer import spec as transformer_spec
+from analysis.model import zoo
+from analysis.model.sources.transformer import spec as transformer_spec
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Table

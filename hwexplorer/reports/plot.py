@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.run.figures import about
+from analysis.estimate.figures import about
 from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.options import choice

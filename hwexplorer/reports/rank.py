@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.decide.choose import Rank, rank
-from analysis.decide.cost import settings
-from analysis.run.metrics import ORDERS
-from analysis.workload import store, zoo
-from analysis.workload.sources.transformer import spec as transformer_spec
+from analysis.estimate.metrics import ORDERS
+from analysis.explore.choose import Rank, rank
+from analysis.explore.cost import settings
+from analysis.model import store, zoo
+from analysis.model.sources.transformer import spec as transformer_spec
 from hardware.errors import RequestError, unknown
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from analysis.decide.claims import Claim, claims
-from analysis.decide.compare import insights, next_steps
+from analysis.estimate.figures import about
+from analysis.estimate.reason import model_reason
+from analysis.explore.claims import Claim, claims
+from analysis.explore.compare import insights, next_steps
 from analysis.reports.checks import checks
-from analysis.run.figures import about
-from analysis.run.reason import model_reason
 from hardware.quantity import quantity
 from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
-from analysis.decide import catalogue_sweep, workers
-from analysis.decide.catalogue_sweep import Chunk
-from analysis.decide.sweep import BATCHES, Best, Crossover, Sweep
-from analysis.decide.sweep import sweep as run_sweep
-from analysis.run.scenario import Scenario
-from analysis.workload.targets import batches_of
+from analysis.estimate.scenario import Scenario
+from analysis.explore import catalogue_sweep, workers
+from analysis.explore.catalogue_sweep import Chunk
+from analysis.explore.sweep import BATCHES, Best, Crossover, Sweep
+from analysis.explore.sweep import sweep as run_sweep
+from analysis.model.targets import batches_of
 from hardware import files as hardware_files
 from hardware.errors import RequestError
 from hardware.precision import SWEEP

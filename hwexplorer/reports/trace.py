@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from analysis.trust import bench_job
-from analysis.trust.traces.read import read
-from analysis.trust.traces.report import TraceReport, trace_report
-from analysis.trust.traces.tree import MeasuredNode
+from analysis.annexes.machine import bench_job
+from analysis.annexes.traces.read import read
+from analysis.annexes.traces.report import TraceReport, trace_report
+from analysis.annexes.traces.tree import MeasuredNode
 from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hardware.quantity import quantity

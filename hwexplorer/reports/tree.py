@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from analysis.run.figures import about
-from analysis.run.nodes import node
+from analysis.estimate.figures import about
+from analysis.estimate.nodes import node
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import choice

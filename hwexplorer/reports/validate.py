@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from analysis.trust import calibrate
-from analysis.trust.calibrate import HeldOut
-from analysis.trust.measurement import FITTED_ON, read, shipped
-from analysis.trust.validate import LARGE, Validation, validate
-from analysis.trust.validate_kernels import KernelGroup, kernel_points, validate_kernels
+from analysis.annexes.machine import calibrate
+from analysis.annexes.machine.calibrate import HeldOut
+from analysis.annexes.machine.measurement import FITTED_ON, read, shipped
+from analysis.annexes.machine.validate import LARGE, Validation, validate
+from analysis.annexes.machine.validate_kernels import KernelGroup, kernel_points, validate_kernels
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report

@@ -10,16 +10,23 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.decide.lift import WORTH, Lift, lift
-from analysis.decide.phrases import ratio
+from analysis.estimate.causes import STEPS, causes, named, steps
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import about
+from analysis.estimate.reason import (
+    attention_parts,
+    flip,
+    members_reason,
+    model_reason,
+    operator_reason,
+    subgraph_reason,
+)
+from analysis.estimate.tree import Tree, find, operators_of, told
+from analysis.estimate.tree import tree as tree_figures
+from analysis.explore.lift import WORTH, Lift, lift
+from analysis.explore.phrases import ratio
+from analysis.model.workload import Ints
 from analysis.reports.events import report as event_report
-from analysis.run.causes import STEPS, causes, named, steps
-from analysis.run.estimate import Estimate
-from analysis.run.figures import about
-from analysis.run.reason import attention_parts, flip, members_reason, model_reason, operator_reason, subgraph_reason
-from analysis.run.tree import Tree, find, operators_of, told
-from analysis.run.tree import tree as tree_figures
-from analysis.workload.workload import Ints
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -34,7 +41,7 @@ TOP = 6
 NOTHING = 1e-9  # of the latency: a step below is none
 
 
-# What the steps of analysis/run/causes.py are called.
+# What the steps of analysis/estimate/causes.py are called.
 STEP_NAMES = ("ideal on the roof", "+ tiles and waves", "+ memory wait", "+ launch and wait", "+ power limit")
 
 

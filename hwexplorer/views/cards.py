@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.decide.phrases import phrases
-from analysis.run.causes import shares
-from analysis.run.estimate import Estimate
-from analysis.run.metrics import METRICS
-from analysis.run.serving import serving
+from analysis.estimate.causes import shares
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.serving import serving
+from analysis.explore.phrases import phrases
 from hardware.quantity import quantity
 from hardware.what_if import split
 from hwexplorer import engine
@@ -48,7 +48,7 @@ def cards(state: State) -> tuple[Card, ...]:
 def _over(state: State, result: Estimate) -> tuple[str, ...]:
     if not state.limits:
         return ()
-    from analysis.decide import limits  # not needed to start the screen
+    from analysis.explore import limits  # not needed to start the screen
 
     return limits.broken(state.limits, result)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.run.causes import CAUSES
+from analysis.estimate.causes import CAUSES
 
 
 class Look(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from analysis.decide.compare_nodes import SAME
-from analysis.decide.phrases import ratio
-from analysis.run.metrics import METRICS
-from analysis.run.outline import outline
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.outline import outline
+from analysis.explore.compare_nodes import SAME
+from analysis.explore.phrases import ratio
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree

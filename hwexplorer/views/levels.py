@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from analysis.decide.compare_nodes import ComparedNode, Levels
-from analysis.decide.progression import Progression
-from analysis.run.families import FAMILIES
-from analysis.run.metrics import METRICS
+from analysis.estimate.families import FAMILIES
+from analysis.estimate.metrics import METRICS
+from analysis.explore.compare_nodes import ComparedNode, Levels
+from analysis.explore.progression import Progression
 from hardware.architectures import registry
 from hardware.quantity import quantity
 from hwexplorer.state import State

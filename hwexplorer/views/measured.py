@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from analysis.run.causes import CAUSES
-from analysis.run.estimate import Estimate
-from analysis.run.tree import operators_of
-from analysis.trust.traces.match import overlay
-from analysis.trust.traces.read import read
-from analysis.trust.traces.record import Trace, TraceOp
-from analysis.trust.traces.report import TraceReport, trace_report
-from analysis.trust.traces.tree import Beside
-from analysis.workload.workload import Ints
+from analysis.annexes.traces.match import overlay
+from analysis.annexes.traces.read import read
+from analysis.annexes.traces.record import Trace, TraceOp
+from analysis.annexes.traces.report import TraceReport, trace_report
+from analysis.annexes.traces.tree import Beside
+from analysis.estimate.causes import CAUSES
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.tree import operators_of
+from analysis.model.workload import Ints
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hardware.remember import remembered

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.run.outline import Branch, modules
-from analysis.workload.workload import Floats
+from analysis.estimate.outline import Branch, modules
+from analysis.model.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Row, Table

@@ -34,7 +34,7 @@ _SUFFIX = {"s": "_s", "J": "_j", "Js": "_js", "byte": "_bytes", "W": "_w", "1/s"
 
 
 class Stack(float):
-    """A number that is the sum of its `parts`, one for each cause (analysis/run/causes.py): bars are drawn of them."""
+    """A number that is the sum of its `parts`, one for each cause (estimate/causes.py): bars are drawn of them."""
 
     __slots__ = ("parts",)
     parts: tuple[float, ...]

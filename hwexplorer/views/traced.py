@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analysis.run.estimate import Estimate
-from analysis.workload.workload import Floats
+from analysis.estimate.estimate import Estimate
+from analysis.model.workload import Floats
 from hwexplorer.state import State
 
 if TYPE_CHECKING:
-    from analysis.trust.traces.tree import Beside
+    from analysis.annexes.traces.tree import Beside
 
 
 def beside(state: State, result: Estimate) -> Beside | None:

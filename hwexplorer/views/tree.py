@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.run import causes
-from analysis.run.estimate import Estimate
-from analysis.run.metrics import METRICS
-from analysis.run.outline import Branch, outline
-from analysis.run.tree import Level, Tree, cumulative, find, how_many, level_of, told
-from analysis.run.tree import tree as tree_figures
-from analysis.workload.workload import Floats
+from analysis.estimate import causes
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.outline import Branch, outline
+from analysis.estimate.tree import Level, Tree, cumulative, find, how_many, level_of, told
+from analysis.estimate.tree import tree as tree_figures
+from analysis.model.workload import Floats
 from hardware.execute import BOUNDS
 from hwexplorer import engine
 from hwexplorer.state import State, pinned, replace

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from analysis.decide.division import Difference, difference, is_comparable
-from analysis.run.causes import shares
-from analysis.run.estimate import Estimate
-from analysis.run.metrics import METRICS
-from analysis.run.tree import operators_of
+from analysis.estimate.causes import shares
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.tree import operators_of
+from analysis.explore.division import Difference, difference, is_comparable
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.state import State, pinned

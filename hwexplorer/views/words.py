@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.run.estimate import Estimate
-from analysis.run.figures import Figures
-from analysis.run.trust import Trust
-from analysis.workload import zoo
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Figures
+from analysis.estimate.trust import Trust
+from analysis.model import zoo
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine

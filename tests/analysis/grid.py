@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.workload import Workload
 from analysis.reports.events import is_dynamic
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
-from analysis.workload.workload import Workload
 from hardware.architectures import registry
 from hardware.device import CATALOG, Device, load, load_all
 from hardware.plan import Plan, plan

@@ -5,10 +5,10 @@ from __future__ import annotations
 import grid
 import pytest
 
-from analysis.run.bundle import ask, bundle, evaluate
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
+from analysis.estimate.bundle import ask, bundle, evaluate
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.plan import plan
 
 MODELS = (

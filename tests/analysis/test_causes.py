@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, workload
 
-from analysis.run.causes import CAUSES, COMPUTE, DRAM, LAUNCH, STATIC, THROTTLED, causes, shares, steps
-from analysis.run.estimate import estimate
-from analysis.run.metrics import ADDITIVE
-from analysis.run.scenario import Scenario
-from analysis.run.tree import shares as shapley
+from analysis.estimate.causes import CAUSES, COMPUTE, DRAM, LAUNCH, STATIC, THROTTLED, causes, shares, steps
+from analysis.estimate.estimate import estimate
+from analysis.estimate.metrics import ADDITIVE
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.tree import shares as shapley
 from hardware.device import load
 
 

@@ -9,10 +9,10 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.run.estimate import Estimate
-from analysis.run.kernels import structure
-from analysis.run.partition import op_classes
-from analysis.workload.workload import INPUT, WEIGHT, Bools, Floats, Workload
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.kernels import structure
+from analysis.estimate.partition import op_classes
+from analysis.model.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from hardware.demand import READ_WEIGHT, OpClass
 
 KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from grid import EXACT
 
-from analysis.run.estimate import Estimate
-from analysis.run.memory import memory
-from analysis.run.nodes import node
-from analysis.run.tree import TELLING_WORK, tree
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.memory import memory
+from analysis.estimate.nodes import node
+from analysis.estimate.tree import TELLING_WORK, tree
 from hardware.device import Device
 from hardware.plan import plan
 

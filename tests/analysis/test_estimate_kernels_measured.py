@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load
 
 # name as M x N x K, device, precision, measured seconds and joules (None: outside, and why)

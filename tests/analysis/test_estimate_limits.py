@@ -5,8 +5,8 @@ from __future__ import annotations
 import grid
 import pytest
 
-from analysis.run.reason import operator_reason
-from analysis.run.tree import tree
+from analysis.estimate.reason import operator_reason
+from analysis.estimate.tree import tree
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.mapping.common import units_in_all

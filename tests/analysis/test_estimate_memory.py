@@ -6,8 +6,8 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.run.memory import memory
-from analysis.workload.workload import BUFFER, WEIGHT, Workload
+from analysis.estimate.memory import memory
+from analysis.model.workload import BUFFER, WEIGHT, Workload
 from hardware.precision import uniform
 
 ALL = (*grid.MODELS, *grid.BLOCKS)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from analysis.workload import store
-from analysis.workload.workload import Workload
+from analysis.model import store
+from analysis.model.workload import Workload
 from hardware.device import Device, load
 from hardware.plan import plan
 

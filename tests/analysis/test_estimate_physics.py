@@ -8,7 +8,7 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.run.estimate import Estimate
+from analysis.estimate.estimate import Estimate
 from hardware.demand import OpClass
 
 ROUNDING = 1 + 1e-9

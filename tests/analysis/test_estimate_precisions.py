@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
-from analysis.workload.workload import WEIGHT, Workload
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.workload import WEIGHT, Workload
 from hardware.plan import plan
 from hardware.precision import FORMATS, NAMES, parse
 

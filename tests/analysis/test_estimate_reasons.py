@@ -8,12 +8,12 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.nodes import node
-from analysis.run.reason import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
-from analysis.run.scenario import Scenario
-from analysis.run.tree import find, operators_of, tree
-from analysis.workload import store
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.nodes import node
+from analysis.estimate.reason import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.tree import find, operators_of, tree
+from analysis.model import store
 from hardware.device import load
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS

@@ -6,7 +6,7 @@ import grid
 import numpy as np
 import pytest
 
-from analysis.run.estimate import Estimate
+from analysis.estimate.estimate import Estimate
 from hardware.demand import READ_WEIGHT
 from hardware.efficiency import usable_cache
 

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.reason import operator_reason
-from analysis.run.scenario import Scenario
-from analysis.run.tree import tree
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.reason import operator_reason
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.tree import tree
 from hardware.demand import Demand
 from hardware.execute import execute
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from analysis.run import trust
-from analysis.run.estimate import estimate
-from analysis.run.trust import classes
-from analysis.trust import measurement, validate
-from analysis.trust.measurement import Unpredictable
-from analysis.trust.rows import interpret
-from analysis.trust.validate_kernels import NARROW, NARROW_KINDS, kernel_points
-from analysis.workload import store
-from analysis.workload.workload import KINDS
+from analysis.annexes.machine import measurement, validate
+from analysis.annexes.machine.measurement import Unpredictable
+from analysis.annexes.machine.rows import interpret
+from analysis.annexes.machine.validate_kernels import NARROW, NARROW_KINDS, kernel_points
+from analysis.estimate import trust
+from analysis.estimate.estimate import estimate
+from analysis.estimate.trust import classes
+from analysis.model import store
+from analysis.model.workload import KINDS
 from hardware import files, precision
 from hardware.runtime import runtimes
 from hwexplorer.cli import main
@@ -150,7 +150,7 @@ def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
 
 def test_what_is_said_of_the_classes_is_what_comes_out(document: Any) -> None:
     """The README has its table of trust.json, and bands follow from it: after a change of the model of time or energy
-    `python -m analysis.trust.calibrate` writes it anew."""
+    `python -m analysis.annexes.machine.calibrate` writes it anew."""
     said = {(each.quantity, each.name): each for each in trust.table().classes}
     said.pop(("latency", trust.ENGINEERING))
     found = {(each["quantity"], each["name"]): each for each in document["classes"]}

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from grid import EXACT, run
 
-from analysis.run.estimate import Estimate
-from analysis.run.nodes import Node, node
-from analysis.run.outline import BYS, Branch, covers, members, outline
-from analysis.run.tree import find, operators_of
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.nodes import Node, node
+from analysis.estimate.outline import BYS, Branch, covers, members, outline
+from analysis.estimate.tree import find, operators_of
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import parse

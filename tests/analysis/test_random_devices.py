@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from test_estimate_conservation import check_sums
 from test_estimate_physics import check_physics
 
-from analysis.decide.knobs import Bench, facts
-from analysis.run.estimate import Estimate
-from analysis.run.scenario import Scenario
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.knobs import Bench, facts
 from hardware.device import catalogue, load
 from hardware.errors import RequestError
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.run import trust
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.trust import bands
-from analysis.trust.bands import BEYOND, TAILS, Residual, coverage, ends, of_class, weighed
-from analysis.trust.validate import LARGE, Point
-from analysis.workload import store
+from analysis.annexes.machine import bands
+from analysis.annexes.machine.bands import BEYOND, TAILS, Residual, coverage, ends, of_class, weighed
+from analysis.annexes.machine.validate import LARGE, Point
+from analysis.estimate import trust
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load, load_all
 from hwexplorer.cli import main
 
@@ -173,7 +173,7 @@ def test_it_is_in_json_and_a_column(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_estimate_reads_no_measurements() -> None:
     code = (
         "import sys; from hwexplorer.cli import main; main(['compare', 'resnet18', '--format', 'json']);"
-        "sys.exit('analysis.trust.measurement' in sys.modules or 'analysis.trust' in sys.modules)"
+        "sys.exit('analysis.annexes.machine.measurement' in sys.modules or 'analysis.annexes.machine' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

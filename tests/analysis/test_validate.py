@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.trust import calibrate, errors, measurement, validate
-from analysis.trust.calibrate import Fit, FitRow, fit, left_out, observations
+from analysis.annexes.machine import calibrate, errors, measurement, validate
+from analysis.annexes.machine.calibrate import Fit, FitRow, fit, left_out, observations
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 

@@ -8,10 +8,10 @@ import json
 from functools import cache
 from typing import Any
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
-from analysis.workload.workload import Workload
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.workload import Workload
 from hardware.architectures import registry
 from hardware.device import Device, load
 

@@ -8,9 +8,9 @@ import shlex
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run, workload
 
-from analysis.decide.advise import AIMS, NOTICEABLE, advise, gain
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.advise import AIMS, NOTICEABLE, advise, gain
 from hardware.errors import RequestError
 from hwexplorer.shell import command
 

@@ -10,9 +10,9 @@ from decisions import DEFAULTS, device, hwexplorer, run, workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.decide.choose import FIGURES, Candidate, Limit, candidates, distinct, front, pareto, rank, search
-from analysis.decide.cost import settings
-from analysis.run.scenario import Scenario
+from analysis.estimate.scenario import Scenario
+from analysis.explore.choose import FIGURES, Candidate, Limit, candidates, distinct, front, pareto, rank, search
+from analysis.explore.cost import settings
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 

@@ -9,8 +9,8 @@ from decisions import hwexplorer, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.decide.ci_rules import FIGURES, RuleError, check, parse_rule, share
-from analysis.run.tree import tree
+from analysis.estimate.tree import tree
+from analysis.explore.ci_rules import FIGURES, RuleError, check, parse_rule, share
 from hardware.errors import RequestError
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.decide.claims import STATIC_CLAIM, TOP, TOP_CLAIM, claims
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload.store import load as load_model
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.claims import STATIC_CLAIM, TOP, TOP_CLAIM, claims
+from analysis.model.store import load as load_model
 from hardware.architectures import registry
 from hardware.device import load
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.decide.design import PIECE, Design, Designs, Knob, Piece, Runner, Study, evaluate_piece, knob, search
-from analysis.decide.kept_designs import kept
-from analysis.decide.workers import local
-from analysis.run.engine import Engine
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
+from analysis.estimate.engine import Engine
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.design import PIECE, Design, Designs, Knob, Piece, Runner, Study, evaluate_piece, knob, search
+from analysis.explore.kept_designs import kept
+from analysis.explore.workers import local
 from hardware.area import area
 from hardware.device import load
 from hardware.errors import RequestError

@@ -8,12 +8,12 @@ from itertools import permutations, product
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.decide.division import Part, live_at_peak, time_parts
-from analysis.decide.explain import explain
-from analysis.run.estimate import estimate
-from analysis.run.families import FAMILIES, family_energy, family_of
-from analysis.run.metrics import EXPLAINED
-from analysis.run.scenario import Scenario
+from analysis.estimate.estimate import estimate
+from analysis.estimate.families import FAMILIES, family_energy, family_of
+from analysis.estimate.metrics import EXPLAINED
+from analysis.estimate.scenario import Scenario
+from analysis.explore.division import Part, live_at_peak, time_parts
+from analysis.explore.explain import explain
 from hardware.architectures import registry
 from hardware.errors import RequestError
 

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from analysis.decide.crossover import crossover
-from analysis.decide.elasticity import WAKES, elasticities
-from analysis.decide.knobs import METRICS, Bench, Cost, checked, cost
-from analysis.run.engine import Engine
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
+from analysis.estimate.engine import Engine
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.crossover import crossover
+from analysis.explore.elasticity import WAKES, elasticities
+from analysis.explore.knobs import METRICS, Bench, Cost, checked, cost
 from hardware.device import load
 from hardware.errors import RequestError
 

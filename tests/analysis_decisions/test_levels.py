@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run, workload
 
-from analysis.decide.compare import LOW_UTILIZATION, cure, insights, next_steps
-from analysis.decide.compare_nodes import LEVELS, compare_levels
-from analysis.decide.progression import progression
+from analysis.estimate.estimate import estimate
+from analysis.estimate.families import FAMILIES
+from analysis.estimate.figures import figures
+from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.nodes import Node, node
+from analysis.estimate.scenario import Scenario
+from analysis.explore.compare import LOW_UTILIZATION, cure, insights, next_steps
+from analysis.explore.compare_nodes import LEVELS, compare_levels
+from analysis.explore.progression import progression
 from analysis.reports.edp_report import edp_report
-from analysis.run.estimate import estimate
-from analysis.run.families import FAMILIES
-from analysis.run.figures import figures
-from analysis.run.metrics import ADDITIVE, METRICS
-from analysis.run.nodes import Node, node
-from analysis.run.scenario import Scenario
 from hardware.errors import RequestError
 from hwexplorer.shell import command
 

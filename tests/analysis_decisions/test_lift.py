@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.decide.lift import WORTH, lift
-from analysis.run.tree import operators_of
+from analysis.estimate.tree import operators_of
+from analysis.explore.lift import WORTH, lift
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.registry import Answer

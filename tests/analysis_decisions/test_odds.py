@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.decide.compare import compare
-from analysis.decide.odds import DOUBT, METRICS, correlation, odds, probability, settling
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.compare import compare
+from analysis.explore.odds import DOUBT, METRICS, correlation, odds, probability, settling
+from analysis.model import store
 from hardware.device import load
 
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from decisions import DEFAULTS, device, hwexplorer, run
 
-from analysis.decide.compare import compare, recommendations
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.compare import compare, recommendations
+from analysis.model import store
 from hardware.coefficients import coefficients
 from hardware.device import ON_PAPER, catalogue, load, load_all
 from hardware.plan import plan

@@ -7,12 +7,12 @@ import math
 import pytest
 from decisions import run
 
-from analysis.decide.compare import insights
-from analysis.decide.explain import explain
-from analysis.decide.software import split
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.compare import insights
+from analysis.explore.explain import explain
+from analysis.explore.software import split
+from analysis.model import store
 from hardware.device import load
 
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.decide import catalogue_sweep
-from analysis.decide.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
-from analysis.decide.sweep import sweep
-from analysis.decide.workers import local, scheduled
-from analysis.run.bundle import ask, bundle, evaluate, peaks
-from analysis.run.estimate import estimate
-from analysis.run.metrics import ADDITIVE, METRICS
-from analysis.run.scenario import Scenario
-from analysis.run.workspace import blocked
+from analysis.estimate.bundle import ask, bundle, evaluate, peaks
+from analysis.estimate.estimate import estimate
+from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.workspace import blocked
+from analysis.explore import catalogue_sweep
+from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
+from analysis.explore.sweep import sweep
+from analysis.explore.workers import local, scheduled
 from hardware.errors import RequestError
 from hardware.plan import plan
 from hardware.runtime import of_mode

@@ -9,10 +9,10 @@ from functools import cache
 
 import numpy as np
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
-from analysis.workload.workload import ACTIVATION, INPUT, InputSpec, Operators, Tensors, Workload, csr
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.workload import ACTIVATION, INPUT, InputSpec, Operators, Tensors, Workload, csr
 from hardware.device import load
 from hwexplorer.cli import main
 

@@ -9,8 +9,8 @@ import networkx
 import pytest
 import reports_grid as grid
 
+from analysis.estimate.estimate import Estimate
 from analysis.reports.concurrency import HALF_SPEED, NEAR_BEST, concurrency
-from analysis.run.estimate import Estimate
 
 DIAMOND = [
     ("a", "copy", ("x",), 100_000),

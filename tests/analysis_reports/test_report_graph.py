@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
+from analysis.model import store, zoo
 from analysis.reports.buckets import buckets, kinds
-from analysis.run.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
-from analysis.workload import store, zoo
 
 
 def graph(n: int, edges: list[tuple[int, int]]) -> Dependencies:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.workspace import blocked, workspace
+from analysis.model.workload import BUFFER, WEIGHT
 from analysis.reports.memory_report import memory_report
 from analysis.reports.recompute import checkpointing, recompute_one
-from analysis.run.estimate import Estimate
-from analysis.run.workspace import blocked, workspace
-from analysis.workload.workload import BUFFER, WEIGHT
 from hardware.precision import FORMATS
 
 # a is held from the start to the end; c and d are large. x is the input, held to the end.
@@ -28,8 +28,8 @@ def largest_live_set(result: Estimate) -> tuple[float, float]:
     """Bytes by stepping through the kernels: the most that operands and results of one need at once, and the sum of
     all values that ever leave a kernel."""
     asked, tensors = result.demand, result.workload.tensors
-    from analysis.run.kernels import structure
-    from analysis.run.memory import roots
+    from analysis.estimate.kernels import structure
+    from analysis.estimate.memory import roots
 
     s = structure(result.workload, result.joins)
     size = (tensors.numel @ result.workload.at(batch=result.scenario.batch)) * np.where(

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import reports_grid as grid
 
-from analysis.run.memory import memory
-from analysis.workload import store
+from analysis.estimate.memory import memory
+from analysis.model import store
 from hardware.precision import parse
 
 BATCH = 4

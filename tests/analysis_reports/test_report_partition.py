@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import reports_grid as grid
 
+from analysis.model import store
 from analysis.reports.partition_report import PartitionReport, partition_report
-from analysis.workload import store
 
 
 def report(model: str, batch: int = 1, precision: str = "fp32") -> PartitionReport:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load, load_all
 from hardware.precision import NAMES
 from hwexplorer import engine, registry

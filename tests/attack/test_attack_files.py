@@ -9,15 +9,15 @@ import time
 from pathlib import Path
 
 import pytest
+from analysis.annexes.readers.budget import STEPS, Budget
 
-from analysis.workload import store, targets
-from analysis.workload.errors import CaptureCancelledError, ModelError
-from analysis.workload.job import Job, ReadJob
-from analysis.workload.limits import Limits
-from analysis.workload.sources import pt2
-from analysis.workload.sources.budget import STEPS, Budget
-from analysis.workload.sources.onnx import file as onnx_file
-from analysis.workload.sources.onnx import model as onnx_model
+from analysis.annexes.readers import pt2
+from analysis.annexes.readers.onnx import file as onnx_file
+from analysis.annexes.readers.onnx import model as onnx_model
+from analysis.model import store, targets
+from analysis.model.errors import CaptureCancelledError, ModelError
+from analysis.model.job import Job, ReadJob
+from analysis.model.limits import Limits
 from tests.attack import onnx_files, pt2_files
 
 SMALL = [("onnx", name) for name in onnx_files.SMALL] + [("pt2", name) for name in pt2_files.SMALL]
@@ -86,7 +86,7 @@ def test_a_large_file_costs_no_more_than_its_budget(kind: str, name: str, tmp_pa
 import resource, sys
 from pathlib import Path
 from tests.attack.test_attack_files import read
-from analysis.workload.sources.budget import STEPS, Budget
+from analysis.annexes.readers.budget import STEPS, Budget
 before = resource.getrusage(resource.RUSAGE_SELF)
 line = read(Path(sys.argv[1]), Budget(STEPS // 10))
 after = resource.getrusage(resource.RUSAGE_SELF)
@@ -134,7 +134,7 @@ def test_an_honest_file_says_how_far_it_is(tmp_path: Path) -> None:
 def test_a_limit_of_the_process_holds_where_the_budget_would_not(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(40_000))
-    job = Job("reading", "analysis.workload.sources", ("--", str(path)), Limits(seconds=60, memory_bytes=64 << 20))
+    job = Job("reading", "analysis.annexes.readers", ("--", str(path)), Limits(seconds=60, memory_bytes=64 << 20))
     job.start()
     with pytest.raises(ModelError, match=r"memory|MemoryError"):
         job.result(120)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from analysis.capture.exporter import export
-from analysis.workload.lower import lower
-from analysis.workload.workload import Workload
+from analysis.model.lower import lower
+from analysis.model.workload import Workload
 
 
 def lowered(module: Any, *inputs: Any) -> Workload:

@@ -16,9 +16,9 @@ from analysis.capture.exporter import export
 from analysis.capture.named import _torchvision
 from analysis.capture.recipes import adapt, inputs, patches
 from analysis.capture.runtime import export_settings, import_torchvision, without_weights
-from analysis.workload import store, zoo
-from analysis.workload.lower import lower
-from analysis.workload.workload import Workload
+from analysis.model import store, zoo
+from analysis.model.lower import lower
+from analysis.model.workload import Workload
 
 
 def ours(workload: Workload) -> int:

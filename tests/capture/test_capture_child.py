@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.workload import job as job_module
-from analysis.workload import store, warden
-from analysis.workload.errors import CaptureError
-from analysis.workload.limits import Limits
+from analysis.model import job as job_module
+from analysis.model import store, warden
+from analysis.model.errors import CaptureError
+from analysis.model.limits import Limits
 
 MEBIBYTE = 1 << 20
 SOON = Limits(seconds=60.0, memory_bytes=128 * MEBIBYTE)
@@ -244,7 +244,7 @@ def test_processor_time_is_that_of_all_its_processes(monkeypatch: pytest.MonkeyP
 def test_it_ends_with_its_parent(left: Path, work: str, number: int) -> None:
     code = loose(left, f"loose(lambda: time.sleep(100))\n{work}")
     parent = (
-        "import sys, time; from analysis.workload import job, model_ref\n"
+        "import sys, time; from analysis.model import job, model_ref\n"
         f"job.CaptureJob._command = lambda self: [sys.executable, '-c', {code!r}]\n"
         "one = job.CaptureJob(model_ref.refer('resnet18', 64)); one.start(); print('runs', flush=True); time.sleep(100)"
     )

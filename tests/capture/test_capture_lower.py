@@ -10,10 +10,10 @@ from capture_toys import flops, gemm, lowered, macs, reads, row, tensor, writes
 from torch import nn
 from torch.nn import functional as F
 
-from analysis.workload import zoo
-from analysis.workload.operators.kinds import KINDS
-from analysis.workload.sources import blocks
-from analysis.workload.workload import BUFFER, WEIGHT
+from analysis.model import zoo
+from analysis.model.operators.kinds import KINDS
+from analysis.model.sources import blocks
+from analysis.model.workload import BUFFER, WEIGHT
 
 
 def module(function: Any, **parts: nn.Module) -> nn.Module:
@@ -291,7 +291,7 @@ def test_a_value_lives_until_the_module_it_was_passed_into_returns() -> None:
 
 
 def test_every_kind_is_in_the_table() -> None:
-    from analysis.workload.operators import contractions, costs
+    from analysis.model.operators import contractions, costs
 
     named = {row.kind for row in (*costs.ELEMENTWISE.values(), *costs.REDUCTIONS.values())}
     named |= {*costs.POOLS.values(), *costs.MOVEMENT.values(), *costs.GATHERS.values(), "sort", "fft"}
@@ -314,7 +314,7 @@ def test_gemm_without_torch_equals_the_captured_one() -> None:
 
 
 def test_attention_head_shows_its_two_products_and_softmax() -> None:
-    from analysis.workload import store
+    from analysis.model import store
 
     kinds = [k for k in store.load("attention_head").operators.kind if k != "bias"]
     assert kinds == ["linear", "linear", "linear", "mul", "matmul", "softmax", "matmul", "linear"]

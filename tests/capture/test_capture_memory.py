@@ -13,8 +13,8 @@ from torch.utils._pytree import tree_leaves
 
 from analysis.capture.named import _torchvision
 from analysis.capture.runtime import export_settings, without_weights
-from analysis.workload import store, zoo
-from analysis.workload.workload import ACTIVATION, Workload
+from analysis.model import store, zoo
+from analysis.model.workload import ACTIVATION, Workload
 
 BATCH = 4
 

@@ -16,11 +16,11 @@ from capture_toys import lowered
 from ten_models import ten
 from torch import nn
 
+from analysis.annexes.readers.onnx import model as onnx_model
+from analysis.annexes.readers.onnx.file import OnnxError
 from analysis.capture.runtime import export_settings, import_torchvision
-from analysis.workload import store, targets
-from analysis.workload.sources.onnx import model as onnx_model
-from analysis.workload.sources.onnx.file import OnnxError
-from analysis.workload.workload import Workload
+from analysis.model import store, targets
+from analysis.model.workload import Workload
 
 TEN = ten()
 # GoogLeNet: branches; the others each have an operator family of their own.
@@ -105,7 +105,7 @@ def test_needs_neither_torch_nor_onnx(tmp_path: Path) -> None:
     path = save(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), tmp_path / "net.onnx", torch.empty(2, 8))
     code = f"""
 import sys
-from analysis.workload import store
+from analysis.model import store
 print(store.load({str(path)!r}).parameters)
 assert not {{"torch", "onnx", "google.protobuf"}} & set(sys.modules)
 """

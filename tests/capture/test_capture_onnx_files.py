@@ -13,12 +13,12 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
-from analysis.workload import store, targets
-from analysis.workload.errors import EmptyModelError, UnreadableError
-from analysis.workload.sources.budget import TooMuchError
-from analysis.workload.sources.onnx.file import OnnxError
-from analysis.workload.sources.onnx.model import load
-from analysis.workload.workload import Workload
+from analysis.annexes.readers.onnx.file import OnnxError
+from analysis.annexes.readers.onnx.model import load
+from analysis.model import store, targets
+from analysis.model.errors import EmptyModelError, UnreadableError
+from analysis.model.sources.budget import TooMuchError
+from analysis.model.workload import Workload
 
 Parts = tuple[Any, ...]
 

@@ -17,12 +17,12 @@ import torch
 from capture_toys import lowered
 from torch import nn
 
+from analysis.annexes.readers import pt2
+from analysis.annexes.readers.pt2_sizes import expression, is_viewable, stride
 from analysis.capture.runtime import export_settings, import_torchvision
-from analysis.workload import store
-from analysis.workload.poly import SizeError, dim, poly
-from analysis.workload.sources import pt2
-from analysis.workload.sources.pt2_sizes import expression, is_viewable, stride
-from analysis.workload.workload import Workload
+from analysis.model import store
+from analysis.model.poly import SizeError, dim, poly
+from analysis.model.workload import Workload
 
 
 def save(module: nn.Module, path: Path, *inputs: torch.Tensor, live: bool = True) -> None:
@@ -99,7 +99,7 @@ def test_a_program_of_fixed_size_says_so(tmp_path: Path) -> None:
 
 def test_it_needs_no_torch(resnet: Path) -> None:
     code = (
-        f"import sys; from analysis.workload import store; w = store.load({str(resnet)!r}); "
+        f"import sys; from analysis.model import store; w = store.load({str(resnet)!r}); "
         "print(w.parameters, [m for m in ('torch', 'sympy', 'pickle5') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

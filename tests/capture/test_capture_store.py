@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.workload import job as job_module
-from analysis.workload import store
-from analysis.workload.errors import CaptureCancelledError, CaptureError
-from analysis.workload.model_ref import refer
-from analysis.workload.workload import encode
+from analysis.model import job as job_module
+from analysis.model import store
+from analysis.model.errors import CaptureCancelledError, CaptureError
+from analysis.model.model_ref import refer
+from analysis.model.workload import encode
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def alive(group: int) -> bool:
 
 def test_shipped_captures_need_neither_torch_nor_textual() -> None:
     code = (
-        "import sys; from analysis.workload import store, zoo; store.load('resnet50'); zoo.models();"
+        "import sys; from analysis.model import store, zoo; store.load('resnet50'); zoo.models();"
         "print([m for m in ('torch', 'torchvision', 'textual', 'sympy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -192,7 +192,7 @@ def test_a_capture_that_takes_too_long_is_stopped() -> None:
 
 def test_the_subprocess_ends_with_its_parent() -> None:
     code = (
-        "import os, time; from analysis.workload import store;"
+        "import os, time; from analysis.model import store;"
         "job = store.capture_job('regnet_y_16gf', 320); job.start();"
         "print(job._child.process.pid, flush=True); time.sleep(0.5); os._exit(0)"
     )

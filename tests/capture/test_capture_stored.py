@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.workload import job as job_module
-from analysis.workload import store, valid
-from analysis.workload.errors import CaptureError, ModelSpecError
-from analysis.workload.model_ref import refer
-from analysis.workload.workload import encode
+from analysis.model import job as job_module
+from analysis.model import store, valid
+from analysis.model.errors import CaptureError, ModelSpecError
+from analysis.model.model_ref import refer
+from analysis.model.workload import encode
 from hwexplorer import cli, engine
 from tests.capture import altered
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.workload import job as job_module
-from analysis.workload import store, targets
-from analysis.workload.errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
-from analysis.workload.limits import Limits
-from analysis.workload.model_ref import own
-from analysis.workload.workload import Workload
+from analysis.model import job as job_module
+from analysis.model import store, targets
+from analysis.model.errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
+from analysis.model.limits import Limits
+from analysis.model.model_ref import own
+from analysis.model.workload import Workload
 from hardware.errors import RequestError
 from hwexplorer import cli, engine
 from hwexplorer.state import State, format, parse

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.workload import store, zoo
-from analysis.workload.errors import ModelSpecError, UnknownModelError
-from analysis.workload.operators.kinds import KINDS
-from analysis.workload.valid import decode
-from analysis.workload.workload import WEIGHT, Workload, encode
+from analysis.model import store, zoo
+from analysis.model.errors import ModelSpecError, UnknownModelError
+from analysis.model.operators.kinds import KINDS
+from analysis.model.valid import decode
+from analysis.model.workload import WEIGHT, Workload, encode
 
 _NO_PROPOSALS = "published without any proposal, so without its box head; ours has torchvision's proposals"
 # Weights whose published multiply-accumulates are not ours -> why. Everything else agrees.

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store, targets
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store, targets
 from hardware.device import load
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report

@@ -10,10 +10,10 @@ from random import Random
 
 import numpy as np
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
-from analysis.workload.workload import Workload
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.workload import Workload
 from hardware import device as devices
 from hardware import device_file
 from hardware.architectures import registry

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from random import Random
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load
 from hardware.errors import RequestError
 from tests.fuzz import mutate

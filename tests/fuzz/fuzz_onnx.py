@@ -11,11 +11,11 @@ from random import Random
 
 import numpy as np
 
-from analysis.workload import targets
-from analysis.workload.errors import ModelError
-from analysis.workload.sources.budget import Budget
-from analysis.workload.sources.onnx import model
-from analysis.workload.workload import Workload
+from analysis.annexes.readers.onnx import model
+from analysis.model import targets
+from analysis.model.errors import ModelError
+from analysis.model.sources.budget import Budget
+from analysis.model.workload import Workload
 from tests.attack import onnx_files
 from tests.fuzz import mutate, wired
 from tests.fuzz.running import refused

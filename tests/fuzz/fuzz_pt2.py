@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import cache
 from random import Random
 
-from analysis.workload.errors import ModelError
-from analysis.workload.sources import pt2
-from analysis.workload.sources.budget import Budget
+from analysis.annexes.readers import pt2
+from analysis.model.errors import ModelError
+from analysis.model.sources.budget import Budget
 from tests.attack import pt2_files
 from tests.fuzz import mutate
 from tests.fuzz.fuzz_onnx import _SEEDS, _STEPS, _written, possible

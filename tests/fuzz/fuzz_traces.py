@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.trust.traces.read import read
-from analysis.trust.traces.record import TraceError
-from analysis.trust.traces.report import trace_report
-from analysis.workload import store
+from analysis.annexes.traces.read import read
+from analysis.annexes.traces.record import TraceError
+from analysis.annexes.traces.report import trace_report
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load
 from tests.fuzz import mutate
 

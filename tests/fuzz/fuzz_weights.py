@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from analysis.workload.errors import ModelError
-from analysis.workload.sources import weights
-from analysis.workload.sources.budget import Budget
+from analysis.model.errors import ModelError
+from analysis.model.sources import weights
+from analysis.model.sources.budget import Budget
 from tests.attack import weight_files
 from tests.fuzz import mutate
 from tests.fuzz.fuzz_onnx import _STEPS, _written, possible

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.trust.validate_kernels import NARROW_KINDS, demand
-from analysis.workload import store
+from analysis.annexes.machine.validate_kernels import NARROW_KINDS, demand
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load
 from hardware.execute import execute
 from hardware.plan import plan

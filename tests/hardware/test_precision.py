@@ -14,7 +14,7 @@ from hardware.errors import RequestError
 
 ROOT = Path(__file__).parents[2]
 # What the formats of files call their types: other people's names, not precisions of a run.
-DTYPES = ("analysis/workload/", "analysis/capture/")
+DTYPES = ("analysis/model/", "analysis/capture/")
 
 
 def listed(path: Path) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from analysis.run.dependencies import operator_graph, subgraph_graph
-from analysis.run.kernels import demand, structure
-from analysis.run.memory import lifetimes
-from analysis.run.partition import partition
-from analysis.run.workspace import _sizes
-from analysis.workload import store
+from analysis.estimate.dependencies import operator_graph, subgraph_graph
+from analysis.estimate.kernels import demand, structure
+from analysis.estimate.memory import lifetimes
+from analysis.estimate.partition import partition
+from analysis.estimate.workspace import _sizes
+from analysis.model import store
 from hardware.precision import uniform
 from hardware.remember import forget, remembered, share
 

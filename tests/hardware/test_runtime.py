@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load, load_all
 from hardware.errors import RequestError
 from hardware.runtime import MODES, WORK, deployed, lacks, names, resolve, runtimes

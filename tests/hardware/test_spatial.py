@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.run.windows import windows
-from analysis.workload import store
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.windows import windows
+from analysis.model import store
 from hardware.architectures import registry
 from hardware.coefficients import coefficients
 from hardware.demand import Floats

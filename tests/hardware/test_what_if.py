@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.run.engine import Engine
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
+from analysis.estimate.engine import Engine
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
 from hardware.area import area
 from hardware.coefficients import coefficients
 from hardware.device import CATALOG, in_mode, load, load_all

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.workload import zoo
+from analysis.model import zoo
 
 NAMES = tuple(zoo.table())
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from analysis.workload import store
-from analysis.workload.model_ref import refer
+from analysis.model import store
+from analysis.model.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer import registry
 from hwexplorer.state import State
@@ -58,8 +58,8 @@ ANSWERS = {
 # What the verbs, and the screen with its settings and sessions, answer: {words: (exit code, standard error)}.
 SCRIPT = """
 import contextlib, io, json, sys
-from analysis.workload import store
-from analysis.workload.model_ref import refer
+from analysis.model import store
+from analysis.model.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 from hwexplorer.state import State

@@ -19,8 +19,8 @@ from random import Random
 
 import pytest
 
-from analysis.decide import catalogue_sweep, workers
-from analysis.workload import zoo
+from analysis.explore import catalogue_sweep, workers
+from analysis.model import zoo
 from hwexplorer import cli
 
 MODELS = zoo.models()[:15]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from analysis.workload import job, store
-from analysis.workload.model_ref import refer
+from analysis.model import job, store
+from analysis.model.model_ref import refer
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State

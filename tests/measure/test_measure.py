@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.trust import bench_job, machine, own
-from analysis.trust.here import Case, Line, Machine, Measured, Sample, read, written
-from analysis.workload import store
-from analysis.workload.workload import encode
+from analysis.annexes.machine import bench_job, machine, own
+from analysis.annexes.machine.here import Case, Line, Machine, Measured, Sample, read, written
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.workload import encode
 from hardware.device import Device, in_mode, load
 from hardware.errors import RequestError
 from hwexplorer import engine

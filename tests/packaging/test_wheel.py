@@ -177,7 +177,7 @@ def test_it_opens_without_torch(installed: Environment, tmp_path: Path) -> None:
 
 NEIGHBOUR = {
     "analysis/__init__.py": "WIDTH = 8\n",
-    "analysis/run.py": "",
+    "analysis/estimate.py": "",
     "hardware/__init__.py": "",
     "neighbour-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: neighbour\nVersion: 1.0\n",
     "neighbour-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -196,8 +196,8 @@ def neighbour(tmp_path: Path) -> Path:
 
 
 BOTH = """
-import analysis, analysis.run, hardware, hwexplorer.analysis.run.estimate, hwexplorer.hardware.device
-assert analysis.WIDTH == 8 and hardware.__file__ and analysis.run is not hwexplorer.analysis.run
+import analysis, analysis.estimate, hardware, hwexplorer.analysis.run.estimate, hwexplorer.hardware.device
+assert analysis.WIDTH == 8 and hardware.__file__ and analysis.estimate is not hwexplorer.analysis.run
 """
 
 
@@ -208,7 +208,7 @@ def test_a_package_of_the_same_names_lives_beside_it(empty: Environment, wheel: 
         empty.install(one)
     empty.run("-c", BOTH)
     empty.pip("uninstall", "--yes", "hwexplorer")
-    empty.run("-c", "import analysis.run, hardware; assert analysis.WIDTH == 8")
+    empty.run("-c", "import analysis.estimate, hardware; assert analysis.WIDTH == 8")
     empty.install(wheel)
     empty.run("-c", BOTH)
     empty.pip("uninstall", "--yes", "neighbour")
@@ -235,24 +235,24 @@ def test_a_project_with_its_own_analysis_is_captured(installed: Environment, nei
 def test_only_names_of_modules_move(tmp_path: Path) -> None:
     (tmp_path / "analysis").mkdir()
     (tmp_path / "analysis" / "run.py").touch()
-    text = '''"""analysis.run is named here"""
+    text = '''"""analysis.estimate is named here"""
 from __future__ import annotations
 import os; from analysis import run  # from analysis import
-from analysis.run import (
+from analysis.estimate import (
     a,
     hardware,
 )
-import analysis.run as b, hardware.x as c
+import analysis.estimate as b, hardware.x as c
 from . import analysis
 from .analysis import run
 from hwexplorer.analysis import run
-x = "é", "analysis.run", "analysis", "see analysis.run", hardware.files
+x = "é", "analysis.estimate", "analysis", "see analysis.estimate", hardware.files
 def f():
     from hardware import files
 '''
     assert (
         moved(text, Path("x.py"), tmp_path)
-        == '''"""analysis.run is named here"""
+        == '''"""analysis.estimate is named here"""
 from __future__ import annotations
 import os; from hwexplorer.analysis import run  # from analysis import
 from hwexplorer.analysis.run import (
@@ -263,7 +263,7 @@ import hwexplorer.analysis.run as b, hwexplorer.hardware.x as c
 from . import analysis
 from .analysis import run
 from hwexplorer.analysis import run
-x = "é", "hwexplorer.analysis.run", "analysis", "see analysis.run", hardware.files
+x = "é", "hwexplorer.analysis.run", "analysis", "see analysis.estimate", hardware.files
 def f():
     from hwexplorer.hardware import files
 '''

@@ -9,14 +9,14 @@ from random import Random
 import pytest
 import trace_files as files
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.trust.traces.chrome import MODULE
-from analysis.trust.traces.match import overlay
-from analysis.trust.traces.read import read
-from analysis.trust.traces.record import Span, Trace, TraceOp, assembled, covered_s, merged, without
-from analysis.trust.traces.report import trace_report
-from analysis.workload import store
+from analysis.annexes.traces.chrome import MODULE
+from analysis.annexes.traces.match import overlay
+from analysis.annexes.traces.read import read
+from analysis.annexes.traces.record import Span, Trace, TraceOp, assembled, covered_s, merged, without
+from analysis.annexes.traces.report import trace_report
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load
 from hwexplorer.cli import main
 from hwexplorer.export.render import encode

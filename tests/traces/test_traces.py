@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 import trace_files as files
 
-from analysis.run.estimate import estimate
-from analysis.run.scenario import Scenario
-from analysis.trust.traces.match import overlay
-from analysis.trust.traces.pairs import Overlay, leaves
-from analysis.trust.traces.read import read
-from analysis.trust.traces.record import (
+from analysis.annexes.traces.match import overlay
+from analysis.annexes.traces.pairs import Overlay, leaves
+from analysis.annexes.traces.read import read
+from analysis.annexes.traces.record import (
     Run,
     Trace,
     TraceError,
@@ -26,7 +24,9 @@ from analysis.trust.traces.record import (
     of_runs,
     repeating,
 )
-from analysis.workload import store
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from hardware.device import load
 from hwexplorer.cli import main
 

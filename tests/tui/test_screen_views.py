@@ -7,8 +7,8 @@ import shlex
 import numpy as np
 import pytest
 
-from analysis.decide import division
-from analysis.run.metrics import METRICS
+from analysis.estimate.metrics import METRICS
+from analysis.explore import division
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider

@@ -149,7 +149,7 @@ def test_moving_is_no_step_of_its_own() -> None:
 
 
 def test_the_state_loads_no_screen_and_no_engine() -> None:
-    heavy = "('textual', 'numpy', 'analysis.run.estimate', 'analysis.workload.store')"
+    heavy = "('textual', 'numpy', 'analysis.estimate.estimate', 'analysis.model.store')"
     code = f"import sys, hwexplorer.state; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.run.engine import Engine
-from analysis.workload import aliases, store, targets, zoo
-from analysis.workload.errors import UnknownModelError
-from analysis.workload.model_ref import names, own, plain, refer
+from analysis.estimate.engine import Engine
+from analysis.model import aliases, store, targets, zoo
+from analysis.model.errors import UnknownModelError
+from analysis.model.model_ref import names, own, plain, refer
 from hardware import files
 from hwexplorer import cli
 from hwexplorer.state import parse

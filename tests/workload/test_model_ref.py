@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from analysis.run.engine import Engine
-from analysis.run.scenario import Scenario
-from analysis.workload import limits, model_ref, targets, zoo
-from analysis.workload.errors import ModelError
-from analysis.workload.model_ref import names, refer
-from analysis.workload.targets import Target
-from analysis.workload.zoo import Spec
+from analysis.estimate.engine import Engine
+from analysis.estimate.scenario import Scenario
+from analysis.model import limits, model_ref, targets, zoo
+from analysis.model.errors import ModelError
+from analysis.model.model_ref import names, refer
+from analysis.model.targets import Target
+from analysis.model.zoo import Spec
 from hardware import device
 from hardware.errors import RequestError
 from hardware.names import folded, known, nearest

@@ -9,8 +9,8 @@ import pytest
 from transformer_cases import total, workload
 
 import analysis.capture
-from analysis.run.memory import weight_bytes
-from analysis.workload.workload import Workload
+from analysis.estimate.memory import weight_bytes
+from analysis.model.workload import Workload
 from hardware.precision import uniform
 
 torch = pytest.importorskip("torch")

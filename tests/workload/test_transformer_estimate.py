@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformer_cases import SMALL, run, total, workload
 
+from analysis.estimate.memory import cache_bytes, memory
+from analysis.estimate.tree import tree
+from analysis.model.workload import Routing
 from analysis.reports.memory_report import memory_report
-from analysis.run.memory import cache_bytes, memory
-from analysis.run.tree import tree
-from analysis.workload.workload import Routing
 from hardware.device import load
 from hardware.execute import BOUNDS, MEMORY
 from hardware.map_demand import link_seconds

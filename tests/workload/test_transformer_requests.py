@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from transformer_cases import PUBLISHED
 
-from analysis.workload import store
-from analysis.workload.errors import ModelError, ModelSpecError
-from analysis.workload.model_ref import phases, refer
-from analysis.workload.sources.transformer import spec as transformer_spec
-from analysis.workload.sources.transformer.config import size
+from analysis.model import store
+from analysis.model.errors import ModelError, ModelSpecError
+from analysis.model.model_ref import phases, refer
+from analysis.model.sources.transformer import spec as transformer_spec
+from analysis.model.sources.transformer.config import size
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main

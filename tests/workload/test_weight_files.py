@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.workload import store
-from analysis.workload.errors import ModelError, ModelSpecError
-from analysis.workload.model_ref import refer
-from analysis.workload.sources import weights
-from analysis.workload.sources.budget import STEPS, Budget
+from analysis.model import store
+from analysis.model.errors import ModelError, ModelSpecError
+from analysis.model.model_ref import refer
+from analysis.model.sources import weights
+from analysis.model.sources.budget import STEPS, Budget
 from tests.attack import weight_files
 
 LLAMA = 64 * 100 * 2 + 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 64

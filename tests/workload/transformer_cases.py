@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
-from analysis.run.estimate import Estimate, estimate
-from analysis.run.scenario import Scenario
-from analysis.workload import store
-from analysis.workload.workload import Workload
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.workload import Workload
 from hardware.device import load
 
 # Parameters as published: elements of the tensors on the model's Hugging Face page (safetensors header or state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.run.metrics import METRICS
+from analysis.estimate.metrics import METRICS
 from hwexplorer.tui.panes.view import ViewPane
 from hwexplorer.tui.views import Views
 from hwexplorer.tui.widgets.pane import Pane

@@ -1,0 +1,128 @@
+"""Measurements of language models as requests: prefill, decoding, and both together."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from analysis.annexes.machine.measurement import (
+    ROWS,
+    Measurement,
+    Unpredictable,
+    catalogued,
+    executed,
+    group_of,
+    number,
+    runtime_of,
+    threads_idle,
+)
+from analysis.estimate.scenario import Scenario
+from analysis.model.sources.transformer import spec
+from hardware import files, precision
+from hardware.errors import RequestError
+from hardware.names import known
+
+GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
+
+
+def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
+    """A row of a language model as a request. Energy is that of an inference on all devices: of a token where it
+    decodes, of the whole request where it is one. Raises Unpredictable with the reason."""
+    device = catalogued(row["device"], row["device_mode"], row["source"], folders)
+    if threads_idle(row, device.units if device.arch.is_host else 0):
+        raise Unpredictable("fewer threads than cores")
+    count = int(number(row, "n_devices") or 1)
+    runtime = runtime_of(row["runtime"], device.vendor, "language")
+    split = (
+        "split" in row["device_mode"] or (count > 1 and runtime == "llama_cpp") or "exllama" in row["runtime"].lower()
+    )
+    if count > 1 and split:
+        raise Unpredictable("layers are split over devices")
+    if re.search(r"PP[2-9]", row["device_mode"]):
+        raise Unpredictable("stages of the model on several devices")
+    batch = round(number(row, "batch") or 0)
+    if not batch:
+        raise Unpredictable("the batch is not stated")
+    asked_precision, runs = _precision(row)
+    phase, lengths = _request(row)
+    tokens = lengths.get("output", 1)
+    text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
+    text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
+    latency, energy = _latency_s(row, batch), number(row, "energy_j_per_token")
+    if latency is None:
+        raise Unpredictable("row states neither latency nor energy")
+    try:
+        scenario = Scenario(batch, runs, executed(runtime, device, "language") or "fused")
+    except RequestError as error:
+        raise Unpredictable(str(error)) from None
+    return Measurement(
+        group=group_of(row, GROUP),
+        model=text,
+        image_size=None,
+        device=device,
+        scenario=scenario,
+        latency_s=latency * (tokens if _is_per_token(row) else 1),
+        energy_j=energy * tokens if energy else None,
+        asked_precision=asked_precision,
+        lengths=lengths,
+    )
+
+
+def _model(name: str) -> str:
+    short = name.rpartition("/")[2].removesuffix("-hf")
+    preset = known(str(files.shipped(ROWS)["models"].get(short.lower(), short)), spec.names())
+    if preset is None:
+        raise Unpredictable("model is not known")
+    return preset
+
+
+def _precision(row: dict[str, str]) -> tuple[str, str]:
+    """What was measured by its name here, and the nearest of the names that exist."""
+    weights, activations = row["weights_format"].lower(), row["activation_format"].lower()
+    if (stated := precision.find(_gguf(weights))) is not None and not stated.is_uniform:
+        return "", stated.name
+    for rule in files.shipped(ROWS)["weights"]:
+        stated = rule.get("activations", ())
+        if any(part in weights for part in rule["contains"]) and (not stated or activations in stated):
+            there = next(name for name in rule["is"] if precision.find(name))
+            return ("" if there == rule["is"][0] else rule["is"][0]), precision.canonical(there)
+    raise Unpredictable(f"weights of {weights or 'a format that is not stated'}")
+
+
+def _gguf(text: str) -> str:
+    """`Q4_K - Small`, `IQ2_XXS - 2.0625 bpw`, `Q4_K_M (4.9 bit)`, the repacked `IQ4_KS_R4`: llama.cpp's names."""
+    name = text.partition("(")[0].replace(" - small", "_s").replace(" - medium", "_m")
+    return re.sub(r" - .*|_[rx][48]$", "", name).strip()
+
+
+def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
+    """The phase, and its lengths."""
+    prompt, output = (int(number(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
+    start = prompt or int(files.shipped(ROWS)["prompt_unstated"])
+    if row["phase"] == "prefill":
+        if not prompt:
+            raise Unpredictable("the length of the prompt is not stated")
+        return "prefill", {"sequence": prompt}
+    if row["phase"] == "end_to_end" and prompt and output > 1:
+        return "request", {"sequence": prompt, "output": output}
+    if row["phase"] == "end_to_end" and not _is_per_token(row):
+        raise Unpredictable("the lengths of the requests are not stated")
+    kv = number(row, "kv_tokens")
+    return "decode", {"kv": int(kv if kv is not None else start + output // 2)}
+
+
+def _is_per_token(row: dict[str, str]) -> bool:
+    """Whether the latency of a whole request is stated as that of each of its output tokens."""
+    return (
+        row["phase"] == "end_to_end" and "output tokens, prefill included" in row["note"] and "latency=" in row["note"]
+    )
+
+
+def _latency_s(row: dict[str, str], batch: int) -> float | None:
+    """Of a prefill, of a step of decoding, of a whole batch of requests."""
+    stated, rate = number(row, "latency_s"), number(row, "throughput_tokens_per_s")
+    if stated is not None or rate is None:
+        return stated
+    prompt, output = (number(row, name) or 0.0 for name in ("prompt_tokens", "output_tokens"))
+    tokens = {"decode": 1.0, "prefill": prompt, "end_to_end": output}[row["phase"]]
+    return batch * tokens / rate if tokens else None

@@ -1,0 +1,37 @@
+"""`python -m analysis.annexes.readers TARGET`: a file that is data, read in a process of its own, where it can take no
+more than its limits and be given up. It answers as analysis/model/answer.py says."""
+
+from __future__ import annotations
+
+import sys
+
+from analysis.model import targets
+from analysis.model.answer import Progress, answer
+from analysis.model.sources.budget import Budget
+from analysis.model.workload import Workload, encode
+
+
+def main() -> int:
+    return answer(lambda progress: encode(_read(sys.argv[-1], progress)))
+
+
+def _read(text: str, progress: Progress) -> Workload:
+    target = targets.parse(text)
+    if target is None:
+        raise ValueError(text)
+    budget, path = Budget(progress=progress), targets.source(target)
+    if target.path.endswith(targets.WEIGHTS):
+        from analysis.model.sources import weights
+
+        return weights.load(path, target.factory, budget)
+    if target.takes_inputs:
+        from analysis.annexes.readers.onnx import model
+
+        return model.load(path, target.inputs, budget)
+    from analysis.annexes.readers import pt2
+
+    return pt2.load(path, budget)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

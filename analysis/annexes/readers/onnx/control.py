@@ -1,0 +1,77 @@
+"""Branches and loops of ONNX laid out flat: which graph runs, how often, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from analysis.annexes.readers.onnx.file import OnnxError, OnnxGraph
+from analysis.annexes.readers.onnx.op import OnnxOp, OnnxValue, positive
+from analysis.model.poly import Poly, poly
+
+_MAX_TURNS = 4096
+_NO_LIMIT = 1 << 30  # what exporters write for "until the condition fails"
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """`count` runs of an inner graph. Each is given, where `skip` is 1, its number and a condition; then `carried`
+    values, later the results of the run before; then a slice of those `taken` apart along `axes`. `skip` of the results
+    are none of the node; behind the carried ones they pile up to a `length` along `piled`, unless that is None."""
+
+    graph: OnnxGraph
+    count: int = 1
+    carried: tuple[OnnxValue, ...] = ()
+    taken: tuple[OnnxValue, ...] = ()
+    skip: int = 0
+    length: Poly | None = None
+    axes: Sequence[int] = ()
+    piled: Sequence[int] = ()
+    note: str = ""
+
+
+def _inner(op: OnnxOp, name: str) -> OnnxGraph:
+    graph = op.attr(name)
+    if not isinstance(graph, OnnxGraph):
+        raise OnnxError(f"{op.node.op} {op.node.name[:40]!r} has no graph")
+    return graph
+
+
+def _branch(op: OnnxOp) -> Turns:
+    """The branch that the sizes settle, else the longer one."""
+    then, other = _inner(op, "then_branch"), _inner(op, "else_branch")
+    condition = op.number(0)
+    if condition is not None:
+        return Turns(then if condition else other)
+    longer = max(then, other, key=lambda graph: len(graph.nodes))
+    return Turns(longer, note="of each If the longer branch is counted")
+
+
+def _loop(op: OnnxOp) -> Turns:
+    """Inputs: trip count, condition, carried values. The graph gives a condition, carried values, scan results."""
+    count, note = op.number(0), ""
+    if not isinstance(count, int) or count >= _NO_LIMIT:
+        count, note = 1, "a loop whose length depends on the data is counted once"
+    if count > _MAX_TURNS:
+        count, note = 1, f"a loop of more than {_MAX_TURNS} turns is counted once"
+    carried = tuple(op.value(place) for place in range(2, len(op.inputs)))
+    return Turns(_inner(op, "body"), count, carried, skip=1, length=poly(count), note=note)
+
+
+def _scan(op: OnnxOp) -> Turns:
+    """Carried values, then tensors that are taken apart, one slice a turn."""
+    split = len(op.inputs) - op.int_attr("num_scan_inputs", 1)
+    values = tuple(op.value(place) for place in range(len(op.inputs)))
+    given = op.int_list("scan_input_axes", [0] * (len(values) - split))
+    axes = [positive(axis, len(value.meta.shape)) for axis, value in zip(given, values[split:], strict=True)]
+    length = values[split].meta.shape[axes[0]]
+    count, note = (int(length.constant()) if length.is_constant else 0), ""
+    if not 0 < count <= _MAX_TURNS:
+        count, note = 1, "a loop over a live or very long dimension is counted once"
+    piled = op.int_list("scan_output_axes")
+    return Turns(
+        _inner(op, "body"), count, values[:split], values[split:], length=length, axes=axes, piled=piled, note=note
+    )
+
+
+CONTROL: dict[str, Callable[[OnnxOp], Turns]] = {"If": _branch, "Loop": _loop, "Scan": _scan}

@@ -1,0 +1,295 @@
+# ruff: noqa: RUF009 - fields of messages are calls
+"""What an ONNX file says, read as data: the few messages of the format that a cost needs, no library.
+
+Weights are stepped over, only their sizes are kept; of small constants (shapes, indices) the values as well.
+Files that a model names for its weights (external data) are never opened.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property, partial
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.annexes.readers.onnx.wire import (
+    Reader,
+    Span,
+    Wire,
+    doubles,
+    many,
+    message,
+    number,
+    numbers,
+    one,
+    parts,
+    plain,
+    signed,
+    text,
+    wholes,
+)
+from analysis.model.errors import ModelError
+from analysis.model.sources.budget import Budget
+from hardware import files
+
+_MAX_NESTING = 24
+_MAX_RANK = 64
+_MAX_SIZE = 1 << 48
+MAX_VALUES = 4096  # constants with more elements are weights: nobody computes a shape from them
+_MAX_BYTES = 10 * MAX_VALUES  # of these, in the longest way of writing them
+
+FLOATS = frozenset(
+    ("float32", "float64", "float16", "bfloat16", *(f"float8_{kind}" for kind in (*range(17, 21), 24)), "float4")
+)
+DTYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool",
+    10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128", 16: "bfloat16",
+    17: "float8_17", 18: "float8_18", 19: "float8_19", 20: "float8_20", 21: "uint4", 22: "int4", 23: "float4",
+    24: "float8_24", 25: "uint2", 26: "int2",
+}  # fmt: skip
+_COMPUTED = frozenset(DTYPES[kind] for kind in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13))
+_LISTS = (6, 7, 8)  # types of attributes: floats, ints, strings
+
+
+class OnnxError(ModelError, ValueError):
+    """A file that is no ONNX model, or one that cannot be costed. The message is one line."""
+
+
+def _if_small(reader: Reader) -> Reader:
+    """A list of numbers; of a weight's none."""
+    return lambda wire, value: reader(wire, value) if isinstance(value, int) or _is_small(value) else []
+
+
+def _is_small(span: Span) -> bool:
+    return span[1] - span[0] <= _MAX_BYTES
+
+
+@dataclass(eq=False)
+class TensorInfo:
+    """A constant of the file."""
+
+    dims: list[int] = many({1: wholes})
+    kind: int = one({2: plain}, 0)
+    name: str = one({8: text}, "")
+    raw: bytes | None = one({9: lambda wire, span: wire.bytes(*span) if _is_small(span) else None})
+    items: list[Any] = many(
+        {4: _if_small(numbers), 10: _if_small(doubles), **dict.fromkeys((5, 7, 11), _if_small(wholes))}
+    )
+    outside: Span | None = one({13: plain})
+    place: int = one({14: plain}, 0)
+
+    @property
+    def dtype(self) -> str:
+        return DTYPES.get(self.kind, "unknown")
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        if len(self.dims) > _MAX_RANK or any(not 0 <= size <= _MAX_SIZE for size in self.dims):
+            raise OnnxError(f"the constant {self.name[:40]!r} has an impossible shape")
+        return tuple(self.dims)
+
+    @property
+    def values(self) -> NDArray[Any] | None:
+        """Known where there are few, of a type we compute with, and inside the file."""
+        count = prod(self.shape)
+        if self.outside or self.place == 1 or count > MAX_VALUES or self.dtype not in _COMPUTED:
+            return None
+        stored = np.dtype(self.dtype).newbyteorder("<")
+        if self.raw is not None:
+            if len(self.raw) != count * stored.itemsize:
+                raise OnnxError(f"the constant {self.name[:40]!r} is cut short")
+            return np.frombuffer(self.raw, stored).reshape(self.shape)
+        if len(self.items) != count:
+            return None
+        if self.dtype == "float16":  # kept as its bits
+            return np.array(self.items, np.uint16).view(np.float16).reshape(self.shape)
+        return np.array(self.items, stored).reshape(self.shape)
+
+
+def _sparse(wire: Wire, span: Span) -> TensorInfo:
+    """A sparse constant: its name and type are those of its values."""
+    fields = list(wire.fields(span))
+    tensor = next((message(TensorInfo, wire, value) for number, value in fields if number == 1), TensorInfo())
+    tensor.dims = [size for number, value in fields if number == 3 for size in wholes(wire, value)]
+    tensor.outside = span
+    return tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ValueInfo:
+    """A declared tensor: sizes, names of sizes, None where neither is said. `shape` is None without any. Of a list of
+    tensors they are those of each."""
+
+    name: str
+    dtype: str = "unknown"
+    shape: tuple[int | str | None, ...] | None = None
+    is_list: bool = False
+
+
+def _value_info(wire: Wire, span: Span) -> ValueInfo:
+    info = parts(wire, span)
+    kinds = parts(wire, info[2]) if 2 in info else {}
+    while 9 in kinds:  # optional, which is there
+        kinds = parts(wire, parts(wire, kinds[9]).get(1, (0, 0)))
+    is_list = 4 in kinds
+    if is_list:
+        kinds = parts(wire, parts(wire, kinds[4]).get(1, (0, 0)))
+    tensor = parts(wire, kinds[1]) if 1 in kinds else {}
+    shape = [_size(wire, size) for number, size in wire.fields(tensor[2]) if number == 1] if 2 in tensor else None
+    if len(shape or ()) > _MAX_RANK:
+        raise OnnxError(f"a tensor has {len(shape or ())} dimensions")
+    name = text(wire, info.get(1, (0, 0)))
+    return ValueInfo(name, DTYPES.get(tensor.get(1, 0), "unknown"), None if shape is None else tuple(shape), is_list)
+
+
+def _size(wire: Wire, span: Span) -> int | str | None:
+    """Some exporters write -1, or the one name `?`, for each size they do not know."""
+    size = parts(wire, span)
+    if 1 in size:
+        return size[1] if size[1] <= _MAX_SIZE else None
+    name = text(wire, size.get(2, (0, 0)))
+    return name if name.strip("? ") else None
+
+
+# --- nodes and graphs -------------------------------------------------------------------------------------
+
+
+def _graph(wire: Wire, span: Span) -> OnnxGraph:
+    if wire.depth > _MAX_NESTING:
+        raise OnnxError("graphs lie too deep in each other")
+    wire.depth += 1
+    graph = message(OnnxGraph, wire, span)
+    wire.depth -= 1
+    return graph
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeRef:
+    """Inside a function: the attribute of the calling node."""
+
+    name: str
+
+
+_tensor = partial(message, TensorInfo)
+_KINDS: dict[int, Reader] = {
+    2: number, 3: signed, 4: text, 5: _tensor, 6: _graph, 21: lambda wire, span: AttributeRef(text(wire, span)),
+}  # fmt: skip
+
+
+@dataclass(eq=False)
+class _Attribute:
+    name: str = one({1: text}, "")
+    kind: int = one({20: plain}, 0)
+    single: Any = one(_KINDS)
+    repeated: list[Any] = many({7: numbers, 8: wholes, 9: text})
+
+
+def _attribute(wire: Wire, span: Span) -> tuple[str, Any]:
+    """The name and the one value that is set; a list where the format repeats it."""
+    attribute = message(_Attribute, wire, span)
+    is_list = attribute.single is None and (attribute.repeated or attribute.kind in _LISTS)
+    return attribute.name, attribute.repeated if is_list else attribute.single
+
+
+def _pair(wire: Wire, span: Span) -> tuple[str, str]:
+    pair = parts(wire, span)
+    return text(wire, pair.get(1, (0, 0))), text(wire, pair.get(2, (0, 0)))
+
+
+def _domain(wire: Wire, span: Span) -> str:
+    name = text(wire, span)
+    return "" if name == "ai.onnx" else name
+
+
+@dataclass(eq=False)
+class OnnxNode:
+    inputs: list[str] = many({1: text})
+    outputs: list[str] = many({2: text})
+    name: str = one({3: text}, "")
+    op: str = one({4: text}, "")
+    domain: str = one({7: _domain}, "")
+    given: list[tuple[str, Any]] = many({5: _attribute})
+    metadata: list[tuple[str, str]] = many({9: _pair})
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        return dict(self.given)
+
+
+_node = partial(message, OnnxNode)
+
+
+@dataclass(eq=False)
+class OnnxGraph:
+    nodes: list[OnnxNode] = many({1: _node})
+    stored: list[TensorInfo] = many({5: _tensor, 15: _sparse})
+    inputs: list[ValueInfo] = many({11: _value_info})
+    outputs: list[ValueInfo] = many({12: _value_info})
+    values: list[ValueInfo] = many({13: _value_info})
+
+    @cached_property
+    def told(self) -> dict[str, ValueInfo]:
+        """What is declared about results."""
+        return {
+            info.name: info for info in (*self.values, *self.outputs) if info.shape is not None and not info.is_list
+        }
+
+
+def _named(wire: Wire, span: Span) -> ValueInfo:
+    return ValueInfo(text(wire, span))
+
+
+@dataclass(eq=False)
+class Function(OnnxGraph):
+    """A node type that the file itself defines."""
+
+    name: str = one({1: text}, "")
+    domain: str = one({10: _domain}, "")
+    inputs: list[ValueInfo] = many({4: _named})
+    outputs: list[ValueInfo] = many({5: _named})
+    nodes: list[OnnxNode] = many({7: _node})
+    defaults: list[tuple[str, Any]] = many({11: _attribute})
+    stored: list[TensorInfo] = many({})
+    values: list[ValueInfo] = many({})
+
+
+def _opset(wire: Wire, span: Span) -> tuple[str, int]:
+    opset = parts(wire, span)
+    return _domain(wire, opset.get(1, (0, 0))), int(opset.get(2, 0))
+
+
+@dataclass(eq=False)
+class OnnxModel:
+    graph: OnnxGraph | None = one({7: _graph})
+    producer: str = one({2: text}, "")
+    opsets: list[tuple[str, int]] = many({8: _opset})
+    functions: list[Function] = many({25: partial(message, Function)})
+
+    @property
+    def opset(self) -> int:
+        return dict(self.opsets).get("", 0)
+
+    @property
+    def top(self) -> OnnxGraph:
+        if self.graph is None:
+            raise OnnxError("no ONNX model (it holds no graph)")
+        return self.graph
+
+
+def read(path: Path, budget: Budget) -> OnnxModel:
+    """The model of a file. Raises an `OnnxError` or a `TooMuchError` with one line."""
+    try:
+        with files.opened(path) as file:
+            wire = Wire(file, budget)
+            if wire.size == 0:
+                raise OnnxError("the file is empty")
+            return message(OnnxModel, wire, (0, wire.size))
+    except OSError as error:
+        raise OnnxError(f"cannot be read ({error.strerror})") from None
+    except (IndexError, struct.error, UnicodeDecodeError, OverflowError, RecursionError):
+        raise OnnxError("no ONNX model (damaged, cut short, or another format)") from None

@@ -1,0 +1,122 @@
+"""What goes into an ONNX model: its batch, and the sizes that the file leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.annexes.readers.onnx.file import OnnxError, ValueInfo
+from analysis.annexes.readers.onnx.op import Shape
+from analysis.model.poly import Poly, poly
+from analysis.model.targets import Input
+
+
+class OpenSizeError(OnnxError):
+    """Sizes that the file leaves open and nobody gave."""
+
+
+def parted(
+    declared: Sequence[ValueInfo], inputs: Sequence[Input]
+) -> tuple[list[ValueInfo], list[Input], dict[str, list[str]]]:
+    """Lists of tensors as their parts, called `xs[0]` and on, with what is given for each; and the parts by list."""
+    named = {item.name: item for item in inputs if item.name}
+    unnamed = [item for item in inputs if not item.name and item.form]
+    infos, given, lists = list[ValueInfo](), [item for item in inputs if not item.form], dict[str, list[str]]()
+    for info in declared:
+        item = named.get(info.name) or (unnamed.pop(0) if info.is_list and unnamed else None)
+        if info.is_list != bool(item and item.form) and (info.is_list or item):
+            kind = "a list of tensors: give its parts" if info.is_list else "one tensor: give its sizes"
+            example = "[1x128,1x128]" if info.is_list else "1x128"
+            raise OpenSizeError(f"{info.name[:40]!r} is {kind}, as --input {info.name[:40]}={example}")
+        if item is None or not info.is_list:
+            infos.append(info)
+            continue
+        names = lists[info.name] = [f"{info.name}[{place}]" for place in range(len(item.parts))]
+        sizes = info.shape and tuple(size if isinstance(size, int) else None for size in info.shape)
+        infos += [ValueInfo(name, info.dtype, sizes) for name in names]
+        given += [msgspec.structs.replace(part, name=name) for part, name in zip(item.parts, names, strict=True)]
+    if unnamed:
+        raise OnnxError(f"{unnamed[0]} is a list: it has no input that is another")
+    return infos, given, lists
+
+
+def shapes_of(
+    declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly
+) -> tuple[dict[str, Poly], list[Shape]]:
+    """The open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to those
+    that are no plain numbers."""
+    unknown = {item.name for item in inputs if item.name} - {info.name for info in declared}
+    if unknown:
+        raise OnnxError(f"it has no input {min(unknown)[:40]!r}: {', '.join(info.name[:40] for info in declared[:8])}")
+    named = {item.name: item for item in inputs if item.name}
+    unnamed = [item for item in inputs if not item.name]
+    places = [info for info in declared if info.shape != () and info.name not in named]
+    if len(unnamed) > len(places):
+        raise OnnxError(f"{len(unnamed)} inputs are given, it has {len(places)}")
+    chosen = named | {info.name: item for info, item in zip(places, unnamed, strict=False)}
+    symbols = dict.fromkeys(batch_names(declared), batch)
+    pairs = [(info, chosen.get(info.name) if info.shape != () else None) for info in declared]
+    for info, given in pairs:
+        sizes = zip(info.shape or (), given.shape if given else (), strict=False)
+        for size, to in sizes:
+            if isinstance(size, str) and symbols.setdefault(size, poly(to)) not in (poly(to), batch):
+                raise OnnxError(
+                    f"{info.name[:40]!r} is given {to} for {size[:24]!r}, which is {symbols[size]} elsewhere"
+                )
+    return symbols, [_shape(info, given, symbols, batch) for info, given in pairs]
+
+
+def value_of(info: ValueInfo, inputs: Sequence[Input]) -> int | None:
+    """The number that an input is, where it was given as `name=value`."""
+    given = next((item.shape for item in inputs if item.name == info.name and info.shape == ()), None)
+    return given[0] if given else None
+
+
+def batch_names(inputs: Sequence[ValueInfo]) -> set[str]:
+    """The open sizes that are the batch: those called so, else by a letter, else those of dimension 0."""
+    shapes = [info.shape or () for info in inputs]
+    names = {size for shape in shapes for size in shape if isinstance(size, str)}
+    called = {name for name in names if "batch" in name.lower()}
+    lettered = {name for name in names if name.lower() in ("b", "n", "bs")}
+    return called or lettered or {shape[0] for shape in shapes if shape and isinstance(shape[0], str)}
+
+
+def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch: Poly) -> Shape:
+    declared = info.shape
+    if declared is None:
+        if given is None:
+            raise OpenSizeError(f"the file does not say the shape of {info.name[:40]!r}: --input 1x3x224x224 does")
+        declared = (None,) * len(given.shape)
+    if given is not None and not _fits(declared, given):
+        raise OnnxError(f"{info.name[:40]!r} is {written(declared)}, not {given}")
+    shape: list[Poly] = []
+    for place, size in enumerate(declared):
+        if isinstance(size, int):
+            shape.append(poly(size))
+        elif isinstance(size, str) and size in symbols:
+            shape.append(symbols[size])
+        elif size is None and place == 0:
+            shape.append(batch)
+        elif given is not None:
+            shape.append(poly(given.shape[place]))
+        else:
+            raise OpenSizeError(f"{info.name[:40]!r} is {written(declared)}: give its sizes, as {example(declared)}")
+    return tuple(shape)
+
+
+def _fits(declared: Sequence[int | str | None], wanted: Input) -> bool:
+    return len(declared) == len(wanted.shape) and all(
+        not isinstance(size, int) or size == own for size, own in zip(declared, wanted.shape, strict=True)
+    )
+
+
+def written(shape: Sequence[int | str | None]) -> str:
+    return "x".join("?" if size is None else str(size)[:24] for size in shape) or "a number"
+
+
+def example(shape: Sequence[int | str | None]) -> str:
+    usual = {4: (1, 3, 224, 224), 5: (1, 3, 16, 112, 112)}.get(len(shape), (1, *[128] * 16))
+    return "--input " + "x".join(
+        str(size if isinstance(size, int) else usual[place]) for place, size in enumerate(shape)
+    )

@@ -1,0 +1,47 @@
+"""An ONNX file as a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from analysis.annexes.readers.onnx.file import OnnxError, OnnxModel, read
+from analysis.annexes.readers.onnx.inputs import OpenSizeError
+from analysis.annexes.readers.onnx.walk import WRONG, Walk
+from analysis.model.graph import Graph
+from analysis.model.lower import lower
+from analysis.model.poly import SizeError
+from analysis.model.sources.budget import Budget, TooMuchError
+from analysis.model.targets import Input, fixed_note
+from analysis.model.workload import Workload
+
+
+def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None) -> Workload:
+    """The workload of an ONNX file. `inputs` gives the sizes that the file leaves open. Raises a `ModelError`."""
+    budget = budget or Budget()
+    try:
+        graph = _graph(read(path, budget), inputs, budget)
+        budget.reached("lower", 0.0)
+        return lower(graph, path.name, "custom", str(path))
+    except (OnnxError, TooMuchError) as error:
+        raise type(error)(f"{path.name}: {error}") from None
+    except SizeError as error:
+        raise OnnxError(f"{path.name}: {error}") from None
+    except (*WRONG, RecursionError) as error:
+        raise OnnxError(f"{path.name}: its graph is malformed ({type(error).__name__})") from None
+
+
+def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
+    """For any batch where the graph allows it, else at one."""
+    top = model.top
+    try:
+        return Walk(model, budget, None).graph(top, inputs)
+    except OnnxError as error:
+        sizes = [name for info in top.inputs for name in (info.shape or ())[:1] if not isinstance(name, int)]
+        if isinstance(error, OpenSizeError) or not sizes:
+            raise
+        scalars = {info.name for info in top.inputs if info.shape == ()}
+        batch = next((item.shape[0] for item in inputs if item.shape and item.name not in scalars), 1)
+        fixed = Walk(model, budget, batch).graph(top, inputs)
+        return replace(fixed, notes=(*fixed.notes, fixed_note(batch, f"the graph fixes it ({error})")))

@@ -1,0 +1,198 @@
+"""One node of an ONNX graph as its rules see it: what goes in, what it asks for, what it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.annexes.readers.onnx.file import MAX_VALUES, OnnxNode, TensorInfo
+from analysis.model.graph import Meta, Ref
+from analysis.model.poly import Poly, Size, bounded, poly
+
+Shape = tuple[Poly, ...]
+Known = NDArray[Any]  # numbers and, where a size is live, Poly
+ONE = poly(1)
+
+
+class ShapeError(ValueError):
+    """The shape of a result cannot be told, or shapes contradict each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxValue:
+    """A tensor. `strides` lie at the reference point of live dimensions; `known` are its values, where the file
+    settles them; `is_weight` holds for weights and windows on them; a list of tensors has `parts`."""
+
+    name: str
+    meta: Meta
+    strides: tuple[int, ...]
+    known: Known | None = None
+    is_weight: bool = False
+    parts: tuple[OnnxValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One result. With `strides` it is a window on input number `of`."""
+
+    shape: Shape
+    dtype: str
+    strides: tuple[int, ...] | None = None
+    of: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxOp:
+    """A node with its inputs; None where an optional one is left out. `told` are the shapes of its results that the
+    file declares, given where its inputs do not settle them."""
+
+    node: OnnxNode
+    inputs: tuple[OnnxValue | None, ...]
+    opset: int
+    told: tuple[Shape | None, ...] = ()
+
+    def declared(self, place: int = 0) -> Shape | None:
+        return self.told[place] if place < len(self.told) else None
+
+    def has(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def value(self, index: int = 0) -> OnnxValue:
+        tensor = self.inputs[index] if index < len(self.inputs) else None
+        if tensor is None:
+            raise ShapeError(f"input {index} is missing")
+        return tensor
+
+    def shape(self, index: int = 0) -> Shape:
+        return self.value(index).meta.shape
+
+    def shapes(self) -> list[Shape]:
+        return [value.meta.shape for value in self.inputs if value is not None]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape())
+
+    def dtype(self, index: int = 0) -> str:
+        return self.value(index).meta.dtype
+
+    def arguments(self, names: str) -> dict[str, Any]:
+        """Inputs by these names, in order: `-` leaves one out, `*` takes all as one list, `#` all by their places, and
+        `name=` is the number itself where that is known."""
+        if names in ("*", "#"):
+            refs = {str(place): Ref(value.name) for place, value in enumerate(self.inputs) if value is not None}
+            return {"tensors": list(refs.values())} if names == "*" else dict(refs)
+        given: dict[str, Any] = {}
+        for index, name in enumerate(names.split()):
+            if name != "-" and self.has(index):
+                number = self.number(index) if name.endswith("=") else None
+                given[name.rstrip("=")] = Ref(self.value(index).name) if number is None else number
+        return given
+
+    def number(self, index: int) -> Any:
+        """The one number an input is; None where it is a tensor, unknown or left out."""
+        known = self.value(index).known if self.has(index) else None
+        return known.reshape(-1)[0] if known is not None and known.size == 1 else None
+
+    def known(self, index: int = 0) -> Known:
+        known = self.value(index).known
+        if known is None:
+            name = self.value(index).name.rpartition("@")[0]
+            raise ShapeError(f"{name[:40]!r}, from which a shape follows, is not settled by the file")
+        return known
+
+    def items(self, index: int, attribute: str = "") -> list[Any]:
+        """Numbers and live sizes, from an input (newer files) or an attribute (older ones); none where left out."""
+        if self.has(index):
+            return list(self.known(index).reshape(-1))
+        given = self.node.attributes.get(attribute)
+        return list(given) if isinstance(given, list) else []
+
+    def ints(self, index: int, attribute: str = "") -> list[int]:
+        return [constant(item) for item in self.items(index, attribute)]
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.node.attributes.get(name, default)
+
+    def int_attr(self, name: str, default: int) -> int:
+        given = self.attr(name, default)
+        if not isinstance(given, int):
+            raise ShapeError(f"its attribute {name} is no number")
+        return given
+
+    def int_list(self, name: str, default: Sequence[int] = ()) -> list[int]:
+        """A list of numbers; `default` where it is not given."""
+        given = self.attr(name)
+        if given is None:
+            return list(default)
+        if not isinstance(given, list) or not all(isinstance(item, int) for item in given):
+            raise ShapeError(f"its attribute {name} is no list of numbers")
+        return given
+
+    def axis(self, name: str = "axis", default: int = 0) -> int:
+        return positive(self.int_attr(name, default), self.rank)
+
+    def axes(self, index: int = 1) -> list[int]:
+        return [positive(axis, self.rank) for axis in self.ints(index, "axes")]
+
+
+def constant(size: Any) -> int:
+    if isinstance(size, Poly):
+        if not size.is_constant:
+            raise ShapeError(f"a size that must be a number is live ({size})")
+        return int(size.constant())
+    return int(size)
+
+
+def positive(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} of a tensor with {rank} dimensions")
+    return axis % rank
+
+
+def shape_of(sizes: Sequence[Size | Any]) -> Shape:
+    shape = tuple(size if isinstance(size, Poly) else poly(int(size)) for size in sizes)
+    if any(bounded(size).is_constant and size.constant() < 0 for size in shape):
+        raise ShapeError("a size comes out negative")
+    return shape
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    rank = max(map(len, shapes), default=0)
+    result = [ONE] * rank
+    for shape in shapes:
+        for place, size in enumerate(shape, start=rank - len(shape)):
+            if result[place] == ONE:
+                result[place] = size
+            elif size not in (ONE, result[place]):
+                raise ShapeError(f"sizes {result[place]} and {size} do not fit each other")
+    return tuple(result)
+
+
+def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+    return tuple(accumulate(reversed(sizes[1:]), mul, initial=1))[::-1][: len(sizes)]
+
+
+def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Known:
+    """Numbers and live sizes; a Poly that is a plain number becomes one."""
+    if len(items) > MAX_VALUES:
+        raise ShapeError("too many numbers to be sizes")
+    array = np.empty(len(items), dtype=object)
+    for place, item in enumerate(items):
+        plain = item.item() if isinstance(item, np.generic) else item
+        if isinstance(plain, Poly | int):
+            size = bounded(poly(plain))
+            plain = size.constant() if size.is_constant and isinstance(plain, Poly) else plain
+        array[place] = plain
+    return array.reshape(shape if shape is not None else (len(items),))
+
+
+def as_known(tensor: TensorInfo) -> Known | None:
+    values = tensor.values
+    return None if values is None else whole_array(values.reshape(-1).tolist(), tensor.shape)

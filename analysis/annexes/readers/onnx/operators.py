@@ -1,0 +1,59 @@
+"""ONNX operators as operators.toml lists them: which row holds for a node, and how its values follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from analysis.annexes.readers.onnx import fold, shapes, sliding, special
+from analysis.annexes.readers.onnx import rules as rules  # it registers its rules
+from analysis.annexes.readers.onnx.op import OnnxOp
+from analysis.annexes.readers.onnx.table import TableRow, Work, first_of
+from hardware import files
+
+
+def row_of(op: OnnxOp) -> TableRow | None:
+    """None for an operator without one."""
+    entry = _entry(op)
+    rows = entry[0] if entry else []
+    return rows(op) if callable(rows) else first_of(rows, op)
+
+
+def fold_of(op: OnnxOp) -> Callable[[OnnxOp], Any] | None:
+    entry = _entry(op)
+    return entry[1] if entry else None
+
+
+Entry = tuple[list[TableRow] | Callable[[OnnxOp], TableRow], Callable[[OnnxOp], Any] | None]
+
+
+def _entry(op: OnnxOp) -> Entry | None:
+    """Of the standard, of onnxruntime's additions or of ONNX's older experiments."""
+    if op.node.domain not in ("", "com.microsoft", "ai.onnx.contrib", "ai.onnx.preview"):
+        return None
+    return _table().get(f"{op.node.domain}.{op.node.op}") or _table().get(op.node.op)
+
+
+@cache
+def _table() -> dict[str, Entry]:
+    sections = files.table(Path(__file__).with_suffix(".toml"))
+    works = {name: Work(**work) for name, work in sections.pop("work").items()}
+    return {
+        name: _read(section, entry if isinstance(entry, list) else [entry], works)
+        for section, entries in sections.items()
+        for name, entry in entries.items()
+    }
+
+
+def _read(section: str, entries: list[Any], works: dict[str, Work]) -> Entry:
+    rows = [dict(entry) if isinstance(entry, dict) else {"call": entry} for entry in entries]
+    folding = getattr(fold, rows[0].pop("fold")) if "fold" in rows[0] else None
+    if section == "row":
+        return getattr(special, rows[0]["row"]) if "row" in rows[0] else [], folding
+    for row in rows:
+        row.setdefault("results", getattr(shapes, section, None) or getattr(sliding, section, None))
+        if "work" in row:
+            row["work"] = works[row["work"]] if isinstance(row["work"], str) else Work(**row["work"])
+    return [TableRow(**row) for row in rows], folding

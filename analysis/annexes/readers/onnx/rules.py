@@ -1,0 +1,43 @@
+"""Cost rules of ONNX calls that have no ATen twin. Importing registers them."""
+
+from __future__ import annotations
+
+import math
+
+from analysis.model.operators.rules import BIASED, Call, Cost, register
+from analysis.model.poly import Poly, poly, product
+
+
+def _stated(call: Call) -> Cost:
+    """As the operator's row reckons it."""
+    args = call.args
+    gemm = tuple(args["gemm"]) or None
+    return Cost(args["kind"], args["flops"], args["special"], args["macs"], gemm)
+
+
+def _suppression(call: Call) -> Cost:
+    """Per class: boxes sorted, then half of all pairs compared (13 flops an overlap)."""
+    batch, classes, boxes = call.tensors()[1].shape
+    count = int(boxes.constant())
+    each = count * math.ceil(math.log2(max(2, count))) + count * (count - 1) // 2 * 13
+    return Cost("sort", product((batch, classes, each)))
+
+
+def _dft(call: Call) -> Cost:
+    """5 N log2 N per transform; a tensor's last dimension holds real and imaginary part."""
+    tensor = call.tensors()[0]
+    points = tensor.shape[call.args["dim"]]
+    levels = math.log2(max(2, points.constant() if isinstance(points, Poly) else points))
+    if tensor.shape[-1] == poly(1):
+        return Cost("fft", tensor.numel * round(5 * levels / 2))
+    return Cost("fft", tensor.numel // 2 * round(5 * levels))
+
+
+register({"onnx.NonMaxSuppression": _suppression, "onnx.DFT": _dft})
+# Calls whose rows say what they cost (see `table.Work`).
+_STATED = (
+    "Linear Product Gemm Attention LSTM GRU RNN Variadic SkipLayerNorm SkipRmsNorm LRN LpNormalization"
+    " DynamicQuantizeLinear QLinearEach Loss LinearAttention CausalConv"
+)
+register({f"onnx.{name}": _stated for name in _STATED.split()})
+BIASED.add("onnx.Gemm")

@@ -1,0 +1,162 @@
+"""Rows of ONNX operators that depend on more than the ranks of their inputs, named by the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analysis.annexes.readers.onnx import shapes
+from analysis.annexes.readers.onnx.file import DTYPES
+from analysis.annexes.readers.onnx.op import OnnxOp, constant
+from analysis.annexes.readers.onnx.shapes import like, spread
+from analysis.annexes.readers.onnx.table import TableRow, Work, first_of
+
+_SAME = TableRow(results=shapes.same)
+
+
+def clip(op: OnnxOp) -> TableRow:
+    low = op.attr("min") if op.opset < 11 else op.number(1)
+    high = op.attr("max") if op.opset < 11 else op.number(2)
+    is_one = low is None or high is None
+    return TableRow("aten.relu6" if (low, high) == (0.0, 6.0) else "aten.clamp_min" if is_one else "aten.clamp", like)
+
+
+def gelu(op: OnnxOp) -> TableRow:
+    way = "tanh" if op.node.op == "FastGelu" else "none"
+    return TableRow("aten.gelu", like, given={"approximate": ("approximate", way)})
+
+
+def cast(op: OnnxOp) -> TableRow:
+    dtype = op.dtype(1) if op.node.op == "CastLike" else DTYPES.get(op.int_attr("to", 1), "float32")
+    return _SAME if dtype == op.dtype() else TableRow("aten.to", like, dtype=dtype)
+
+
+def quantized(op: OnnxOp) -> TableRow:
+    name = "quantized_decomposed.quantize_per_tensor"
+    return TableRow(name, like, "input", dtype="2" if op.has(2) else "uint8")
+
+
+def widened(op: OnnxOp) -> TableRow:
+    """Stored weights are widened as they are read: a window on them."""
+    if op.value().is_weight:
+        return TableRow(results=shapes.widened)
+    return TableRow("quantized_decomposed.dequantize_per_tensor", like, "input", "1")
+
+
+def several(op: OnnxOp) -> TableRow:
+    """Sum, Max, Mean of several tensors: one operation less than there are, and the division."""
+    if len(op.shapes()) == 1:
+        return _SAME
+    kind = "elementwise" if op.node.op in ("Max", "Min") else "add"
+    flops = "out*inputs" if op.node.op == "Mean" else "out*(inputs-1)"
+    return TableRow("onnx.Variadic", spread, "*", work=Work(kind, flops=flops))
+
+
+def normalised(op: OnnxOp) -> TableRow:
+    name = "aten.layer_norm" if op.node.op == "LayerNormalization" else "aten.rms_norm"
+    rows = {"normalized_shape": ("", list(op.shape()[op.axis(default=-1) :]))}
+    return TableRow(name, shapes.normalised, "input weight bias", given=rows)
+
+
+def _product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], TableRow | None]:
+    """A matrix product; the operands are the first input and this one."""
+    gap, names = "*_, " * (right - 1), "self" + " -" * (right - 1) + " other"
+    linear = TableRow("onnx.Linear", f"*b k, {gap}k n -> *b n", names, dtype, work=Work("linear", "1 b n k"))
+    patterns = (f"*b k, {gap}k -> *b", f"k, {gap}*b k n -> *b n", f"*b m k, {gap}*b k n -> *b m n")
+    plain = [TableRow("aten.matmul", pattern, names, dtype) for pattern in patterns]
+    return lambda op: linear if op.value(right).is_weight and len(op.shape(right)) == 2 else first_of(plain, op)
+
+
+def turned(op: OnnxOp) -> TableRow:
+    """Products whose operands may be transposed."""
+    left, right = ("k m" if op.attr("transA") else "m k"), ("n k" if op.attr("transB") else "k n")
+    if op.node.op == "FusedMatMul":
+        pattern = f"*b {left}, *b {right} -> *b m n"
+        return TableRow("onnx.Product", pattern, "self other", work=Work("matmul", "b m n k"))
+    return TableRow("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=Work("linear", "1 m n k"))
+
+
+def einsum(op: OnnxOp) -> TableRow:
+    equation = str(op.attr("equation", "")).replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    if not arrow:
+        once = sorted(letter for letter in set(terms) - set(",.") if terms.count(letter) == 1)
+        result = ("..." if "..." in terms else "") + "".join(once)
+    sides = [", ".join(" ".join(term.replace("...", "*")) for term in side.split(",")) for side in (terms, result)]
+    return TableRow("aten.einsum", " -> ".join(sides), "*", given={"equation": ("", f"{terms}->{result}")})
+
+
+def resized(op: OnnxOp) -> TableRow:
+    mode = str(op.attr("mode", "nearest"))
+    changed = sum(new != old for new, old in zip(shapes.resize(op), op.shape(), strict=True))
+    rank = max(1, min(3, changed or op.rank - 2))
+    linear = ("linear1d", "bilinear2d", "trilinear3d")[rank - 1]
+    kind = {"cubic": "bicubic2d", "linear": linear, "bilinear": linear}.get(mode, f"nearest{rank}d")
+    return TableRow(f"aten.upsample_{kind}", shapes.resize)
+
+
+def gathered(op: OnnxOp) -> TableRow:
+    if isinstance(op.number(1), int) and not op.shape(1):
+        return TableRow("", shapes.picked)
+    is_table = op.value().is_weight and op.axis() == 0 and op.rank == 2
+    return TableRow("aten.embedding" if is_table else "aten.index_select", shapes.gather, "0 1")
+
+
+def scattered(op: OnnxOp) -> TableRow:
+    is_plain = op.attr("reduction", "none") == "none"
+    return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", like, "0 1 2")
+
+
+def filled(op: OnnxOp) -> TableRow:
+    return TableRow("aten.full", shapes.asked, "", dtype=getattr(op.attr("value"), "dtype", "float32"))
+
+
+def top_k(op: OnnxOp) -> TableRow:
+    axis, told = op.axis(default=-1), op.declared()
+    kept = constant(told[axis] if told else op.number(1) if op.has(1) else op.int_attr("k", 1))
+    return TableRow("aten.topk", shapes.kept(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)})
+
+
+def dft(op: OnnxOp) -> TableRow:
+    return TableRow("onnx.DFT", shapes.transformed, given={"dim": ("", shapes.transformed_axis(op))})
+
+
+def stft(op: OnnxOp) -> TableRow:
+    points = constant(op.number(3) if op.has(3) and op.number(3) is not None else op.shape(2)[0])
+    is_half = bool(op.int_attr("onesided", 1))
+    given = {"n_fft": ("", points), "onesided": ("", is_half)}
+    return TableRow("aten.stft", shapes.framed(points, is_half), given=given)
+
+
+def loss(op: OnnxOp) -> TableRow:
+    """Of class scores and their targets: of each the logarithm of its softmax, or that alone is picked and weighed."""
+    is_each, is_whole = op.attr("reduction", "mean") == "none", op.node.op == "SoftmaxCrossEntropyLoss"
+    pattern = f"n c *d, n *d -> {'n *d' * is_each}{', n c *d' * is_whole}"
+    work = Work("reduce", flops="6*n*c*d", special="n*c*d") if is_whole else Work("reduce", flops="3*n*d")
+    return TableRow("onnx.Loss", pattern, "#", work=work)
+
+
+def linear_attention(op: OnnxOp) -> TableRow:
+    """Per head and token an outer product into the state and one of the query with it; by the delta rule what the
+    state holds for the key is read first. Gates scale the state."""
+    rule = str(op.attr("update_rule", "gated_delta"))
+    updates = 2 if "delta" in rule else 1
+    work = Work(
+        "matmul",
+        gemm="b*kv_num_heads d e t",
+        macs=f"b*t*d*e*(q_num_heads+{updates}*kv_num_heads)",
+        flops="b*t*kv_num_heads*d*e" * ("gated" in rule),
+    )
+    pattern = "b t x, b t y, b t z -> b t q_num_heads*e, b kv_num_heads d e"
+    return TableRow("onnx.LinearAttention", pattern, "#", let="d=y//kv_num_heads e=z//kv_num_heads", work=work)
+
+
+def causal_convolution(op: OnnxOp) -> TableRow:
+    """Depthwise over the last tokens, what it still needs of them handed on."""
+    is_active = op.attr("activation", "none") not in ("none", "")
+    work = Work("depthwise_conv", "c b*l 1 w", flops="4*b*c*l" * is_active, special="2*b*c*l" * is_active)
+    return TableRow("onnx.CausalConv", "b c l, c _ w -> b c l, b c w-1", "input weight bias", work=work)
+
+
+product = _product()
+integer_product = _product(dtype="int32")
+quantized_product = _product(right=3)

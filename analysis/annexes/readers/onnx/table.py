@@ -1,0 +1,166 @@
+"""How an operator is written down: what it makes and the ATen call that costs the same, one row each.
+
+Sizes are named by a pattern, as in einsum: `b q x, b k y -> b q k`. A name is one dimension, `*name` any number of
+them (in sums and products: how many elements; `*1name` as many of one element), `_` what does not matter; an input
+that must be left out is `-`. Names that no input has are attributes of the node, `rank` and `inputs` of the first
+input and the node; results may reckon with all of them: `b kept+past`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from analysis.annexes.readers.onnx.op import ONE, Made, OnnxOp, Shape, ShapeError, broadcast
+from analysis.annexes.readers.pt2_sizes import expression
+from analysis.model.operators import contractions, costs
+from analysis.model.poly import Poly, poly, product
+
+Symbols = dict[str, Poly]
+Results = Callable[[OnnxOp], Shape | list[Shape] | list[Made]]
+
+_CONSTANTS = {
+    "NORM_FLOPS": poly(costs.NORM_FLOPS),
+    "RMS_NORM_FLOPS": poly(costs.RMS_NORM_FLOPS),
+    "ATTENTION_FLOPS": poly(contractions.ATTENTION_FLOPS),
+    "ATTENTION_SPECIAL": poly(contractions.ATTENTION_SPECIAL),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a call without an ATen twin costs, reckoned with the names of its row and `out`, the elements of its first
+    result: the dimensions of its product (G M N K), multiply-accumulates (those of the product where not said), other
+    arithmetic and special functions."""
+
+    kind: str
+    gemm: str = ""
+    macs: str = ""
+    flops: str = ""
+    special: str = ""
+
+    def reckoned(self, symbols: Symbols) -> dict[str, Any]:
+        gemm = [_size(word, symbols) for word in self.gemm.split()]
+        macs = _size(self.macs, symbols) if self.macs else product(gemm) if gemm else poly(0)
+        flops, special = (_size(word or "0", symbols) for word in (self.flops, self.special))
+        return {"kind": self.kind, "gemm": gemm, "macs": macs, "flops": flops, "special": special}
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of operators.toml, where its fields are explained. `results` is a pattern or the section's function."""
+
+    call: str = ""
+    results: str | Results = ""
+    names: str = "self"
+    dtype: str = "0"
+    given: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    let: str = ""
+    work: Work | None = None
+    note: str = ""
+    when: str = ""
+    causal: str = ""
+
+    def fits(self, op: OnnxOp) -> bool:
+        """Whether the inputs have the ranks that its pattern says."""
+        is_asked = not self.when or bool(op.attr(self.when))
+        return is_asked and (not isinstance(self.results, str) or _fit(self.results, op))
+
+    def made(self, op: OnnxOp, symbols: Symbols) -> list[Made]:
+        """The results; `symbols` receives what the names stand for."""
+        several: dict[str, Shape] = {}
+        if isinstance(self.results, str):
+            _bind_all(self.results, op, symbols, several)
+        numbers = {"rank": op.rank, "inputs": len(op.shapes()), **op.node.attributes} if self.work or symbols else {}
+        symbols.update({name: poly(x) for name, x in numbers.items() if isinstance(x, int) and name not in symbols})
+        for name, _, word in (part.partition("=") for part in self.let.split()):
+            if name not in symbols:
+                symbols[name] = _size(word, symbols)
+        if self.causal:
+            is_causal = self.causal == "always" or bool(op.attr(self.causal))
+            symbols["seen"] = symbols["p"] + (symbols["q"] + 1).half if is_causal else symbols["l"]
+        shapes: Any = self.results(op) if callable(self.results) else _named(self.results, symbols, several)
+        kinds = self.dtype.split()
+        results = [
+            shape if isinstance(shape, Made) else Made(shape, _dtype(kinds[min(place, len(kinds) - 1)], op))
+            for place, shape in enumerate([shapes] if isinstance(shapes, tuple) else shapes)
+        ]
+        if self.work is not None:
+            symbols["out"] = product(results[0].shape)
+        return results
+
+    def arguments(self, op: OnnxOp, symbols: Symbols) -> dict[str, Any]:
+        """Of its call."""
+        given = {name: op.attr(key, default) for name, (key, default) in self.given.items()}
+        return {**op.arguments(self.names), **given, **(self.work.reckoned(_CONSTANTS | symbols) if self.work else {})}
+
+    def target(self, op: OnnxOp) -> str:
+        return self.call.format(n=max(1, min(3, op.rank - 2))) if "{" in self.call else self.call
+
+
+def _dtype(kind: str, op: OnnxOp) -> str:
+    return op.dtype(int(kind)) if kind.isdigit() else kind
+
+
+def first_of(rows: Sequence[TableRow], op: OnnxOp) -> TableRow | None:
+    """The first that fits; else the last, which says why not."""
+    return next((row for row in rows if row.fits(op)), rows[-1] if rows else None)
+
+
+# --- patterns ---------------------------------------------------------------------------------------------
+
+
+def _size(word: str, symbols: Symbols) -> Poly:
+    return symbols[word] if word in symbols else expression(word, symbols)
+
+
+@lru_cache(maxsize=512)
+def _terms(pattern: str) -> tuple[list[list[str]], list[list[str]]]:
+    given, _, results = pattern.partition("->")
+    return [term.split() for term in given.split(",")], [term.split() for term in results.split(",")]
+
+
+def _fit(pattern: str, op: OnnxOp) -> bool:
+    for place, term in enumerate(_terms(pattern)[0]):
+        if op.has(place):
+            rank, has_star = len(op.shape(place)), any(word[0] == "*" for word in term)
+            if term == ["-"] or (rank < len(term) - 1 if has_star else rank != len(term)):
+                return False
+    return True
+
+
+def _bind_all(pattern: str, op: OnnxOp, symbols: Symbols, several: dict[str, Shape]) -> None:
+    """What the names stand for; of the starred ones the product as well."""
+    if not _fit(pattern, op):
+        raise ShapeError(f"its inputs are not {pattern.partition('->')[0].strip()}")
+    for place, term in enumerate(_terms(pattern)[0]):
+        if op.has(place):
+            _bind(term, op.shape(place), symbols, several)
+    symbols.update({name: product(shape) for name, shape in several.items()})
+
+
+def _named(pattern: str, symbols: Symbols, several: dict[str, Shape]) -> list[Shape]:
+    return [tuple(size for word in term for size in _sizes(word, symbols, several)) for term in _terms(pattern)[1]]
+
+
+def _bind(term: list[str], shape: Shape, symbols: Symbols, several: dict[str, Shape]) -> None:
+    star = next((place for place, word in enumerate(term) if word[0] == "*"), None)
+    if star is not None:
+        end = len(shape) - (len(term) - star - 1)
+        name = term[star][1:]
+        if name != "_":
+            several[name] = broadcast(several.get(name, ()), shape[star:end])
+        term, shape = [*term[:star], *term[star + 1 :]], (*shape[:star], *shape[end:])
+    for name, size in zip(term, shape, strict=True):
+        held = symbols.get(name, ONE)
+        if name != "_" and held != ONE and size not in (ONE, held):
+            raise ShapeError(f"sizes {held} and {size} do not fit each other")
+        symbols[name] = size if held == ONE else held
+
+
+def _sizes(word: str, symbols: Symbols, several: dict[str, Shape]) -> Shape:
+    if word[0] != "*":
+        return (_size(word, symbols),)
+    return several[word[1:]] if word[1:] in several else (ONE,) * len(several[word[2:]])

@@ -1,0 +1,393 @@
+"""An ONNX graph walked once with a live batch: its nodes as ATen calls that cost the same. Nothing is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+from analysis.annexes.readers.onnx.control import CONTROL
+from analysis.annexes.readers.onnx.file import (
+    FLOATS,
+    AttributeRef,
+    Function,
+    OnnxError,
+    OnnxGraph,
+    OnnxModel,
+    OnnxNode,
+    TensorInfo,
+)
+from analysis.annexes.readers.onnx.fold import folded
+from analysis.annexes.readers.onnx.inputs import parted, shapes_of, value_of
+from analysis.annexes.readers.onnx.lists import LISTS, listed
+from analysis.annexes.readers.onnx.names import scopes_of, where
+from analysis.annexes.readers.onnx.op import (
+    Known,
+    Made,
+    OnnxOp,
+    OnnxValue,
+    Shape,
+    as_known,
+    contiguous,
+    shape_of,
+    whole_array,
+)
+from analysis.annexes.readers.onnx.operators import fold_of, row_of
+from analysis.annexes.readers.onnx.shapes import reduced
+from analysis.annexes.readers.onnx.table import Symbols
+from analysis.annexes.readers.pt2_sizes import expression, layout
+from analysis.model.graph import Graph, GraphNode, InputShape, Meta, Ref, Source
+from analysis.model.poly import Poly, dim, poly, product
+from analysis.model.sources.budget import Budget
+from analysis.model.targets import Input, fixed_note
+from analysis.model.workload import BUFFER, INPUT, WEIGHT
+
+WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
+# Steps of the budget for a node, a value, a name that a node reads or makes, a known number, a letter of a size.
+_NODE_STEPS, _VALUE_STEPS, _NAME_STEPS, _NUMBER_STEPS, _LETTER_STEPS = 150, 50, 20, 5, 10
+_REPORT_EVERY = 500  # nodes
+_MAX_DEPTH = 32
+_MAX_ELEMENTS = 1 << 62  # of a tensor
+_QUANTISED = frozenset(("int8", "uint8", "int4", "uint4", "int2", "uint2"))
+# Inputs that are no parameters: statistics, scales and zero points.
+_NOT_TRAINED = {
+    "BatchNormalization": (3, 4), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2), "ConvInteger": (2, 3),
+    "MatMulInteger": (2, 3), "QLinearConv": (1, 2, 4, 5, 6, 7), "QLinearMatMul": (1, 2, 4, 5, 6, 7),
+    "QLinearAdd": (1, 2, 4, 5, 6, 7), "QLinearMul": (1, 2, 4, 5, 6, 7), "MatMulNBits": (2, 3),
+    "DynamicQuantizeLSTM": (8, 9, 10, 11), "Resize": (1, 2, 3),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Names inside one graph, function or turn of a loop -> values; what is not found here is looked up outside."""
+
+    graph: OnnxGraph
+    prefix: str = ""
+    values: dict[str, OnnxValue] = field(default_factory=dict)
+    outer: Frame | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    depth: int = 0
+
+    def find(self, name: str) -> OnnxValue | None:
+        frame: Frame | None = self
+        while frame is not None and name not in frame.values:
+            frame = frame.outer
+        return frame.values[name] if frame is not None else None
+
+
+class Walk:
+    """One reading of the graph. `batch` is None for a live one."""
+
+    def __init__(self, model: OnnxModel, budget: Budget, batch: int | None) -> None:
+        self.model, self.budget = model, budget
+        self.batch = dim("batch") if batch is None else poly(batch)
+        self.functions = {(function.domain, function.name): function for function in model.functions}
+        self.symbols: dict[str, Poly] = {}
+        self.sources: list[Source] = []
+        self.nodes: list[GraphNode] = []
+        self.notes: dict[str, None] = {}
+        self.constants: dict[int, dict[str, OnnxValue]] = {}
+        self.names = 0
+        self.parameters = 0
+
+    def graph(self, graph: OnnxGraph, given: Sequence[Input]) -> Graph:
+        """The neutral graph. `given` has the sizes of inputs that the file leaves open."""
+        top = Frame(graph)
+        inputs = self._inputs(given, top)
+        self._enter(top)
+        if inputs and not any("batch" in item.shape for item in inputs) and self.batch == dim("batch"):
+            leading = {item.shape[0] for item in inputs if item.shape}
+            number = int(leading.pop()) if len(leading) == 1 else 1
+            self.notes[fixed_note(number, "the file gives inputs of fixed size (export it with a free batch)")] = None
+        return Graph(
+            sources=tuple(self.sources),
+            nodes=tuple(self.nodes),
+            outputs=tuple(value.name for info in graph.outputs if (value := top.find(info.name)) is not None),
+            parameters=self.parameters,
+            inputs=tuple(inputs),
+            notes=tuple(self.notes),
+            versions={"onnx opset": str(self.model.opset), "producer": self.model.producer[:40]},
+        )
+
+    # --- what is there before any node runs
+
+    def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputShape]:
+        stored = {tensor.name for tensor in top.graph.stored}
+        declared = [info for info in top.graph.inputs if info.name not in stored]
+        declared, inputs, lists = parted(declared, inputs)
+        self.symbols, shapes = shapes_of(declared, inputs, self.batch)
+        for info, shape in zip(declared, shapes, strict=True):
+            value = value_of(info, inputs)  # a number that sizes may follow from
+            known = None if value is None else whole_array([value], ())
+            top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
+        for name, parts in lists.items():
+            top.values[name] = replace(self._new(name, (), "float32"), parts=tuple(top.values[part] for part in parts))
+        written = [tuple(size.label for size in shape) for shape in shapes]
+        return [InputShape(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
+
+    def _source(self, name: str, role: int, value: OnnxValue) -> OnnxValue:
+        self.sources.append(Source(value.name, name, role, value.meta))
+        return value
+
+    def _stored(self, frame: Frame) -> dict[str, OnnxValue]:
+        """The constants of a graph: the same ones in every turn of a loop."""
+        graph = frame.graph
+        if id(graph) not in self.constants:
+            untrained = {
+                node.inputs[place]
+                for node in graph.nodes
+                for place in _NOT_TRAINED.get(node.op, ())
+                if place < len(node.inputs)
+            }
+            self.constants[id(graph)] = {
+                tensor.name: self._constant(tensor, frame.prefix + tensor.name, tensor.name not in untrained)
+                for tensor in graph.stored
+            }
+        return self.constants[id(graph)]
+
+    def _constant(self, tensor: TensorInfo, name: str, is_trained: bool = True) -> OnnxValue:
+        is_number = tensor.dtype in FLOATS or tensor.dtype in _QUANTISED
+        is_weight = is_number and bool(tensor.shape) and is_trained
+        value = self._new(name, shape_of(tensor.shape), tensor.dtype, as_known(tensor), is_weight)
+        self.parameters += int(value.meta.numel.constant()) if is_weight else 0
+        return self._source(name, WEIGHT if is_weight else BUFFER, value)
+
+    # --- graphs and nodes
+
+    def _enter(self, frame: Frame) -> None:
+        if frame.depth > _MAX_DEPTH:
+            raise OnnxError(f"the function {frame.prefix.split('/')[-2][:40]} calls itself")
+        stored = Frame(frame.graph, values=self._stored(frame), outer=frame.outer)
+        inner = replace(frame, outer=stored)
+        for place, node in enumerate(frame.graph.nodes):
+            if not frame.prefix and place % _REPORT_EVERY == 0:
+                self.budget.reached("shapes", place / len(frame.graph.nodes))
+            self._node(_resolved(node, frame), inner)
+
+    def _node(self, node: OnnxNode, frame: Frame) -> None:
+        self.budget.spend(_NODE_STEPS + _NAME_STEPS * (len(node.inputs) + len(node.outputs)))
+        op = OnnxOp(node, tuple(self._input(name, frame, node) for name in node.inputs), self.model.opset)
+        function = self.functions.get((node.domain, node.op))
+        try:
+            if function is not None:
+                self._function(function, op, frame)
+            elif not node.domain and node.op in CONTROL:
+                self._control(op, frame)
+            elif not node.domain and node.op in LISTS:
+                self._list(op, frame)
+            else:
+                self._plain(op, frame)
+        except OnnxError:
+            raise
+        except WRONG as error:
+            raise OnnxError(f"{where(node)}: {error or type(error).__name__}") from None
+
+    def _input(self, name: str, frame: Frame, node: OnnxNode) -> OnnxValue | None:
+        value = frame.find(name) if name else None
+        if name and value is None:
+            raise OnnxError(f"{where(node)} reads {name[:40]!r}, which nothing makes")
+        return value
+
+    def _plain(self, op: OnnxOp, frame: Frame) -> None:
+        """A node that computes: its result where the file settles that, else a call."""
+        names = op.node.outputs
+        tensor = op.attr("value") if op.node.op == "Constant" else None
+        if isinstance(tensor, TensorInfo) and tensor.values is None:
+            frame.values[names[0]] = self._constant(tensor, frame.prefix + names[0])
+            return
+        numbers = sum(value.known.size for value in op.inputs if value is not None and value.known is not None)
+        self.budget.spend(_NUMBER_STEPS * numbers)
+        known = folded(op, fold_of(op))
+        if known is not None:
+            self.budget.spend(_NUMBER_STEPS * known.size)
+            frame.values[names[0]] = self._settled(frame.prefix + names[0], known, _dtype_of(op))
+            return
+        outputs, target, args = self._result(op, frame)
+        results = {
+            name: self._made(frame.prefix + name, one, op) for name, one in zip(names, outputs, strict=False) if name
+        }
+        frame.values.update(results)
+        self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
+
+    def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[Made], str, dict[str, Any]]:
+        """What a node makes, and the call that costs the same. Where its row cannot tell the shapes, those that the
+        file declares; where nothing tells the cost, a call without any."""
+        problem: Exception | None = None
+        row = None
+        results: list[Made | None] = []
+        symbols: Symbols = {}
+        try:
+            row = row_of(op)
+            results += row.made(op, symbols) if row is not None else []
+        except WRONG as error:
+            problem = error
+        if not results:
+            is_window = row is not None and not row.call
+            results += [self._declared(name, frame, is_window) for name in op.node.outputs if name]
+            if row is None and problem is not None:  # its row depends on sizes that only the file tells
+                with suppress(*WRONG):
+                    op = replace(op, told=tuple(one.shape if one is not None else None for one in results))
+                    row = row_of(op)
+        told = [one for one in results if one is not None]
+        if not told or len(told) < len(results):
+            is_bounded = row.results is reduced if row is not None else problem is None  # by its first input
+            if not is_bounded or not op.has(0):
+                reason = str(problem or "it has no rule here") or type(problem).__name__
+                raise OnnxError(f"{where(op.node)}: the shape of its result cannot be told: {reason[:160]}")
+            self.notes[f"the size of what {where(op.node)} makes is not known: taken for that of its first input"] = (
+                None
+            )
+            told = [Made(op.shape(), op.dtype())] * max(1, len(op.node.outputs))
+        symbols.setdefault("out", product(told[0].shape))
+        if row is not None:
+            try:
+                args = row.arguments(op, symbols)
+                self.notes.update({row.note: None} if row.note else {})
+                return told, row.target(op), args
+            except WRONG:
+                pass  # what it costs depends on sizes that are not told
+        return told, f"{op.node.domain or 'onnx'}.{op.node.op}", op.arguments("*")
+
+    def _declared(self, name: str, frame: Frame, is_window: bool) -> Made | None:
+        info = frame.graph.told.get(name)
+        if info is None or info.shape is None or None in info.shape:
+            return None
+        self.budget.spend(sum(_LETTER_STEPS * len(size) for size in info.shape if isinstance(size, str)))
+        try:
+            shape = shape_of(
+                [size if isinstance(size, int) else expression(str(size), self.symbols) for size in info.shape]
+            )
+        except ValueError:
+            return None
+        return Made(shape, info.dtype, contiguous(layout(shape, ())[0]) if is_window else None)
+
+    # --- values
+
+    def _made(self, name: str, result: Made, op: OnnxOp) -> OnnxValue:
+        if result.strides is None:
+            return self._new(name, result.shape, result.dtype)
+        base = op.value()
+        known = base.known if base.meta.shape == result.shape else None
+        meta = Meta(result.shape, result.dtype, base.meta.storage)
+        return OnnxValue(self._unique(name), meta, result.strides, known, base.is_weight)
+
+    def _settled(self, name: str, known: Known, dtype: str = "int64") -> OnnxValue:
+        """A value that the file and the shapes settle: a constant of the model, whoever reads it."""
+        return self._source(name, BUFFER, self._new(name, shape_of(known.shape), dtype, known))
+
+    def _new(
+        self, name: str, shape: Shape, dtype: str, known: Known | None = None, is_weight: bool = False
+    ) -> OnnxValue:
+        self.budget.spend(_VALUE_STEPS)
+        dtype = {"uint4": "uint8", "int4": "int8", "uint2": "uint8", "int2": "int8"}.get(dtype, dtype)
+        meta = Meta(shape, dtype, self.names)
+        numbers = layout(shape, ())[0]
+        if prod(numbers) > _MAX_ELEMENTS:
+            raise OnnxError(f"{name[:40]!r} is larger than any memory")
+        return OnnxValue(self._unique(name), meta, contiguous(numbers), known, is_weight)
+
+    def _unique(self, name: str) -> str:
+        """A name of its own in the neutral graph: files need not keep theirs apart."""
+        self.names += 1
+        return f"{name}@{self.names}"
+
+    def _emit(self, node: OnnxNode, target: str, args: dict[str, Any], values: list[OnnxValue]) -> None:
+        scopes = scopes_of(node)
+        metas = tuple(value.meta for value in values)
+        if len(values) == 1:
+            self.nodes.append(GraphNode(values[0].name, target, args, metas, scopes))
+            return
+        name = self._unique(f"{node.name or node.op}#")
+        self.nodes.append(GraphNode(name, target, args, metas, scopes, multiple=True))
+        for place, value in enumerate(values):
+            part = {"self": Ref(name), "index": place}
+            self.nodes.append(GraphNode(value.name, "getitem", part, (value.meta,), scopes))
+
+    # --- graphs inside nodes
+
+    def _function(self, function: Function, op: OnnxOp, frame: Frame) -> None:
+        given = {info.name: value for info, value in zip(function.inputs, op.inputs, strict=False) if value is not None}
+        attributes = dict(function.defaults) | op.node.attributes
+        prefix = f"{frame.prefix}{op.node.name or op.node.op}/"
+        inner = Frame(function, prefix, given, None, attributes, frame.depth + 1)
+        self._enter(inner)
+        results = [inner.values.get(info.name) for info in function.outputs]
+        named = zip(op.node.outputs, results, strict=False)
+        frame.values.update({name: value for name, value in named if name and value is not None})
+
+    def _list(self, op: OnnxOp, frame: Frame) -> None:
+        """A list is its parts; what makes and joins them are nodes like any other."""
+        name = op.node.outputs[0]
+        result = listed(op)
+        if isinstance(result, OnnxNode):
+            frame.values.update({f"{name}[{place}]": part for place, part in enumerate(op.value().parts)})
+            self._node(result, frame)
+            if op.node.op == "ConcatFromSequence":
+                return
+            result = tuple(frame.values[part] for part in result.outputs)
+        if not isinstance(result, OnnxValue):
+            result = replace(self._new(name, (), "float32"), parts=result)
+        frame.values[name] = result
+
+    def _control(self, op: OnnxOp, frame: Frame) -> None:
+        """A branch or the turns of a loop in place of the node."""
+        turns = CONTROL[op.node.op](op)
+        self.notes.update({turns.note: None} if turns.note else {})
+        state, results = list(turns.carried), list[OnnxValue]()
+        for turn in range(turns.count):
+            prefix = f"{frame.prefix}{op.node.name or op.node.op}.{turn}/"
+            inner = Frame(turns.graph, prefix, {}, frame, frame.attributes, frame.depth)
+            counted = [self._settled(prefix, whole_array([x], ())) for x in (turn, True)[: turns.skip * 2]]
+            slices = [self._slice(prefix, op, *part) for part in zip(turns.taken, turns.axes, strict=True)]
+            names = [info.name for info in turns.graph.inputs]
+            inner.values.update(zip(names, [*counted, *state, *slices], strict=False))
+            self._enter(inner)
+            inside = [inner.find(info.name) for info in turns.graph.outputs]
+            results = [value for value in inside if value is not None]
+            if len(results) < len(inside):
+                raise OnnxError(f"{where(op.node)}: a result of its graph is made by nothing")
+            results = results[turns.skip :]
+            state = results[: len(state)]
+        if not results:
+            raise OnnxError(f"{where(op.node)}: a loop that never runs")
+        if turns.length is not None:
+            rest = results[len(state) :]
+            axes = turns.piled or [0] * len(rest)
+            piles = [self._piled(op, value, turns.length, axis) for value, axis in zip(rest, axes, strict=True)]
+            results[len(state) :] = piles
+        named = zip(op.node.outputs, results, strict=False)
+        frame.values.update({name: value for name, value in named if name})
+
+    def _slice(self, prefix: str, op: OnnxOp, tensor: OnnxValue, axis: int) -> OnnxValue:
+        """What one turn sees of a tensor that is taken apart along a dimension: a window."""
+        shape, strides = ((*row[:axis], *row[axis + 1 :]) for row in (tensor.meta.shape, tensor.strides))
+        meta = Meta(shape, tensor.meta.dtype, tensor.meta.storage)
+        value = OnnxValue(self._unique(prefix + tensor.name), meta, strides)
+        self._emit(op.node, f"onnx.{op.node.op}", {"self": Ref(tensor.name)}, [value])
+        return value
+
+    def _piled(self, op: OnnxOp, value: OnnxValue, length: Poly, axis: int) -> OnnxValue:
+        shape = list(value.meta.shape)
+        shape.insert(axis % (len(shape) + 1), length)
+        pile = self._new(value.name, tuple(shape), value.meta.dtype)
+        self._emit(op.node, "aten.stack", {"tensors": [Ref(value.name)]}, [pile])
+        return pile
+
+
+def _dtype_of(op: OnnxOp) -> str:
+    """Of a result that is settled."""
+    if op.node.op == "Constant":
+        return next((x.dtype for x in op.node.attributes.values() if isinstance(x, TensorInfo)), "float32")
+    is_copied = op.has(0) and op.node.op not in ("Shape", "Size", "ConstantOfShape")
+    return op.dtype() if is_copied else "int64"
+
+
+def _resolved(node: OnnxNode, frame: Frame) -> OnnxNode:
+    """Attributes that name those of the function's caller are these."""
+    if not any(isinstance(value, AttributeRef) for _, value in node.given):
+        return node
+    pairs = [(n, frame.attributes.get(x.name) if isinstance(x, AttributeRef) else x) for n, x in node.given]
+    return replace(node, given=[(name, value) for name, value in pairs if value is not None])

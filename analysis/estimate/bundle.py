@@ -1,0 +1,329 @@
+"""Many models evaluated in one pass: their kernels side by side in one Demand, equal kernels once.
+
+Networks repeat themselves: of the kernels of a hundred models a quarter are distinct. Two kernels are equal when
+every polynomial in them is (sizes, contractions, the traffic between uses of each tensor), so they cost the same
+on every device at every batch. The distinct ones of all models are concatenated, run once per device, and
+gathered back per model. Every figure has the bits that `analysis.estimate.estimate` gives for the model alone: the same
+engine computes each kernel, and the sums run over the same values in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.estimate.estimate import mostly_convolution, precision_run
+from analysis.estimate.kernels import Structure, demand, structure
+from analysis.estimate.memory import memory
+from analysis.estimate.totals import Places, Totals, totals
+from analysis.estimate.windows import windows
+from analysis.model.workload import Floats, Workload
+from hardware.demand import READ_WEIGHT, Demand, Stream
+from hardware.device import Device
+from hardware.execute import execute, grouped, repeated
+from hardware.map_demand import map_demand
+from hardware.mapping.common import Mapping, seen
+from hardware.plan import Plan
+from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
+from hardware.runtime import Runtime
+
+Indices = NDArray[np.int64]
+_ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
+
+
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+    """Several workloads under one execution mode, with their distinct kernels.
+
+    Per workload, `ops` and `transfers` are the rows of its demand that belong to a kernel seen here first (the
+    operators kernel by kernel), and `renumber` (k_w,) gives its kernels their numbers among the distinct. `places`
+    says which distinct kernels and operators each workload consists of.
+    """
+
+    workloads: tuple[Workload, ...]
+    execution: str
+    ops: tuple[Indices, ...]
+    transfers: tuple[Indices, ...]
+    renumber: tuple[Indices, ...]
+    n_kernels: int
+    places_models: bool
+    places: Places
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A bundle at some batches and widths of its tensors: the joint demand of b x w runs, those of a batch side by
+    side, and per run whether convolutions do most of its multiply-accumulates (None without any). Per operator, shape
+    (n,): `times` how often it runs and `devices` how many do it at once; None where all run once, on one device."""
+
+    bundle: Bundle
+    demand: Demand
+    convolution: tuple[bool | None, ...]
+    times: Floats | None
+    devices: Floats | None
+
+
+def bundle(workloads: Sequence[Workload], execution: str, places_models: bool = False) -> Bundle:
+    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..); no two are alike where
+    devices place whole models."""
+    seen: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
+    ops, transfers, renumber, kernel_of, op_of = [], [], [], [], []
+    n_kernels = n_ops = 0
+    for workload in workloads:
+        s = structure(workload, execution)
+        counts = np.bincount(s.kernel, minlength=s.n_kernels)
+        is_first = np.zeros(s.n_kernels, dtype=np.bool_)
+        kernels = np.zeros(s.n_kernels, dtype=np.int64)
+        first_op = np.zeros(s.n_kernels, dtype=np.int64)
+        alone = (b"%d" % k for k in range(n_kernels, n_kernels + s.n_kernels))
+        for k, signature in enumerate(alone if places_models else _signatures(workload, s)):
+            place = seen.get(signature)
+            if place is None:
+                place = seen[signature] = (n_kernels, n_ops)
+                is_first[k] = True
+                n_kernels += 1
+                n_ops += int(counts[k])
+            kernels[k], first_op[k] = place
+        order, rank = _by_kernel(s.kernel, counts)
+        operators = np.empty(len(s.kernel), dtype=np.int64)
+        operators[order] = first_op[s.kernel[order]] + rank
+        ops.append(order[is_first[s.kernel[order]]])
+        transfers.append(np.flatnonzero(is_first[s.own_kernel]))
+        renumber.append(kernels)
+        kernel_of.append(kernels)
+        op_of.append(operators)
+    return Bundle(
+        workloads=tuple(workloads),
+        execution=execution,
+        ops=tuple(ops),
+        transfers=tuple(transfers),
+        renumber=tuple(renumber),
+        n_kernels=n_kernels,
+        places_models=places_models,
+        places=Places(
+            kernel_of=_joined(kernel_of),
+            op_of=_joined(op_of),
+            kernel_ptr=_pointers(kernel_of),
+            op_ptr=_pointers(op_of),
+        ),
+    )
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> Indices:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _pointers(parts: Sequence[NDArray[Any]]) -> Indices:
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+
+
+def _by_kernel(kernel: NDArray[Any], counts: NDArray[Any]) -> tuple[Indices, Indices]:
+    """Rows in the order of their kernels, and each one's place within its kernel."""
+    order = np.argsort(kernel, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return order, np.arange(len(kernel)) - np.repeat(starts, counts)
+
+
+def _signatures(workload: Workload, s: Structure) -> list[bytes]:
+    """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers, and
+    the weights of its model and all that it moves: how much of them a scratchpad keeps."""
+    ops = workload.operators
+    n = workload.n_operators
+    local = np.zeros((n, (len(_ROLES) + 1) * len(workload.monomials)))
+    np.add.at(local, s.local_op, _widths(s.local_numel, s.local_fixed, s.local_role))
+    columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
+    repeats = np.zeros((n, 0)) if workload.repeats is None else workload.repeats
+    operators = np.column_stack([s.op_class, s.head, s.calls, s.prompts, s.winograd_tiles_per_row, *columns, repeats])
+    moves = np.column_stack([s.role, s.previous < 0, _widths(s.numel, s.fixed_bytes, s.width_role), _distances(s)])
+    # Transfers of a kernel name their operator by its place in the kernel.
+    counts = np.bincount(s.kernel, minlength=s.n_kernels)
+    order, rank = _by_kernel(s.kernel, counts)
+    place = np.empty(n)
+    place[order] = rank
+    moves = np.column_stack([place[s.op], moves])
+    moved = _widths(s.numel, s.fixed_bytes, s.width_role)
+    weights = np.stack([moved[s.role == READ_WEIGHT].sum(axis=0), moved.sum(axis=0)])
+    head = repr(
+        (workload.monomials, workload.defaults, workload.windows, workload.routing, workload.parallel, weights.tolist())
+    ).encode()
+    rows = _rows(operators, s.kernel, s.n_kernels)
+    return [head + a + b"|" + b for a, b in zip(rows, _rows(moves, s.own_kernel, s.n_kernels), strict=True)]
+
+
+def _widths(numel: Floats, fixed: NDArray[Any], role: NDArray[Any]) -> Floats:
+    """Coefficients of elements as wide as the precision has their role, and of bytes of fixed width, side by side."""
+    wide = fixed > 0
+    columns = [np.where((~wide & (role == each))[:, None], numel, 0.0) for each in _ROLES]
+    return np.hstack([*columns, np.where(wide[:, None], numel * fixed[:, None], 0.0)])
+
+
+def _distances(s: Structure) -> Floats:
+    """Traffic since each transfer's data was last touched, as coefficients: what `kernels.demand` evaluates."""
+    moved = _widths(s.numel, s.fixed_bytes, s.width_role)
+    per_kernel = np.zeros((s.n_kernels, moved.shape[1]))
+    np.add.at(per_kernel, s.own_kernel, moved)
+    until = np.vstack([np.zeros((1, moved.shape[1])), np.cumsum(per_kernel, axis=0)])
+    first, second = np.minimum(s.own_kernel, s.previous), np.maximum(s.own_kernel, s.previous)
+    between = until[second] - until[first + 1]
+    around = until[-1] - (until[second + 1] - until[first])
+    distance = np.where(s.wraps[:, None], around, between)
+    return np.where((s.previous < 0)[:, None], 0.0, distance)
+
+
+def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
+    """The rows of each kernel, in order, as bytes."""
+    data = np.ascontiguousarray(matrix[np.argsort(kernel, kind="stable")] + 0.0).tobytes()  # + 0.0: no -0.0
+    width = matrix.shape[1] * 8
+    ends = (np.cumsum(np.bincount(kernel, minlength=n_kernels)) * width).tolist()
+    return [data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def ask(one: Bundle, batches: Sequence[int], widths: Widths) -> Asked:
+    """The joint demand of a bundle at some batches and widths of its tensors."""
+    many = _again(one, len(batches))
+    runs = [(workload, batch) for batch in batches for workload in one.workloads]
+    alone = [demand(workload, batch, widths, many.execution) for workload, batch in runs]
+    convolution = tuple(mostly_convolution(one) for one in alone)
+    times = devices = None
+    if any(workload.repeats is not None for workload in many.workloads):
+        times = _by_operator(many, [_times(workload, batch) for workload, batch in runs])
+    if any(workload.devices > 1 for workload in many.workloads):
+        devices = _by_operator(many, [np.full(w.n_operators, float(w.devices)) for w in many.workloads])
+    return Asked(many, _join(many, alone), convolution, times, devices)
+
+
+def _again(one: Bundle, times: int) -> Bundle:
+    """The bundle so many times over, end to end: at another batch no kernel is that of this one."""
+    kernels, n_ops = one.n_kernels, sum(map(len, one.ops))
+    each, places = range(times), one.places
+    return Bundle(
+        workloads=one.workloads * times,
+        execution=one.execution,
+        ops=one.ops * times,
+        transfers=one.transfers * times,
+        renumber=tuple(numbers + i * kernels for i in each for numbers in one.renumber),
+        n_kernels=kernels * times,
+        places_models=one.places_models,
+        places=Places(
+            kernel_of=_joined([places.kernel_of + i * kernels for i in each]),
+            op_of=_joined([places.op_of + i * n_ops for i in each]),
+            kernel_ptr=_pointers(one.renumber * times),
+            op_ptr=np.concatenate([[0], np.cumsum(np.tile(np.diff(places.op_ptr), times))]),
+        ),
+    )
+
+
+def _times(workload: Workload, batch: int) -> Floats:
+    """How often each operator runs, shape (n,)."""
+    if workload.repeats is None:
+        return np.ones(workload.n_operators)
+    times: Floats = workload.repeats @ workload.at(batch=batch)
+    return times
+
+
+def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
+    return np.concatenate([values[mine] for values, mine in zip(each, many.ops, strict=True)])
+
+
+def peaks(
+    workloads: Sequence[Workload], execution: str, batches: Sequence[int], widths: Widths, block: float
+) -> Floats:
+    """Peak memory in bytes of each workload at each batch, (b * w,)."""
+    runs = [(workload, batch) for batch in batches for workload in workloads]
+    return np.array([memory(one, batch, widths, execution, block).peak_bytes for one, batch in runs])
+
+
+def _join(many: Bundle, alone: list[Demand]) -> Demand:
+    """The distinct kernels of all demands as one demand: columns end to end, numbers shifted."""
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(one, name)[mine] for one, mine in zip(alone, many.ops, strict=True)])
+
+    def transfer(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(one, name)[mine] for one, mine in zip(alone, many.transfers, strict=True)])
+
+    kernel = [to[one.kernel[mine]] for one, mine, to in zip(alone, many.ops, many.renumber, strict=True)]
+    owner = []
+    for one, mine, moves, start in zip(alone, many.ops, many.transfers, _pointers(many.ops)[:-1], strict=True):
+        place = np.zeros(one.n, dtype=np.int64)
+        place[mine] = start + np.arange(len(mine))
+        owner.append(place[one.transfer_op[moves]])
+    gemm = np.concatenate([one.gemm[:, mine] for one, mine in zip(alone, many.ops, strict=True)], axis=1)
+    return Demand(
+        column("op_class"),
+        column("macs"),
+        column("vector_flops"),
+        column("special"),
+        column("elements"),
+        np.ascontiguousarray(gemm),
+        column("local_bytes"),
+        column("weight_bytes"),
+        _joined(kernel),
+        column("head"),
+        many.n_kernels,
+        _joined(owner),
+        transfer("transfer_bytes"),
+        transfer("transfer_role"),
+        transfer("transfer_distance"),
+        alone[0].element_bytes,
+        column("winograd_tiles"),
+        column("calls"),
+        column("sequences"),
+        _links(many, [one.links for one in alone]),
+        right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
+        unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
+        stream=_stream(many, alone) if many.places_models else None,
+        prompts=column("prompts"),
+        largest_bytes=column("largest_bytes"),
+        windows=np.concatenate([windows(w)[:, mine] for w, mine in zip(many.workloads, many.ops, strict=True)], axis=1),
+    )
+
+
+def _stream(many: Bundle, alone: list[Demand]) -> Stream:
+    """All streams end to end: kernels are numbered model by model, since none is shared."""
+    streams = [one.stream for one in alone if one.stream is not None]
+    starts = many.places.kernel_ptr[:-1].tolist()
+    moved = [
+        np.where(stream.previous < 0, -1, stream.previous + start)[mine]
+        for stream, start, mine in zip(streams, starts, many.transfers, strict=True)
+    ]
+    return Stream(
+        batch=np.concatenate([np.full(len(mine), one.batch) for one, mine in zip(streams, many.ops, strict=True)]),
+        model=np.repeat(np.arange(len(streams)), np.diff(many.places.kernel_ptr)),
+        previous=_joined(moved),
+        lag=np.concatenate([stream.lag[mine] for stream, mine in zip(streams, many.ops, strict=True)]),
+    )
+
+
+def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
+    if all(one is None for one in alone):
+        return None
+    each = [np.zeros((3, w.n_operators)) if one is None else one for w, one in zip(many.workloads, alone, strict=True)]
+    return np.concatenate([one[:, mine] for one, mine in zip(each, many.ops, strict=True)], axis=1)
+
+
+def evaluate(
+    demands: Asked,
+    device: Device,
+    plan: Plan,
+    runtime: Runtime,
+    layout: str,
+    mapped: dict[tuple[Any, ...], Mapping] | None = None,
+) -> tuple[Totals, tuple[str, ...]]:
+    """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
+    most multiply-accumulates of each run in. `mapped` are mappings of the same demand on the same device, by what they
+    depend on in the plan, which other plans may use."""
+    key = (plan,) if device.arch.search else seen(device, plan)  # a search asks for prices
+    mapped = {} if mapped is None else mapped
+    if key not in mapped:
+        nominal = device.software.efficiency.nominal
+        mapped[key] = map_demand(demands.demand, device, plan, runtime, layout, nominal)
+    run = execute(demands.demand, device, plan, runtime, layout, mapped[key])
+    if demands.times is not None:
+        run, _ = repeated(run, demands.demand, demands.times)
+    if demands.devices is not None:
+        run = grouped(run, demands.devices)
+    formats = {mostly: precision_run(plan, mostly) for mostly in (None, False, True)}
+    return totals(run, demands.bundle.places), tuple(map(formats.__getitem__, demands.convolution))

@@ -1,0 +1,106 @@
+"""What the time and the energy of a model go into: six causes that add up exactly, for every operator and any node.
+
+A kernel's time at work goes to the resource that bounds it: arithmetic, on-chip memory or DRAM, the others are hidden
+behind it. What launching and dispatching add (where layers stream to each other, also filling and waiting) is `launch`,
+what the power limit adds `throttled`. Energy is divided by the event that draws it; `static` is drawn whatever happens.
+So time has no static part, and energy none that is throttled.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.families import FAMILIES, family_of
+from analysis.model.workload import Floats, Ints
+from hardware.events import Event
+from hardware.remember import remembered
+
+CAUSES = ("compute", "on_chip", "dram", "launch", "throttled", "static")
+COMPUTE, ON_CHIP, DRAM, LAUNCH, THROTTLED, STATIC = range(len(CAUSES))
+_BOUND = np.array([COMPUTE, COMPUTE, DRAM, ON_CHIP])  # by resource, as hardware.execute.RESOURCES has them
+_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "launch and synchronisation": LAUNCH, "static power": STATIC}
+
+# The steps from what the roofs allow to what is estimated.
+STEPS = ("ideal", "tiles", "memory", "launch", "throttled")
+
+
+class Causes(msgspec.Struct, frozen=True):
+    """Of each operator by cause: seconds and joules of the batch, (6, n). `ideal_s` (6, n) is the part of the seconds
+    that the roofs themselves ask for: arithmetic at its peak, DRAM bytes at the peak bandwidth."""
+
+    time_s: Floats
+    energy_j: Floats
+    ideal_s: Floats
+
+    def of(self, members: Ints | slice) -> Causes:
+        """The sums over some operators, each (6,)."""
+        return Causes(*(getattr(self, name)[:, members].sum(axis=1) for name in self.__struct_fields__))
+
+
+@remembered()
+def causes(result: Estimate) -> Causes:
+    """The causes of every operator. Sums over them are the latency and the energy of the operator, to rounding."""
+    time_s, ideal_s = _time(result)
+    rows = np.zeros((len(CAUSES), len(result.events)))
+    for place, (event, price) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
+        rows[of_event(event), place] = price
+    return Causes(time_s, rows @ result.run.counts, ideal_s)
+
+
+def of_event(event: Event) -> int:
+    """The cause that an event's energy belongs to."""
+    return _OF_FAMILY.get(family_of(event), COMPUTE)
+
+
+def _time(result: Estimate) -> tuple[Floats, Floats]:
+    """Seconds by cause, and those of them that are ideal, each (6, n)."""
+    run, asked = result.run, result.demand
+    mapping, flow, kernel, busy = run.mapping, run.mapping.traffic, asked.kernel, run.busy_s
+    # Layers that stream to each other take longer than any of their resources: they fill and wait.
+    waits = np.zeros_like(busy)
+    if mapping.busy_s is not None:
+        waits = np.maximum(busy - np.maximum(run.kernel_compute_s, run.kernel_memory_s), 0.0)
+    arithmetic = np.maximum(asked.per_kernel(mapping.matrix_ideal_s), asked.per_kernel(mapping.vector_ideal_s))
+    roof = asked.per_kernel(flow.dram_read + flow.dram_write) / result.device.memory_bandwidth
+    ideal = np.minimum(np.maximum(arithmetic, roof), busy - waits)
+
+    # The head of a kernel bears its overhead, the rest is divided as the estimate divides it.
+    ratio = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
+    before = run.latency_s / ratio[kernel]
+    launch = np.where(asked.head, np.minimum(run.overhead_s[kernel], before), 0.0)
+    part = (before - launch) / np.where(busy > 0, busy, 1.0)[kernel]
+    bound, operators = _BOUND[run.resource][kernel], np.arange(asked.n)
+    time_s, ideal_s = np.zeros((len(CAUSES), asked.n)), np.zeros((len(CAUSES), asked.n))
+    time_s[bound, operators] = part * (busy - waits)[kernel]
+    time_s[LAUNCH] = launch + part * waits[kernel]
+    time_s[THROTTLED] = run.latency_s - before
+    ideal_s[bound, operators] = part * ideal[kernel]
+    return time_s, ideal_s
+
+
+def steps(of: Causes) -> Floats:
+    """The waterfall of the sums over a node: seconds of each step by cause, (5, 6); its sum is the latency."""
+    rest = of.time_s - of.ideal_s
+    result = np.zeros((len(STEPS), len(CAUSES)))
+    result[0] = of.ideal_s
+    result[1, COMPUTE] = rest[COMPUTE]
+    result[2, [ON_CHIP, DRAM]] = rest[[ON_CHIP, DRAM]]
+    result[3, LAUNCH], result[4, THROTTLED] = rest[LAUNCH], rest[THROTTLED]
+    return result
+
+
+def shares(result: Estimate, metric: str) -> Floats:
+    """What of the whole each operator's causes make, (6, n), in a metric of ADDITIVE: sums are the operator's share."""
+    of = causes(result)
+    energy, time = of.energy_j / (result.energy_j or 1.0), of.time_s / (result.latency_s or 1.0)
+    return {"energy": energy, "latency": time}.get(metric, 0.5 * (energy + time))
+
+
+def named(values: Floats) -> dict[str, float]:
+    """Values by cause, (6,), by name: how documents state them."""
+    return dict(zip(CAUSES, values.tolist(), strict=True))
+
+
+assert set(_OF_FAMILY) <= set(FAMILIES)

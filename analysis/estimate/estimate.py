@@ -1,0 +1,268 @@
+"""One model on one device in one scenario: latency, energy, memory, bounds, and the bands around them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.kernels import demand
+from analysis.estimate.memory import Memory, memory
+from analysis.estimate.partition import Partition, partition
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.totals import Rates, rates, totals
+from analysis.estimate.trust import Factors, Trust, trust, work_class
+from analysis.estimate.workspace import blocked
+from analysis.model.coverage import Coverage, coverage
+from analysis.model.targets import check_batch
+from analysis.model.workload import Floats, Workload
+from hardware.demand import Demand, OpClass
+from hardware.device import Device
+from hardware.events import Event
+from hardware.execute import Execution, execute, grouped, repeated
+from hardware.plan import Plan, plan
+from hardware.runtime import AUTO, MODES, Runtime, lacks, runtimes
+
+COMPONENTS = ("compute", "memory", "static")
+_WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
+
+
+class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
+    """Figures are for the whole batch, in SI units. Arrays per operator (n,) and kernel are in `run`.
+
+    `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the
+    latency. `marks` say what deviates from the request; `bound` is what bounds the most time, `bound_s` the time
+    by what bounds it, in the order of hardware.execute.BOUNDS. `trust` says how well such work is known on the device,
+    and sets the bands.
+    """
+
+    workload: Workload
+    device: Device
+    scenario: Scenario
+    plan: Plan
+    runtime: Runtime
+    execution: str
+    partition: Partition
+    demand: Demand
+    run: Execution
+    memory: Memory
+    latency_s: float
+    energy_j: float
+    latency_band_s: tuple[float, float]
+    energy_band_j: tuple[float, float]
+    rates: Rates
+    utilization: float
+    bound: str
+    bound_s: tuple[float, ...]
+    precision_run: str
+    marks: tuple[str, ...]
+    work_class: str
+    trust: Trust
+
+    @property
+    def joins(self) -> str:
+        """How operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
+        return self.runtime.joins(self.device)
+
+    @property
+    def energy_j_per_inference(self) -> float:
+        return self.rates.energy_j_per_inference
+
+    @property
+    def edp_js(self) -> float:
+        """Energy per inference times latency of the batch, J s."""
+        return self.rates.edp_js
+
+    @property
+    def average_power_w(self) -> float:
+        return self.rates.average_power_w
+
+    @property
+    def power_limit_w(self) -> float:
+        """What all devices that run it may draw together."""
+        return self.device.power_limit_w * self.workload.devices
+
+    @property
+    def throughput_per_s(self) -> float:
+        return self.rates.throughput_per_s
+
+    @property
+    def peak_memory_bytes(self) -> float:
+        return self.memory.peak_bytes
+
+    @property
+    def fits(self) -> bool:
+        return self.memory.peak_bytes <= self.device.memory_bytes
+
+    @property
+    def covered(self) -> Coverage:
+        return coverage(self.workload, self.scenario.batch)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the work that has a cost rule."""
+        return self.covered.work
+
+    @property
+    def can_win(self) -> bool:
+        """Whether it may be recommended: it fits, some software runs it there, and its figures are those of the whole
+        model."""
+        return self.fits and self.supported and not self.covered.gap
+
+    @property
+    def supported(self) -> bool:
+        """False where software is known to run other kinds of work on the device, and none this one."""
+        return not lacks(self.device, self.workload.work)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.device.arch.events
+
+    @property
+    def event_energy_j(self) -> Floats:
+        """Energy of each event and operator, shape (e, n). Made when asked for: it is the largest array of all."""
+        return self.run.counts * self.run.prices.value[:, None]
+
+    @cached_property
+    def component_energy_j(self) -> Floats:
+        """Compute, memory and static energy of each operator, shape (3, n)."""
+        which = np.array([COMPONENTS.index(event.component) for event in self.events])
+        prices, counts = self.run.prices.value, self.run.counts
+        return np.stack([prices[which == c] @ counts[which == c] for c in range(3)])
+
+    @cached_property
+    def event_counts(self) -> Floats:
+        """How often each event happens in the whole model, shape (e,)."""
+        counts: Floats = self.run.counts.sum(axis=1)
+        return counts
+
+    @cached_property
+    def component_j(self) -> dict[str, float]:
+        """Energy of the whole model by component."""
+        energy = dict.fromkeys(COMPONENTS, 0.0)
+        for event, joules in zip(self.events, (self.event_counts * self.run.prices.value).tolist(), strict=True):
+            energy[event.component] += joules
+        return energy
+
+    @property
+    def static_fraction(self) -> float:
+        """The part of the energy that is drawn whatever the device computes."""
+        return self.component_j["static"] / (self.energy_j or 1.0)
+
+
+def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
+    """Evaluate a workload on a device. Pure; under a millisecond for a model of a few hundred operators. Raises
+    RequestError for a batch that the workload has not."""
+    check_batch(workload, scenario.batch)
+    workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
+    runtime = scenario.runtime_on(device, workload)
+    execution, joins = runtime.mode, runtime.joins(device)
+    runs = plan(device, scenario.precision, runtime.narrow_sums)
+    needs = demand(workload, scenario.batch, runs.widths, joins)
+    run = execute(needs, device, runs, runtime, scenario.layout)
+    if workload.repeats is not None:
+        run, needs = repeated(run, needs, workload.repeats @ workload.at(batch=scenario.batch))
+    if workload.devices > 1:
+        run = grouped(run, workload.devices)
+    sums = totals(run)
+    latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
+    held = memory(workload, scenario.batch, runs.widths, joins, blocked(device, execution))
+    marks = _relevant_marks(runs, needs)
+    if run.mapping.winograd.any():
+        many = int(run.mapping.winograd.sum())
+        how = "with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak"
+        marks = (*marks, f"{many} convolution{'s' if many > 1 else ''} of 3 x 3 run {how}")
+    if scenario.execution not in (AUTO, *MODES, runtime.id):
+        wanted = runtimes()[scenario.execution].name
+        marks = (*marks, f"{wanted} does not run {_WORK[workload.work]} on it: {runtime.name} takes its place")
+    if held.peak_bytes > device.memory_bytes:
+        marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")
+    if workload.parallel is not None:
+        speed = (workload.parallel.link_bytes_per_s or device.link_bandwidth) / 1e9
+        marks = (
+            *marks,
+            f"energy and power of {workload.devices} devices, memory of each; links of {speed:.3g} GB/s, "
+            "their energy not counted",
+        )
+    if lacks(device, workload.work):
+        marks = (*marks, f"no software is known to run {_WORK[workload.work]} on it: what its units would take")
+    if not device.silicon:
+        marks = (*marks, "a design target: it exists on paper only, and nothing of it was ever measured")
+    is_parallel = workload.parallel is not None
+    work = work_class(device, workload.kind, runtime.id, runtime.mode, scenario.batch, scenario.precision, is_parallel)
+    known, metered = trust(device, work, runtime.id, runtime.mode)
+    fast, slow = (latency * factor for factor in known.band)
+    return Estimate(
+        workload=workload,
+        device=device,
+        scenario=scenario,
+        plan=runs,
+        runtime=runtime,
+        execution=execution,
+        partition=partition(workload),
+        demand=needs,
+        run=run,
+        memory=held,
+        latency_s=latency,
+        energy_j=energy,
+        latency_band_s=(fast, slow),
+        energy_band_j=_energy_band(run, (fast, latency, slow), energy, workload.devices, metered),
+        rates=rates(scenario.batch, latency, energy, float(sums.pipelined_s[0])),
+        utilization=float(sums.utilization[0]),
+        bound=sums.bound[0],
+        bound_s=tuple(sums.bound_s[0].tolist()),
+        precision_run=precision_run(runs, mostly_convolution(needs)),
+        marks=marks,
+        work_class=work,
+        trust=known,
+    )
+
+
+def precision_run(runs: Plan, mostly_convolution: bool | None) -> str:
+    """The format that most multiply-accumulates run in; that of the tensors where there are none."""
+    if mostly_convolution is None:
+        return runs.stored
+    return runs.convolution[1] if mostly_convolution else runs.contraction[1]
+
+
+def mostly_convolution(needs: Demand) -> bool | None:
+    """Whether convolutions do most multiply-accumulates; None where there are none."""
+    total = needs.macs.sum()
+    if not total:
+        return None
+    return bool(needs.macs[needs.is_convolution].sum() * 2 > total)
+
+
+def _relevant_marks(runs: Plan, needs: Demand) -> tuple[str, ...]:
+    """Marks of the plan that this model meets: one without contractions multiplies nothing in another format."""
+    marks = runs.marks if needs.macs.any() or runs.stored != runs.requested else ()
+    if runs.vector_mac != runs.stored and (needs.op_class == OpClass.DEPTHWISE).any():
+        marks = (*marks, f"depthwise convolutions run as {runs.vector_mac}: no reduction for the matrix unit")
+    return marks
+
+
+def _energy_band(
+    run: Execution, latency_s: tuple[float, float, float], energy: float, devices: int, metered: Factors | None
+) -> tuple[float, float]:
+    """Low and high energy: what holds the metered energy of such work; where nothing like it was metered, spreads of
+    one group of constants move together and groups are independent.
+
+    The spread of the time, low, nominal and high, moves the static energy; it counts as one more group."""
+    if metered is not None:
+        return energy * metered[0], energy * metered[1]
+    counts = run.counts.sum(axis=1)
+    prices = run.prices
+    groups: dict[str, list[float]] = {}
+    for row, down, up in zip(
+        prices.rows, counts * (prices.value - prices.low), counts * (prices.high - prices.value), strict=True
+    ):
+        entry = groups.setdefault(row.group, [0.0, 0.0])
+        entry[0] += float(down)
+        entry[1] += float(up)
+    static_w = float(prices.value[-2:].sum()) * devices
+    fast, latency, slow = latency_s
+    groups["time"] = [static_w * max(latency - fast, 0.0), static_w * max(slow - latency, 0.0)]
+    down = sum(entry[0] ** 2 for entry in groups.values()) ** 0.5
+    up = sum(entry[1] ** 2 for entry in groups.values()) ** 0.5
+    return max(energy - float(down), 0.0), energy + float(up)

@@ -1,0 +1,67 @@
+"""What the events of all architectures have in common: eight families, so that unlike machines can be compared."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from analysis.estimate.estimate import Estimate
+from analysis.model.workload import Floats, Ints
+from hardware.events import Event
+
+# What each family is, on the architectures that have it.
+MEANING = {
+    "arithmetic": "multiply-accumulates, element-wise operations and special functions",
+    "operand delivery": "registers, operand collectors, bypasses, values passed from cell to cell",
+    "instructions and control": "fetch, decode, rename, schedule, branches, addresses, divergence, coherence, "
+    "bundles, descriptors, domain tracking",
+    "launch and synchronisation": "kernel launch, host dispatch, fork and join, barriers, program load",
+    "on-chip memory": "caches, scratchpads, FIFOs and the network between them",
+    "DRAM": "bytes that cross the memory interface",
+    "clock": "cycles that units are clocked for while a kernel runs",
+    "static power": "leakage, idle and memory background, for as long as the model runs",
+}
+FAMILIES = tuple(MEANING)
+_DELIVERY = ("register", "bypass", "operand_collector", "pe_forward")
+_LAUNCH = (
+    "launch", "dispatch_kernel", "operator_dispatch", "fork_join", "block_schedule", "host_dispatch", "drain",
+    "barrier", "sync",
+)  # fmt: skip
+
+
+def family_of(event: Event) -> str:
+    """The family an event belongs to, by the constant that prices it."""
+    if event.component == "static":
+        return "static power"
+    if event.family == "clock":
+        return "clock"
+    if event.family == "dram":
+        return "DRAM"
+    if event.family in ("mac", "tensor_mac", "flop", "special"):
+        return "instructions and control" if event.argument == "integer" else "arithmetic"
+    if event.component == "memory" and event.argument != "tlb":
+        return "on-chip memory"
+    if any(word in event.argument for word in _DELIVERY):
+        return "operand delivery"
+    if any(word in event.argument for word in _LAUNCH):
+        return "launch and synchronisation"
+    return "instructions and control"
+
+
+@cache
+def _index(events: tuple[Event, ...]) -> tuple[int, ...]:
+    return tuple(FAMILIES.index(family_of(event)) for event in events)
+
+
+def family_energy(result: Estimate, members: Ints | None = None) -> Floats:
+    """Energy of each family in J, shape (8,), of the model or of some operators."""
+    counts = result.run.counts if members is None else result.run.counts[:, members]
+    index = np.array(_index(result.events))
+    return np.bincount(index, counts.sum(axis=1) * result.run.prices.value, minlength=len(FAMILIES)).astype(np.float64)
+
+
+def instructions(result: Estimate) -> float:
+    """Instructions the device fetches and decodes for the model; none where its schedule lies in space."""
+    arch = result.device.arch
+    return float(result.run.counts[arch.row[arch.instruction_event]].sum()) if arch.instruction_event else 0.0

@@ -1,0 +1,194 @@
+"""The tree as nested nodes with their reasons: the document of `hwexplorer tree`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.causes import causes, named
+from analysis.estimate.estimate import COMPONENTS, Estimate
+from analysis.estimate.outline import Branch, outline
+from analysis.estimate.reason import bounding, members_reason, model_reason, operator_reason, subgraph_reason
+from analysis.estimate.tree import Level, Tree, find, level_of, operators_of, told, tree
+from analysis.model.workload import Ints
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One node of the tree as exported (design, section 8). SI units, energy of the batch. EDP is energy per inference
+    x latency of the batch: of the node its attributed part, and beside it `own_edp_js`, its own energy per inference x
+    its own latency. A group is a module, or all operators of a kind; `repeats` is of how many blocks or operators that
+    follow each other a node is. `latency_by_cause_s` and `energy_by_cause_j` add up to latency and energy. The root is
+    the model. `architectural_modifier` is None where it would say nothing."""
+
+    id: str
+    name: str
+    kind: str
+    type: str
+    repeats: int = 1
+    macs: float
+    flops: float
+    bytes: float
+    dram_bytes: float
+    boundary_transfers: int
+    latency_s: float
+    energy_j: float
+    compute_j: float
+    memory_j: float
+    static_j: float
+    latency_by_cause_s: dict[str, float]
+    energy_by_cause_j: dict[str, float]
+    own_edp_js: float
+    edp_js: float
+    share: float
+    share_of_parent: float
+    cumulative: float
+    is_fused: bool
+    base_edp_js: float
+    architectural_modifier: float | None
+    fusion_benefit_js: float
+    utilization: float
+    bound: str
+    reason: str
+    children: tuple[Node, ...] = ()
+
+
+def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
+    """A node with all below it; '' is the model. Raises RequestError for an unknown one."""
+    figures = tree(result)
+    kind, index = find(result, path)
+    if by != "subgraph" or kind == "group":
+        return _branches(figures, path, by)
+    if kind == "model":
+        return _model(figures)
+    return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
+
+
+def _model(figures: Tree) -> Node:
+    result, level = figures.estimate, figures.operators
+    compute, memory, static = result.component_j.values()
+    return Node(
+        id="",
+        name=result.workload.name,
+        kind="model",
+        type=result.workload.family,
+        macs=float(level.macs.sum()),
+        flops=float(level.flops.sum()),
+        bytes=float(level.bytes.sum()),
+        dram_bytes=float(level.dram_bytes.sum()),
+        boundary_transfers=int(level.transfers.sum()),
+        latency_s=result.latency_s,
+        energy_j=result.energy_j,
+        compute_j=compute,
+        memory_j=memory,
+        static_j=static,
+        **_by_cause(result, slice(None)),
+        own_edp_js=result.edp_js,
+        edp_js=result.edp_js,
+        share=1.0,
+        share_of_parent=1.0,
+        cumulative=1.0,
+        is_fused=result.execution == "fused",
+        base_edp_js=result.edp_js,
+        architectural_modifier=1.0,
+        fusion_benefit_js=figures.fusion_benefit_js,
+        utilization=result.utilization,
+        bound=result.bound,
+        reason=model_reason(result),
+        children=tuple(_subgraph(figures, s) for s in range(len(result.partition.id))),
+    )
+
+
+def _subgraph(figures: Tree, s: int) -> Node:
+    result, parts = figures.estimate, figures.estimate.partition
+    return Node(
+        id=parts.id[s],
+        name=parts.id[s],
+        kind="subgraph",
+        type=parts.kind[s],
+        share_of_parent=float(figures.subgraphs.share[s]),
+        is_fused=result.execution == "fused" and len(parts.members[s]) > 1,
+        bound=figures.subgraph_bound[s],
+        reason=subgraph_reason(figures, s),
+        children=tuple(_operator(figures, i) for i in parts.members[s]),
+        **_by_cause(result, np.array(parts.members[s])),
+        **_columns(figures.subgraphs, s),
+    )
+
+
+def _operator(figures: Tree, i: int) -> Node:
+    parts, ops = figures.estimate.partition, figures.estimate.workload.operators
+    parent, share = figures.subgraphs.share[parts.subgraph[i]], figures.operators.share[i]
+    return Node(
+        id=parts.operator_id[i],
+        name=ops.path[i],
+        kind="operator",
+        type=ops.kind[i],
+        share_of_parent=float(share / parent) if parent else 0.0,
+        is_fused=bool(figures.fused[i]),
+        bound=figures.operator_bound[i],
+        reason=operator_reason(figures, i),
+        **_by_cause(figures.estimate, np.array([i])),
+        **_columns(figures.operators, i),
+    )
+
+
+def _branches(figures: Tree, path: str, by: str) -> Node:
+    """The node of an outline; of one that has none of this name, of the outline by module."""
+    result = figures.estimate
+    nodes = [branch for _, branch in outline(result, by).walk()]
+    top = next((branch for branch in nodes if branch.key == path), None)
+    if top is None and by != "module":
+        return _branches(figures, path, "module")
+    if top is None:
+        top = Branch(key=path, name=path, kind="group", type="", members=operators_of(result, path))
+        nodes = [top]
+    level = level_of(figures, nodes)
+    place = {id(branch): i for i, branch in enumerate(nodes)}
+
+    def made(branch: Branch, parent_share: float) -> Node:
+        i = place[id(branch)]
+        share = float(level.share[i])
+        below = tuple(made(child, share) for child in branch.children)
+        if branch.kind == "model":
+            return msgspec.structs.replace(_model(figures), children=below)
+        kernels = result.demand.kernel[branch.members]
+        return Node(
+            id=branch.key,
+            name=branch.name,
+            kind=branch.kind,
+            type=branch.type,
+            repeats=branch.count,
+            share_of_parent=share / parent_share if parent_share else 0.0,
+            is_fused=bool(figures.fused[branch.members].all()),
+            bound=bounding(result, branch.members),
+            reason=members_reason(result, branch.members, len(np.unique(kernels))),
+            children=below,
+            **_by_cause(result, branch.members),
+            **_columns(level, i),
+        )
+
+    return made(top, 1.0)
+
+
+def _by_cause(result: Estimate, members: Ints | slice) -> dict[str, Any]:
+    of = causes(result).of(members)
+    return {"latency_by_cause_s": named(of.time_s), "energy_by_cause_j": named(of.energy_j)}
+
+
+# Columns of a level that a node has under the same name.
+_SAME = (
+    "macs", "flops", "bytes", "dram_bytes", "latency_s", "energy_j", "own_edp_js", "edp_js", "share", "cumulative",
+    "base_edp_js", "fusion_benefit_js", "utilization",
+)  # fmt: skip
+
+
+def _columns(level: Level, i: int) -> dict[str, Any]:
+    """The figures of row i of a level."""
+    return {
+        **{name: float(getattr(level, name)[i]) for name in _SAME},
+        **{f"{name}_j": float(level.component_j[c, i]) for c, name in enumerate(COMPONENTS)},
+        "boundary_transfers": int(level.transfers[i]),
+        "architectural_modifier": told(float(level.modifier[i])),
+    }

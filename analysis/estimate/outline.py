@@ -1,0 +1,320 @@
+"""A model as people speak of it: the hierarchy of its modules with repeats merged, or by subgraph, kind or kernel.
+
+Blocks that follow each other, bear the same name but for a number and hold the same layers are one branch: `layer3` of
+six blocks, `layers` of eighty. What is in them is merged name by name, so that `layer3.0-5.conv2` is six convolutions
+whose figures are summed. Blocks that hold repeats of their own (the stages of a network) stay apart unless they do the
+same work. A branch named in `apart` shows its blocks one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.partition import Partition, partition
+from analysis.model.workload import Ints, Workload
+from hardware.remember import remembered
+
+BYS = ("module", "subgraph", "kind", "kernel")
+KIND, KERNEL = "kind:", "kernel:"
+ALIKE = 0.5  # of the layers that either of two blocks has, what both must have
+_NUMBERED = re.compile(r"(.*?)(\d+)")
+_RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
+
+
+class Branch(msgspec.Struct, frozen=True, kw_only=True):
+    """A node: `members` are operators, `count` of how many blocks, subgraphs or operators it is. `kind` is model,
+    group, subgraph, operator or kernel; `type` what it holds, in the names of operators."""
+
+    key: str
+    name: str
+    kind: str
+    type: str
+    count: int = 1
+    members: Ints
+    children: tuple[Branch, ...] = ()
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, Branch]]:
+        yield depth, self
+        for child in self.children:
+            yield from child.walk(depth + 1)
+
+
+def covers(pattern: str, path: str) -> bool:
+    """Whether a node of this key holds the operator of that id: `layer3.0-5.conv2` holds `layer3.4.conv2/relu`."""
+    wanted, slash, leaf = pattern.partition("/")
+    subgraph, _, operator = path.partition("/")
+    parts, there = wanted.split("."), subgraph.split(".")
+    if len(parts) > len(there) or not all(map(_is_of, parts, there)):
+        return False
+    return not slash or (len(parts) == len(there) and leaf in (operator, _short(subgraph, operator)))
+
+
+def _is_of(part: str, name: str) -> bool:
+    if part == name:
+        return True
+    wanted, here = _RANGE.fullmatch(part), _NUMBERED.fullmatch(name)
+    if wanted is None or here is None or wanted[1] != here[1]:
+        return False
+    return int(wanted[2]) <= int(here[2]) <= int(wanted[3])
+
+
+def _short(subgraph: str, operator: str) -> str:
+    """The name of an operator in its subgraph, without the path of a block that some bear."""
+    is_absolute = "." in subgraph and operator.startswith(subgraph.partition(".")[0] + ".")
+    return operator.rpartition(".")[2] if is_absolute else operator
+
+
+@remembered()
+def members(result: Estimate, key: str) -> Ints | None:
+    """The operators below a branch; None where there is no such."""
+    merged = _merged(result.workload)
+    if key in merged:
+        return merged[key]
+    kinds = result.workload.operators.kind
+    if key.startswith(KIND):
+        chosen = [i for i, kind in enumerate(kinds) if kind == key.removeprefix(KIND)]
+    else:
+        ids = result.partition.operator_id
+        chosen = [i for i, path in enumerate(ids) if covers(key.removeprefix(KERNEL), path)]
+    if not chosen:
+        return None
+    if key.startswith(KERNEL):
+        kernel = result.demand.kernel
+        chosen = np.flatnonzero(np.isin(kernel, kernel[chosen])).tolist()
+    return np.array(chosen, dtype=np.int32)
+
+
+@remembered(shared=True)
+def _merged(workload: Workload) -> dict[str, Ints]:
+    """The members of every branch by module, by its key: the ones that are asked for most."""
+    return {branch.key: branch.members for _, branch in _outline(workload, True, ()).walk()}
+
+
+def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
+    """The model by module, subgraph, kind of operator or kernel."""
+    if by == "kernel":
+        return _by_kernel(result, apart)
+    return _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
+
+
+@remembered(shared=True, keep=8)
+def _outline(workload: Workload, by_module: bool, apart: tuple[str, ...]) -> Branch:
+    maker = _Maker(workload, partition(workload), apart)
+    if not by_module:
+        return maker.model(maker.subgraph([s], path, path) for s, path in enumerate(maker.parts.id))
+    root = _Module("")
+    for s, path in enumerate(maker.parts.id):
+        root.add(path.split("."), s)
+    root.prepare([workload.operators.kind[i] for i in maker.parts.head.tolist()])
+    return maker.model(maker.inside([root], ""))
+
+
+def modules(workload: Workload) -> Branch:
+    """The model by module, repeats merged, before it is run anywhere."""
+    return _outline(workload, True, ())
+
+
+@remembered(shared=True, keep=8)
+def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
+    """Kinds of operators, and below each of them its operators, those of repeats merged."""
+    maker = _Maker(workload, partition(workload), apart)
+    kinds: dict[str, list[Branch]] = {}
+    for branch in _operators(_outline(workload, True, apart)):
+        kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(branch)
+    return maker.model(
+        maker.branch(KIND + kind, kind, "group", _all(those), kind, children=tuple(map(_by_key, those)))
+        for kind, those in kinds.items()
+    )
+
+
+@remembered(keep=8)
+def _by_kernel(result: Estimate, apart: tuple[str, ...]) -> Branch:
+    """Kernels, those of repeats merged, and their operators."""
+    maker = _Maker(result.workload, result.partition, apart)
+    kernel, merged = result.demand.kernel, list(_operators(_outline(result.workload, True, apart)))
+    of_operator = {int(i): place for place, branch in enumerate(merged) for i in branch.members}
+    heads: dict[int, list[int]] = {}
+    for i in np.flatnonzero(result.demand.head).tolist():
+        heads.setdefault(of_operator[i], []).append(i)
+    rows = []
+    for place, those in heads.items():
+        inside = np.flatnonzero(np.isin(kernel, kernel[those])).astype(np.int32)
+        below = [merged[p] for p in dict.fromkeys(of_operator[i] for i in inside.tolist())]
+        head = merged[place]
+        children = tuple(below) if len(below) > 1 else ()
+        type_ = "+".join(branch.type for branch in below)
+        name = f"{head.key.partition('/')[0]}{f' +{len(below) - 1}' if children else ''}"
+        key = KERNEL + head.key if children else head.key
+        rows.append(maker.branch(key, name, "kernel", inside, type_, len(those), children))
+    return maker.model(rows)
+
+
+def _operators(branch: Branch) -> Iterator[Branch]:
+    """The operators of an outline; a subgraph of one operator is that."""
+    if branch.kind == "operator" or (branch.kind == "subgraph" and not branch.children):
+        yield branch
+    for child in branch.children:
+        yield from _operators(child)
+
+
+def _by_key(branch: Branch) -> Branch:
+    """Out of its place a node needs all of its name."""
+    return msgspec.structs.replace(branch, name=branch.key)
+
+
+def _all(branches: Iterable[Branch]) -> Ints:
+    joined: Ints = np.sort(np.concatenate([branch.members for branch in branches]))
+    return joined
+
+
+class _Module:
+    """A module of the hierarchy: `own` are subgraphs of exactly its path, `leaves` the relative paths below it
+    with the kind of what heads them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.children: dict[str, _Module] = {}
+        self.own: list[int] = []
+        self.leaves: frozenset[str] = frozenset()
+        self.has_repeats = False
+
+    def add(self, path: list[str], subgraph: int) -> None:
+        if not path:
+            self.own.append(subgraph)
+        else:
+            self.children.setdefault(path[0], _Module(path[0])).add(path[1:], subgraph)
+
+    def prepare(self, heads: list[str]) -> None:
+        for child in self.children.values():
+            child.prepare(heads)
+        below = [f"{name}.{leaf}" for name, child in self.children.items() for leaf in child.leaves]
+        self.leaves = frozenset([*below, *(heads[s] for s in self.own)])
+        runs = _runs(list(self.children.values()))
+        self.has_repeats = any(len(run) > 1 or run[0].has_repeats for run in runs)
+
+
+def _runs(modules: list[_Module]) -> list[list[_Module]]:
+    """Neighbours that are repeats of each other, together."""
+    runs: list[list[_Module]] = []
+    for module in modules:
+        if runs and _repeats(runs[-1][-1], module):
+            runs[-1].append(module)
+        else:
+            runs.append([module])
+    return runs
+
+
+def _repeats(before: _Module, module: _Module) -> bool:
+    a, b = _NUMBERED.fullmatch(before.name), _NUMBERED.fullmatch(module.name)
+    if a is None or b is None or a[1] != b[1] or int(b[2]) != int(a[2]) + 1:
+        return False
+    if min(len(before.leaves), len(module.leaves)) < 2:  # a block holds several layers
+        return False
+    if before.has_repeats or module.has_repeats:
+        return before.leaves == module.leaves and a[1] == ""
+    return len(before.leaves & module.leaves) >= ALIKE * len(before.leaves | module.leaves)
+
+
+class _Maker:
+    """Makes branches of one model."""
+
+    def __init__(self, workload: Workload, parts: Partition, apart: Collection[str]) -> None:
+        self.workload, self.parts, self.apart = workload, parts, apart
+
+    def model(self, children: Iterable[Branch]) -> Branch:
+        every = np.arange(self.workload.n_operators, dtype=np.int32)
+        return self.branch("", self.workload.name, "model", every, self.workload.family, children=tuple(children))
+
+    def branch(
+        self,
+        key: str,
+        name: str,
+        kind: str,
+        members: Ints,
+        type: str,
+        count: int = 1,
+        children: tuple[Branch, ...] = (),
+    ) -> Branch:
+        return Branch(key=key, name=name, kind=kind, type=type, count=count, members=members, children=children)
+
+    def inside(self, modules: list[_Module], key: str) -> Iterator[Branch]:
+        """What is in modules of one name, merged name by name."""
+        named: dict[str, list[_Module]] = {}
+        for module in modules:
+            for child in module.children.values():
+                named.setdefault(child.name, []).append(child)
+        for run in _runs([those[0] for those in named.values()]):
+            those = [module for each in run for module in named[each.name]]
+            yield self.module(those, _under(key, _run_name(run)), _run_name(run), len(run) > 1)
+
+    def module(self, modules: list[_Module], key: str, name: str, is_run: bool) -> Branch:
+        """Modules of one name, or a run of repeats; one that only wraps another is named with it."""
+        inner, own, count = key, [s for module in modules for s in module.own], len(modules)
+        while not own and not is_run:
+            named = {child.name: child for module in modules for child in module.children.values()}
+            runs = _runs(list(named.values()))
+            if len(runs) != 1:
+                break
+            step = _run_name(runs[0])
+            modules = [child for module in modules for child in module.children.values()]
+            inner, own = _under(inner, step), [s for module in modules for s in module.own]
+            if len(runs[0]) > 1:  # a list of blocks is one branch with them
+                is_run, count = True, len(modules)
+            else:
+                key, name = inner, f"{name}.{step}"
+        if own and not any(module.children for module in modules):
+            return self.subgraph(own, key, name)
+        if is_run and key in self.apart:
+            last = name.rpartition(".")[2]
+            children = [self.module([m], _each(inner, m), f"{last}.{m.name}", False) for m in modules]
+        else:
+            children = list(self.inside(modules, inner))
+        children += [self.subgraph(own, inner, name.rpartition(".")[2])] if own else []
+        return self.branch(key, name, "group", _all(children), "", count, tuple(children))
+
+    def subgraph(self, those: list[int], key: str, name: str) -> Branch:
+        """Subgraphs of one name, their operators merged name by name."""
+        parts, kinds = self.parts, self.workload.operators.kind
+        key = parts.id[those[0]] if len(those) == 1 else key
+        named: dict[str, list[int]] = {}
+        for s in those:
+            for i in parts.members[s]:
+                short = _short(parts.id[s], parts.operator_id[i].partition("/")[2])
+                named.setdefault(short, []).append(i)
+        head = kinds[int(parts.head[those[0]])]
+        last = name.rpartition(".")[2]
+        name = f"{name} {head}" if last.isdigit() else name
+        members = np.array(sorted(i for s in those for i in parts.members[s]), dtype=np.int32)
+        if len(named) == 1:
+            return self.branch(key, name, "subgraph", members, parts.kind[those[0]], len(those))
+        children = tuple(
+            self.branch(
+                parts.operator_id[those_i[0]] if len(those_i) == 1 else f"{key}/{short}",
+                f"{short} {kinds[those_i[0]]}" if short.isdigit() else short,
+                "operator", np.array(those_i, dtype=np.int32), kinds[those_i[0]], len(those_i),
+            )
+            for short, those_i in named.items()
+        )  # fmt: skip
+        return self.branch(key, name, "subgraph", members, parts.kind[those[0]], len(those), children)
+
+
+def _under(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name
+
+
+def _each(run: str, module: _Module) -> str:
+    """The key of one block of a run."""
+    return _under(run.rpartition(".")[0], module.name)
+
+
+def _run_name(run: list[_Module]) -> str:
+    if len(run) == 1:
+        return run[0].name
+    last = _NUMBERED.fullmatch(run[-1].name)
+    assert last is not None
+    return f"{run[0].name}-{last[2]}"

@@ -1,0 +1,138 @@
+"""Which operators form a subgraph: the unit that a compiler would fuse into one kernel.
+
+The partition depends on the model alone, so one tree serves every device and execution mode. A contraction,
+or any operator without a producer to join, starts a subgraph; an element-wise operator joins the subgraph
+that produced its input when nothing else reads that value. A row-wise reduction (layer norm, softmax) does not
+join a contraction: the rows of a tiled product are not complete where its tiles are.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.model.operators.kinds import KINDS
+from analysis.model.workload import Floats, Ints, Workload
+from hardware.demand import OpClass
+from hardware.remember import remembered
+
+# Normalisations that need statistics over a row before the first result.
+_ROW_WISE = ("softmax", "layer_norm", "group_norm", "norm")
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """n operators in s subgraphs, numbered in execution order (that of their last operators).
+
+    `subgraph` (n,) is each operator's; `members` the operators of each in order; `head` (s,) the operator each
+    is named after and was started for; `id` and `operator_id` the tree's paths; `kind` the fusion pattern,
+    e.g. "conv+batch_norm+relu".
+    """
+
+    subgraph: Ints
+    members: tuple[tuple[int, ...], ...]
+    head: Ints
+    id: tuple[str, ...]
+    operator_id: tuple[str, ...]
+    kind: tuple[str, ...]
+
+    def total(self, values: Floats) -> Floats:
+        """Sums over the operators of each subgraph, shape (s,)."""
+        return np.bincount(self.subgraph, values, minlength=len(self.id)).astype(np.float64)
+
+
+@remembered(shared=True)
+def partition(workload: Workload) -> Partition:
+    """The fusion subgraphs of a workload, computed once."""
+    return _number(workload, _group(workload))
+
+
+def _group(workload: Workload) -> list[list[int]]:
+    ops, tensors = workload.operators, workload.tensors
+    in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
+    out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
+    producer = tensors.producer.tolist()
+    numel = tensors.numel @ workload.at(**dict.fromkeys(workload.dims, 2))
+    readers: dict[int, set[int]] = {}
+    for i in range(len(ops.path)):
+        for t in in_tensor[in_ptr[i] : in_ptr[i + 1]]:
+            readers.setdefault(t, set()).add(i)
+    outputs = set(np.flatnonzero(tensors.is_output).tolist())
+
+    macs = (ops.macs @ workload.at(**dict.fromkeys(workload.dims, 2))).tolist()
+    groups: list[list[int]] = []
+    work: list[float] = []
+    group_of: list[int] = []
+    for i, kind in enumerate(ops.kind):
+        target = -1
+        if KINDS[kind].fuses == "epilogue":
+            for t in in_tensor[in_ptr[i] : in_ptr[i + 1]]:
+                p = producer[t]
+                if p < 0 or readers[t] != {i} or t in outputs:
+                    continue
+                group = groups[group_of[p]]
+                same_size = all(numel[o] == numel[t] for o in out_tensor[out_ptr[i] : out_ptr[i + 1]])
+                # Of two branches that meet, the one with more work takes the addition; the later where equal.
+                if group[-1] == p and same_size and _accepts(group, kind, ops.kind):
+                    target = max(target, group_of[p], key=lambda s: (work[s] if s >= 0 else -1.0, s))
+        if target < 0:
+            target = len(groups)
+            groups.append([])
+            work.append(0.0)
+        groups[target].append(i)
+        work[target] += macs[i]
+        group_of.append(target)
+    return groups
+
+
+def _accepts(group: list[int], kind: str, kinds: tuple[str, ...]) -> bool:
+    first = KINDS[kinds[group[0]]]
+    if kind == "bias":
+        return True
+    if first.fuses == "alone":
+        return False
+    return not (kind in _ROW_WISE and any(KINDS[kinds[j]].fuses == "anchor" for j in group))
+
+
+def _number(workload: Workload, groups: list[list[int]]) -> Partition:
+    ops = workload.operators
+    groups = sorted(groups, key=lambda group: group[-1])
+    subgraph = np.zeros(len(ops.path), dtype=np.int32)
+    heads, ids, kinds = [], [], []
+    operator_ids = [""] * len(ops.path)
+    for s, group in enumerate(groups):
+        subgraph[group] = s
+        head = next((j for j in group if KINDS[ops.kind[j]].fuses == "anchor"), group[0])
+        heads.append(head)
+        ids.append(ops.path[head])
+        kinds.append("+".join(ops.kind[j] for j in group))
+        for j in group:
+            operator_ids[j] = f"{ops.path[head]}/{_leaf(ops.path[j], ops.path[head])}"
+        if len({operator_ids[j] for j in group}) < len(group):
+            for j in group:
+                operator_ids[j] = f"{ops.path[head]}/{ops.path[j]}"
+    return Partition(
+        subgraph,
+        tuple(tuple(group) for group in groups),
+        np.array(heads, dtype=np.int32),
+        tuple(ids),
+        tuple(operator_ids),
+        tuple(kinds),
+    )
+
+
+def _leaf(path: str, head: str) -> str:
+    """The name of an operator under its subgraph: what distinguishes it from the head's module."""
+    parent = head.rpartition(".")[0]
+    return path[len(parent) + 1 :] if parent and path.startswith(parent + ".") else path
+
+
+def op_classes(workload: Workload) -> Ints:
+    """Hardware class of every operator, shape (n,); OTHER where no cost rule is known."""
+    rule = workload.operators.has_rule
+    return np.array(
+        [
+            KINDS[kind].op_class if known else OpClass.OTHER
+            for kind, known in zip(workload.operators.kind, rule.tolist(), strict=True)
+        ],
+        dtype=np.int32,
+    )

@@ -1,0 +1,187 @@
+"""Why a node costs what it costs: words chosen by the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.tree import Tree
+from analysis.model.targets import refusal
+from analysis.model.workload import Ints
+from hardware.demand import READ_WEIGHT, OpClass
+from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.map_demand import link_seconds
+from hardware.quantity import quantity
+from hardware.sentence import counted
+
+
+def kernel_reason(result: Estimate, k: int) -> str:
+    """What bounds kernel k, with the competing times."""
+    run = result.run
+    compute, memory = quantity(run.kernel_compute_s[k], "s"), quantity(run.kernel_memory_s[k], "s")
+    overhead, total = quantity(run.overhead_s[k], "s"), quantity(run.kernel_s[k], "s")
+    bound = int(run.bound[k])
+    if bound == POWER:
+        limit = quantity(result.power_limit_w, "W")
+        return f"power bound: {quantity(run.unthrottled_s[k], 's')} would draw more than {limit}, throttled to {total}"
+    if bound == LAUNCH:
+        busy = quantity(run.busy_s[k], "s")
+        if result.execution == "eager" and not result.device.arch.is_host:
+            floor = quantity(result.device.dispatch_s, "s")
+            return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
+        return f"launch bound: {busy} of work behind {overhead} of launch and dispatch{_host(result, k)}"
+    resource = _resource(result, k)
+    if bound == MEMORY:
+        return (
+            f"memory bound: {memory} at the {resource} against {compute} of compute, {run.utilization[k]:.0%} of peak"
+        )
+    assert bound == COMPUTE
+    return f"compute bound: {compute} on the {resource} against {memory} of memory, {run.utilization[k]:.0%} of peak"
+
+
+def _host(result: Estimate, k: int) -> str:
+    """What of the overhead of kernel k the software spends once per call: on scheduling, inputs, sampling."""
+    demand, runtime, workload = result.demand, result.runtime, result.workload
+    each = demand.calls * runtime.call_s.value + demand.sequences * runtime.sequence_s.value
+    if workload.repeats is not None:
+        each = each * (workload.repeats @ workload.at(batch=result.scenario.batch))
+    spent = float(each[demand.kernel == k].sum())
+    return f", {quantity(spent, 's')} of it what {runtime.name} takes between calls" if spent else ""
+
+
+def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
+    """What operator i is made of where it is attention, with its work: one kernel computes all of it."""
+    demand = result.demand
+    if demand.op_class[i] != OpClass.ATTENTION:
+        return ()
+    first = float(demand.gemm[:, i].prod())
+    flops, special = quantity(float(demand.vector_flops[i]), "FLOP"), quantity(float(demand.special[i]), "SI")
+    return (
+        f"QK^T     {quantity(first, 'MAC')}",
+        f"softmax  {flops}, {special} evaluations of special functions among them",
+        f"AV       {quantity(float(demand.macs[i]) - first, 'MAC')}",
+    )
+
+
+def _resource(result: Estimate, k: int) -> str:
+    """The busiest resource of a kernel, in words: for a collective the links, where they are slower."""
+    run, links = result.run, result.demand.links
+    if links is not None and int(run.bound[k]) == MEMORY:
+        waiting = float(link_seconds(links, result.device)[result.demand.kernel == k].sum())
+        if 2 * waiting > float(run.kernel_memory_s[k]):
+            return "links between devices"
+    return RESOURCES[int(run.resource[k])]
+
+
+def flip(result: Estimate, k: int) -> str:
+    """What would make another term than the one that bounds kernel k the largest."""
+    run = result.run
+    compute, memory, overhead = (float(a[k]) for a in (run.kernel_compute_s, run.kernel_memory_s, run.overhead_s))
+    bound, resource = int(run.bound[k]), _resource(result, k)
+    if bound == POWER:
+        return "a higher power mode, a lower precision, or fewer bytes moved"
+    if bound == LAUNCH:
+        work = max(compute, memory)
+        batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
+        larger = f"about batch {batch}" if batch and not refusal(result.workload, batch) else "a far larger batch"
+        how = " or fused execution" if result.execution == "eager" else ""
+        return f"{larger}{how}: the work is {work / overhead if overhead else 0:.0%} of the overhead"
+    if bound == MEMORY:
+        if not compute:
+            return f"nothing: it computes nothing, only the {resource} works"
+        return f"{memory / compute:.1f}x the bandwidth of the {resource}, or that fraction of the bytes"
+    if not memory:
+        return "nothing: it moves no bytes"
+    return f"{compute / memory:.1f}x the rate of the {resource} before memory is the bound"
+
+
+def operator_reason(figures: Tree, i: int) -> str:
+    """Mapping sentence, what bounds it, and what being fused or separate does to it."""
+    result = figures.estimate
+    demand, run = result.demand, result.run
+    k = int(demand.kernel[i])
+    sentence = result.device.arch.sentence(demand, result.device, result.plan, run.mapping, i)
+    if not result.workload.operators.has_rule[i]:
+        sentence = f"no cost rule for {result.workload.operators.target[i]}: bytes only"
+    if not figures.fused[i]:
+        return f"{sentence}; {kernel_reason(result, k)}{_round_trip(result, i)}"
+    head = int(np.flatnonzero((demand.kernel == k) & demand.head)[0])
+    if i == head:
+        return f"{sentence}; {kernel_reason(result, k)}"
+    name = result.workload.operators.path[head]
+    kept = quantity(float(demand.local_bytes[i]), "byte")
+    if run.latency_s[i] <= 0:
+        resource = RESOURCES[int(run.resource[k])]
+        return (
+            f"{sentence}; inside the kernel of {name}: {kept} stay on chip, and the {resource} bounds it: no added time"
+        )
+    added = quantity(float(run.latency_s[i]), "s")
+    return f"{sentence}; inside the kernel of {name}: {kept} stay on chip; adds {added} to the {_bounding(result, k)}"
+
+
+def _bounding(result: Estimate, k: int) -> str:
+    return f"time of the {RESOURCES[int(result.run.resource[k])]}, which bounds the kernel"
+
+
+def _round_trip(result: Estimate, i: int) -> str:
+    """For an operator that is a kernel of its own: what its separate round trip moves."""
+    demand = result.demand
+    if demand.macs[i] > 0:
+        return ""
+    mine = (demand.transfer_op == i) & (demand.transfer_role != READ_WEIGHT)
+    moved = float(demand.transfer_bytes[mine].sum())
+    flow = result.run.mapping.traffic
+    dram = float(flow.dram_read[i] + flow.dram_write[i])
+    if not moved:
+        return ""
+    return f"; a kernel of its own: {quantity(moved, 'byte')} in and out, {quantity(dram, 'byte')} of it DRAM"
+
+
+def subgraph_reason(figures: Tree, s: int) -> str:
+    """Fused: its one kernel. Separate: how many kernels, and the traffic between them."""
+    result = figures.estimate
+    members = np.array(result.partition.members[s])
+    kernels = np.flatnonzero(np.bincount(result.demand.kernel[members]))  # np.unique would import numpy.ma
+    if len(kernels) == 1:
+        how = f"{len(members)} operators fused in one kernel; " if len(members) > 1 else ""
+        return how + kernel_reason(result, int(kernels[0]))
+    transfers = int(figures.subgraphs.transfers[s])
+    moved = quantity(float(figures.subgraphs.bytes[s]), "byte")
+    return (
+        f"{len(kernels)} kernels, {transfers} activation transfers between them and {moved} moved; "
+        f"{figures.subgraph_bound[s]} bound"
+    )
+
+
+def bounding(result: Estimate, members: Ints) -> str:
+    """What bounds most of the time of some operators."""
+    run = result.run
+    each = run.bound[result.demand.kernel[members]]
+    return BOUNDS[int(np.bincount(each, np.maximum(run.latency_s[members], np.finfo(float).tiny)).argmax())]
+
+
+def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
+    """Operators that are neither a model nor a subgraph: in how many kernels they run, what they move."""
+    bound = bounding(result, members)
+    run = result.run
+    latency_s = run.latency_s[members]
+    is_bound = run.bound[result.demand.kernel[members]] == BOUND_INDEX[bound]
+    part = float(latency_s[is_bound].sum()) / (float(latency_s.sum()) or 1.0)
+    flow = run.mapping.traffic
+    moved = quantity(float((flow.chip_read + flow.chip_write)[members].sum()), "byte")
+    made = f"{counted(len(members), 'operator')} in {counted(kernels, 'kernel')}"
+    return f"{made}; {part:.0%} of the time {bound} bound; {moved} moved"
+
+
+def model_reason(result: Estimate) -> str:
+    """The model in one line: kernels, what bounds most of the time."""
+    run = result.run
+    bound_s = float(run.kernel_s[run.bound == BOUND_INDEX[result.bound]].sum())
+    part = bound_s / result.latency_s if result.latency_s else 0.0
+    return (
+        f"{counted(result.demand.n_kernels, 'kernel')} ({result.execution}); {part:.0%} of the time {result.bound} "
+        f"bound; {result.average_power_w:.0f} W of {result.power_limit_w:.0f} W"
+    )
+
+
+BOUND_INDEX = {"compute": COMPUTE, "memory": MEMORY, "launch": LAUNCH, "power": POWER}

@@ -1,0 +1,68 @@
+"""What each tensor is to a precision: an activation, a weight, a parameter that stays wide, or the key-value cache.
+
+Weights are the parameters that contractions multiply. Where only they are quantised, embeddings, head, norms and biases
+stay wide, as in the checkpoints that serving programs load.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.model.workload import INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
+from hardware.remember import remembered
+
+HEAD = "lm_head"  # the layer that makes logits, in every language model here
+
+
+@remembered(shared=True)
+def roles(workload: Workload) -> Ints:
+    """The role of each tensor, shape (t,)."""
+    ops, tensors = workload.operators, workload.tensors
+    role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.int32)
+    role_of[tensors.role == WEIGHT] = KEPT
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    multiplies = ops.macs.any(axis=1)
+    multiplies &= np.array([path.rpartition(".")[2] != HEAD for path in ops.path], dtype=np.bool_)
+    looked_up = np.array([kind == "embedding" for kind in ops.kind], dtype=np.bool_)
+    multiplied = ops.in_tensor[multiplies[reader]]
+    role_of[multiplied[tensors.role[multiplied] == WEIGHT]] = QUANTIZED
+    tables = ops.in_tensor[looked_up[reader]]
+    role_of[tables[tensors.role[tables] == WEIGHT]] = KEPT
+    appends = {i for i, target in enumerate(ops.target) if "cache_append" in target}
+    for t, (name, role, producer) in enumerate(
+        zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
+    ):
+        if (role == INPUT and name.endswith("kv_cache")) or producer in appends:
+            role_of[t] = CACHE
+    return role_of
+
+
+@remembered(shared=True)
+def right_roles(workload: Workload) -> Ints:
+    """The role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
+    ops, of_tensor = workload.operators, roles(workload)
+    role_of = np.full(workload.n_operators, ACTIVATION, dtype=np.int32)
+    reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    for role in (KEPT, QUANTIZED, CACHE):
+        role_of[reader[of_tensor[ops.in_tensor] == role]] = role
+    return role_of
+
+
+def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
+    """Bytes of each value: `fixed_bytes` where its type is the model's own, else the width of its role."""
+    width = widths.activations if widths.is_uniform else np.array(widths.by_role)[role]
+    wide: Floats = np.where(fixed_bytes > 0, fixed_bytes, width)
+    return wide
+
+
+def tensor_bytes(workload: Workload, widths: Widths) -> Floats:
+    """Bytes of one value of each tensor, shape (t,)."""
+    return value_bytes(workload.tensors.fixed_bytes, roles(workload), widths)
+
+
+def stored_bytes(workload: Workload, which: Ints | NDArray[np.bool_], batch: int, widths: Widths) -> float:
+    """Bytes of some tensors, each once and whole."""
+    values = workload.tensors.numel[which] @ workload.at(batch=batch)
+    return float((values * tensor_bytes(workload, widths)[which]).sum())

@@ -1,0 +1,51 @@
+"""What is asked of every device alike: batch, precision, execution, layout, and lengths of language models."""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.model import limits
+from analysis.model.workload import Workload
+from hardware import runtime as runtimes
+from hardware.device import Device
+from hardware.errors import RequestError, unknown
+from hardware.precision import DEFAULT, canonical
+from hardware.runtime import LAYOUTS, Runtime
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """How a model is run. Raises RequestError when invalid.
+
+    `execution`: a runtime by name (hardware/runtimes.toml), 'auto' for what one would deploy on each device, or a mode:
+    eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel,
+    contractions call libraries), fused (a subgraph is one kernel: every device by its ahead-of-time compiler).
+    `layout` matters for GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that
+    have these dimensions; None is the model's own.
+    """
+
+    batch: int = 1
+    precision: str = DEFAULT
+    execution: str = "auto"
+    layout: str = "nchw"
+    sequence: int | None = None
+    kv: int | None = None
+
+    def __post_init__(self) -> None:
+        for what, number, most, least in (
+            ("batch", self.batch, limits.BATCH, 1),
+            ("sequence", self.sequence, limits.TOKENS, 1),
+            ("kv", self.kv, limits.TOKENS, 0),
+        ):
+            if number is not None and (wrong := limits.outside(what, number, most, least)):
+                raise RequestError(wrong)
+        msgspec.structs.force_setattr(self, "precision", canonical(self.precision))
+        for what, value, allowed in (
+            ("execution", self.execution, runtimes.names()),
+            ("layout", self.layout, LAYOUTS),
+        ):
+            if value not in allowed:
+                raise unknown("runtime" if what == "execution" else what, value, allowed)
+
+    def runtime_on(self, device: Device, workload: Workload) -> Runtime:
+        """What runs the workload on a device when so much is asked."""
+        return runtimes.resolve(device, self.execution, workload.work, self.precision)

@@ -1,0 +1,50 @@
+"""What users of language models ask of a request: time to first token, time per token, tokens per second and joule."""
+
+from __future__ import annotations
+
+import msgspec
+
+from analysis.estimate.estimate import Estimate
+from analysis.model.lengths import steps
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of requests, all of the same lengths. `tokens_per_s` are output tokens of the whole batch, prefill's
+    time included; `energy_j_per_token` likewise, per output token. `largest_batch` is the most requests whose weights
+    and caches fit into the memory, 0 where one does not."""
+
+    prompt_tokens: int
+    output_tokens: int
+    time_to_first_token_s: float
+    time_per_output_token_s: float
+    tokens_per_s: float
+    energy_j_per_token: float
+    largest_batch: int
+
+
+def serving(result: Estimate) -> Serving | None:
+    """The figures of a request; None for anything else."""
+    workload, batch = result.workload, result.scenario.batch
+    if workload.repeats is None or "output" not in workload.defaults:
+        return None
+    output = workload.defaults["output"]
+    decoding = [path.startswith("decode.") for path in workload.operators.path]
+    later_s = float(result.run.latency_s[decoding].sum())
+    tokens = batch * output
+    return Serving(
+        prompt_tokens=workload.defaults["sequence"],
+        output_tokens=output,
+        time_to_first_token_s=result.latency_s - later_s,
+        time_per_output_token_s=later_s / steps(output) if output > 1 else 0.0,
+        tokens_per_s=tokens / result.latency_s,
+        energy_j_per_token=result.energy_j / tokens,
+        largest_batch=_largest_batch(result),
+    )
+
+
+def _largest_batch(result: Estimate) -> int:
+    """Weights stay, the rest of the peak (caches, activations) grows with the batch."""
+    memory = result.memory
+    each = (memory.peak_bytes - memory.weight_bytes) / result.scenario.batch
+    room = result.device.memory_bytes - memory.weight_bytes
+    return max(int(room / each), 0) if each > 0 else 0

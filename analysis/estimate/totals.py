@@ -1,0 +1,91 @@
+"""What the kernels of a run add up to: one place for one estimate and for many models at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from analysis.model.workload import Floats
+from hardware.demand import Ints
+from hardware.execute import BOUNDS, Execution
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """Where w runs lie in one execution: for all of them end to end, the kernel (k,) and operator (n,) each of theirs
+    is; run i has those from `kernel_ptr[i]` and `op_ptr[i]` (w + 1,) on."""
+
+    kernel_of: Ints
+    op_of: Ints
+    kernel_ptr: Ints
+    op_ptr: Ints
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """w runs, each figure for the whole batch, SI units, shape (w,). `utilization` is the time that the busiest unit
+    would need at its full peak over the latency; `bound` what bounds the most time, `bound_s` (w, bounds) all of it;
+    `pipelined_s` the part of the latency in which the next batch already runs."""
+
+    latency_s: Floats
+    pipelined_s: Floats
+    energy_j: Floats
+    utilization: Floats
+    bound: tuple[str, ...]
+    bound_s: Floats
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows from batch, latency and energy of a run. The energy-delay product is that of an inference: its
+    energy times the latency of the batch that it waits for."""
+
+    latency_s_per_inference: float
+    energy_j_per_inference: float
+    edp_js: float
+    throughput_per_s: float
+    average_power_w: float
+
+
+def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.0) -> Rates:
+    """The rates of one run of a whole batch; without latency there is no rate and no power. The next batch may enter
+    `pipelined_s` before this one has left: inferences follow each other sooner than one takes."""
+    follows_s = latency_s - pipelined_s
+    return Rates(
+        latency_s_per_inference=latency_s / batch,
+        energy_j_per_inference=energy_j / batch,
+        edp_js=energy_j / batch * latency_s,
+        throughput_per_s=batch / follows_s if follows_s else 0.0,
+        average_power_w=energy_j / latency_s if latency_s else 0.0,
+    )
+
+
+def totals(run: Execution, places: Places | None = None) -> Totals:
+    """The sums of one run, or of the several that `places` tells apart."""
+    kernel_s, peak_s, bound, energy_j = run.kernel_s, run.utilization * run.kernel_s, run.bound, run.energy_j
+    kernel_ends, op_ends, owner = [0, len(kernel_s)], [0, len(energy_j)], None
+    if places is not None:
+        kernel_s, peak_s, bound = kernel_s[places.kernel_of], peak_s[places.kernel_of], bound[places.kernel_of]
+        energy_j = energy_j[places.op_of]
+        kernel_ends, op_ends = places.kernel_ptr.tolist(), places.op_ptr.tolist()
+        owner = np.repeat(np.arange(len(kernel_ends) - 1), np.diff(places.kernel_ptr))
+    latency, peak = _sums(np.stack([kernel_s, peak_s]), kernel_ends)
+    pipelined = np.zeros(len(latency))
+    if run.pipelined_s is not None:
+        pipelined = _sums(run.pipelined_s if places is None else run.pipelined_s[places.kernel_of], kernel_ends)
+    shape = (len(latency), len(BOUNDS))
+    cell = bound if owner is None else bound + len(BOUNDS) * owner
+    bound_s = np.bincount(cell, kernel_s, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64, copy=False)
+    return Totals(
+        latency_s=latency,
+        pipelined_s=pipelined,
+        energy_j=_sums(energy_j, op_ends),
+        utilization=np.where(latency > 0, peak / np.where(latency > 0, latency, 1.0), 0.0),
+        bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
+        bound_s=bound_s,
+    )
+
+
+def _sums(values: Floats, ends: list[int]) -> Floats:
+    """Sum of each segment of the last axis, in the order a segment alone is summed in (reduceat pairs terms
+    differently)."""
+    return np.array([np.add.reduce(values[..., a:b], axis=-1) for a, b in pairwise(ends)]).T

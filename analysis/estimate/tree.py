@@ -1,0 +1,279 @@
+"""The tree Model -> Subgraph -> Operator: energy, latency and EDP attributed so that every level adds up.
+
+EDP is a product, so it is attributed, not summed: a node's share is `(e/E + t/T) / 2`, the Shapley value of the
+product, which adds up to 1 over any level. `own_edp_js` is the product of the node's own energy per inference and
+its own latency, shown beside it; of the model both are the same.
+
+For each operator, `base_edp_js` is what its part of the work alone would suggest: its subgraph's attributed EDP
+by the geometric mean of its share of the arithmetic and its share of the operand bytes (by bytes where it has no
+FLOPs). That is a property of the model, the same on every device and in every mode.
+`architectural_modifier` is what the architecture makes of it (attributed over base): above 1 where an operator pays
+for a kernel and a memory round trip of its own, below 1 where it is hidden in another's. FLOPs alone would call every
+element-wise operator expensive everywhere, bytes alone cheap everywhere; EDP is a product of both axes of the
+roofline. A node with next to no work has no modifier: what it costs is the kernel, whatever it computes.
+`fusion_benefit_js` is what fusing takes off a node: its attributed EDP when every operator is a kernel of its
+own, less that when its subgraph is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.estimate import dependencies, outline
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.model.workload import Floats, Ints
+from hardware.demand import READ_WEIGHT
+from hardware.errors import unknown
+from hardware.execute import BOUNDS
+from hardware.remember import remembered
+
+TELLING_WORK = 0.01  # a node's share of its parent's work over an even share: below, a modifier would say nothing
+
+
+def told(modifier: float) -> float | None:
+    """A modifier of a Level as documents state it: None where it would say nothing."""
+    return None if math.isnan(modifier) else modifier
+
+
+class Level(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of all nodes of one level as columns, shape (k,); `component_j` (3, k), `cumulative` the running
+    share with the level sorted by share; `transfers` activation tensors crossing kernel boundaries; `modifier` is
+    NaN where it would say nothing."""
+
+    macs: Floats
+    flops: Floats
+    bytes: Floats
+    dram_bytes: Floats
+    transfers: Floats
+    latency_s: Floats
+    energy_j: Floats
+    component_j: Floats
+    share: Floats
+    cumulative: Floats
+    edp_js: Floats
+    own_edp_js: Floats
+    base_edp_js: Floats
+    modifier: Floats
+    fusion_benefit_js: Floats
+    utilization: Floats
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of an estimate by level. `fused` (n,) operators that share a kernel with another;
+    `bound` names per operator and subgraph."""
+
+    estimate: Estimate
+    operators: Level
+    subgraphs: Level
+    fused: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    operator_bound: tuple[str, ...]
+    subgraph_bound: tuple[str, ...]
+    fusion_benefit_js: float
+
+
+@remembered()
+def tree(result: Estimate) -> Tree:
+    """The tree's figures, computed once per estimate; evaluates the other execution for the fusion benefit."""
+    parts, run, demand = result.partition, result.run, result.demand
+    subgraph, count = parts.subgraph, len(parts.id)
+    flow = run.mapping.traffic
+    ideal = np.maximum(run.mapping.matrix_ideal_s, run.mapping.vector_ideal_s)
+    # What of an operator adds up to its subgraph.
+    sums = {
+        "macs": demand.macs,
+        "flops": demand.flops,
+        "bytes": flow.chip_read + flow.chip_write,
+        "dram_bytes": flow.dram_read + flow.dram_write,
+        "transfers": demand.per_op((demand.transfer_role != READ_WEIGHT).astype(np.float64)),
+        "latency_s": run.latency_s,
+        "energy_j": run.energy_j,
+        "share": shares(run.energy_j, run.latency_s, result),
+        "fusion_benefit_js": fusion_benefit(result),
+    }
+    component, operands = result.component_energy_j, operand_bytes(result)
+    of_subgraphs = {name: parts.total(values) for name, values in sums.items()}
+    one_group = np.zeros(count, dtype=np.int32)
+    operator_work = work_share(demand.flops, operands, subgraph, count)
+    subgraph_work = work_share(of_subgraphs["flops"], parts.total(operands), one_group, 1)
+    operators = _level(
+        result, sums, component, operator_work, of_subgraphs["share"][subgraph] * operator_work,
+        np.bincount(subgraph, minlength=count)[subgraph], np.minimum(ratio(ideal, run.latency_s), 1.0),
+    )  # fmt: skip
+    subgraphs = _level(
+        result, of_subgraphs, np.stack([parts.total(row) for row in component]), subgraph_work, subgraph_work,
+        np.full(count, count), ratio(_subgraph_ideal(result, count), of_subgraphs["latency_s"]),
+    )  # fmt: skip
+    per_kernel = np.bincount(demand.kernel, minlength=demand.n_kernels)
+    bound_s = np.zeros((count, len(BOUNDS)))
+    np.add.at(bound_s, (subgraph, run.bound[demand.kernel]), run.latency_s)
+    return Tree(
+        estimate=result,
+        operators=operators,
+        subgraphs=subgraphs,
+        fused=per_kernel[demand.kernel] > 1,
+        operator_bound=tuple(BOUNDS[b] for b in run.bound[demand.kernel]),
+        subgraph_bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1)),
+        fusion_benefit_js=float(sums["fusion_benefit_js"].sum()),
+    )
+
+
+def _level(
+    result: Estimate, sums: dict[str, Floats], component_j: Floats, work: Floats, base_share: Floats,
+    siblings: NDArray[np.integer[Any]], utilization: Floats,
+) -> Level:  # fmt: skip
+    """A level of the tree: `work` (k,) is each node's share of its parent's work and `base_share` of the model's,
+    `siblings` how many nodes the parent has."""
+    telling = work * siblings >= TELLING_WORK
+    share = sums["share"]
+    return Level(
+        **sums,
+        component_j=component_j,
+        cumulative=cumulative(share),
+        edp_js=share * result.edp_js,
+        own_edp_js=sums["energy_j"] / result.scenario.batch * sums["latency_s"],
+        base_edp_js=base_share * result.edp_js,
+        modifier=np.where(telling, ratio(share, base_share), np.nan),
+        utilization=utilization,
+    )
+
+
+def _subgraph_ideal(result: Estimate, count: int) -> Floats:
+    """Seconds at full peak of each subgraph: the sum over its kernels."""
+    run, demand = result.run, result.demand
+    head_kernel = np.zeros(demand.n_kernels, dtype=np.int64)
+    head_kernel[demand.kernel] = result.partition.subgraph
+    return np.bincount(head_kernel, run.utilization * run.kernel_s, minlength=count).astype(np.float64)
+
+
+def shares(energy: Floats, latency: Floats, model: Estimate) -> Floats:
+    """Shapley shares of the whole's EDP."""
+    return 0.5 * (energy / (model.energy_j or 1.0) + latency / (model.latency_s or 1.0))
+
+
+def cumulative(share: Floats) -> Floats:
+    """For each node, the sum of all shares not smaller than its own (ties in order, also those that rounding parts)."""
+    order = np.argsort(-share.round(12), kind="stable")
+    result = np.empty_like(share)
+    result[order] = np.cumsum(share[order])
+    return result
+
+
+def how_many(share: Floats, fraction: float) -> int:
+    """The fewest members whose shares sum to `fraction`."""
+    running = np.cumsum(np.sort(share)[::-1])
+    return min(int(np.searchsorted(running, fraction - 1e-12)) + 1, len(share)) if len(share) else 0
+
+
+def ratio(a: Floats, b: Floats) -> Floats:
+    """a / b, and 0 where b is 0."""
+    return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)
+
+
+def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floats:
+    """Each member's share of its group's work: geometric mean of FLOP and byte share, summing to 1 per group.
+
+    A member without FLOPs counts by its bytes; a group without either is shared evenly."""
+
+    def within(values: Floats) -> Floats:
+        return ratio(values, np.bincount(group, values, minlength=count)[group].astype(np.float64))
+
+    by_bytes = within(operands)
+    weight = np.where(flops > 0, np.sqrt(within(flops) * by_bytes), by_bytes)
+    size = np.bincount(group, minlength=count)[group]
+    total = np.bincount(group, weight, minlength=count)[group]
+    return np.where(total > 0, weight / np.where(total > 0, total, 1.0), 1.0 / size)
+
+
+def operand_bytes(result: Estimate) -> Floats:
+    """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
+    return dependencies.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
+
+
+def fusion_benefit(result: Estimate) -> Floats:
+    """Attributed EDP of each operator run separately less that run fused, J s; negative where fusing costs."""
+    other_mode = "fused" if result.execution == "eager" else "eager"
+    other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, execution=other_mode))
+    mine = shares(result.run.energy_j, result.run.latency_s, result) * result.edp_js
+    theirs = shares(other.run.energy_j, other.run.latency_s, other) * other.edp_js
+    return mine - theirs if result.execution == "eager" else theirs - mine
+
+
+def level_of(figures: Tree, branches: Sequence[outline.Branch]) -> Level:
+    """The figures of nodes of an outline, shape (k,): sums over their operators, and what follows from the sums. Of one
+    subgraph or operator they are those of its own level; `cumulative` runs over all of them."""
+    result, subgraphs, operators = figures.estimate, figures.subgraphs, figures.operators
+    of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
+    index = np.concatenate([branch.members for branch in branches])
+    starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
+    is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
+
+    def total(values: Floats) -> Floats:
+        added: Floats = np.add.reduceat(values[..., index], starts, axis=-1)
+        return added
+
+    def either(of_subgraphs: Floats, of_operators: Floats) -> Floats:
+        """Whole subgraphs add up what subgraphs have, other nodes what operators have."""
+        return np.where(is_whole, total(of_subgraphs[of] / size), total(of_operators))
+
+    sums = {name: total(getattr(operators, name)) for name in _ADDED}
+    base_j = either(subgraphs.base_edp_js, operators.base_edp_js)
+    ideal = either(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
+    level = Level(
+        **sums,
+        component_j=total(operators.component_j),
+        cumulative=cumulative(sums["share"]),
+        edp_js=sums["share"] * result.edp_js,
+        own_edp_js=sums["energy_j"] / result.scenario.batch * sums["latency_s"],
+        base_edp_js=base_j,
+        modifier=np.where(base_j > 0, ratio(sums["share"] * result.edp_js, base_j), np.nan),
+        utilization=ratio(ideal, sums["latency_s"]),
+    )
+    for place, branch in enumerate(branches):
+        if branch.count == 1 and branch.kind in ("subgraph", "operator"):
+            whole = branch.kind == "subgraph"
+            level.modifier[place] = (
+                subgraphs.modifier[of[branch.members[0]]] if whole else operators.modifier[branch.members[0]]
+            )
+    return level
+
+
+_ADDED = (
+    "macs", "flops", "bytes", "dram_bytes", "transfers", "latency_s", "energy_j", "share", "fusion_benefit_js",
+)  # fmt: skip
+
+
+def find(result: Estimate, path: str) -> tuple[str, int]:
+    """('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending; ('group', 0)
+    for a branch of analysis/estimate/outline.py, whose operators `operators_of` gives.
+
+    Raises RequestError naming the nearest match."""
+    parts, names = result.partition, result.workload.operators.path
+    if path in ("", "/", result.workload.name):
+        return "model", 0
+    for kind, ids in (("subgraph", parts.id), ("operator", parts.operator_id), ("operator", names)):
+        if path in ids:
+            return kind, ids.index(path)
+    endings = [i for i, name in enumerate(names) if name.endswith("." + path)]
+    if len(endings) == 1:
+        return "operator", endings[0]
+    if outline.members(result, path) is not None:
+        return "group", 0
+    raise unknown("node", path, [*parts.id, *parts.operator_id], listing="`hwexplorer tree` lists them")
+
+
+def operators_of(result: Estimate, path: str) -> Ints:
+    """Operator indices below a node."""
+    kind, index = find(result, path)
+    if kind == "group" and (members := outline.members(result, path)) is not None:
+        return members
+    if kind == "model":
+        return np.arange(result.workload.n_operators, dtype=np.int32)
+    if kind == "subgraph":
+        return np.array(result.partition.members[index], dtype=np.int32)
+    return np.array([index], dtype=np.int32)

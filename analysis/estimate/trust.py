@@ -1,0 +1,157 @@
+"""How well an estimate is known: by device, kind of work and runtime, from measurements that were left out of the fit.
+
+`python -m analysis.annexes.machine.calibrate` writes trust.json; this module looks it up and reads nothing else. A factor multiplies an estimate: latency between `band[0]` and `band[1]` times what is stated.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from hardware import files
+from hardware.device import Device
+from hardware.precision import FORMATS, parse
+from hardware.remember import remembered
+from hardware.runtime import MODES
+
+FOLDER = Path(__file__).parent
+PATH = FOLDER / "trust.json"
+MOST = 1 << 20  # bytes of it
+LEVELS = ("measured", "siblings", "engineering", "design_target")
+FEW = 10  # rows below which a class is no narrower than what was never measured
+ENGINEERING = "engineering"  # the row of trust.json for what nothing like it was measured of
+
+Factors = tuple[float, float]
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """How a figure is known. `level`: measured on this device with this runtime, on `siblings` of its class of work,
+    'engineering' where nothing like it was, 'design_target' on paper only. `rows` that were measured and their
+    `median_error`, a fraction; `band` holds the latency, as factors of it."""
+
+    level: str
+    rows: int
+    median_error: float | None
+    band: Factors
+
+
+class Class(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A class of work; the fields are explained in classes.toml."""
+
+    name: str
+    kinds: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    least_batch: int = 1
+    most_batch: float = float("inf")
+    most_bits: float = float("inf")
+    parallel: bool | None = None
+    is_engineering: bool = False
+
+    def holds(
+        self, kind: str, device: Device, runtime: str, mode: str, batch: int, bits: float, is_parallel: bool
+    ) -> bool:
+        """Whether such an estimate is of this class or of an earlier one."""
+        return (
+            (not self.kinds or kind in self.kinds)
+            and (not self.on or device.software_class in self.on or device.id.startswith(self.on))
+            and (not self.modes or mode in self.modes)
+            and (not self.runtimes or runtime in self.runtimes)
+            and self.least_batch <= batch <= self.most_batch
+            and bits <= self.most_bits
+            and self.parallel in (None, is_parallel)
+        )
+
+
+@lru_cache(maxsize=1)
+def classes() -> tuple[Class, ...]:
+    return tuple(msgspec.convert(files.table(FOLDER / "classes.toml")["class"], list[Class]))
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A class of work: rows, devices and errors of estimates as shipped, factors that hold what was measured, and the
+    share of rows inside factors taken without their device, without their family of models."""
+
+    name: str
+    quantity: str
+    rows: int
+    devices: int
+    median_error: float
+    rank: float | None = None
+    band: Factors
+    energy_band: Factors | None = None
+    device_out: float | None = None
+    family_out: float | None = None
+
+
+class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A device that was measured on a class of work with a runtime; `band` where rows are enough for one of its own."""
+
+    device: str
+    work_class: str
+    runtime: str
+    mode: str
+    rows: int
+    median_error: float
+    band: Factors | None = None
+
+
+class TrustTable(msgspec.Struct, frozen=True):
+    """What trust.json says."""
+
+    classes: tuple[Known, ...] = ()
+    measured: tuple[Measured, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def table() -> TrustTable:
+    """What was found when the measurements were last evaluated; nothing before they were."""
+    try:
+        return msgspec.json.decode(files.read(PATH, MOST), type=TrustTable)
+    except FileNotFoundError:
+        return TrustTable()
+
+
+@lru_cache(maxsize=1)
+def _by_name() -> tuple[dict[str, Known], dict[tuple[str, str], list[Measured]]]:
+    cells: dict[tuple[str, str], list[Measured]] = {}
+    for cell in table().measured:
+        cells.setdefault((cell.device, cell.work_class), []).append(cell)
+    return {each.name: each for each in table().classes}, cells
+
+
+@remembered(keep=256)
+def work_class(
+    device: Device, kind: str, runtime: str, mode: str, batch: int, precision: str, is_parallel: bool
+) -> str:
+    """The class of work, '' where none is declared."""
+    bits = FORMATS[parse(precision).weights].bits
+    held = (each.name for each in classes() if each.holds(kind, device, runtime, mode, batch, bits, is_parallel))
+    return next(held, "")
+
+
+@remembered(keep=256)
+def trust(device: Device, name: str, runtime: str, mode: str) -> tuple[Trust, Factors | None]:
+    """How well a class of work is known on a device, and the factors that hold its energy (None: nothing like it was
+    metered)."""
+    known, cells = _by_name()
+    held = next((each for each in device.file.trust if runtime == each.runtime or mode == each.mode), None)
+    if held is not None:
+        return Trust("measured", held.rows, held.median_error, (held.low, held.high)), None
+    group, here = known.get(name), cells.get((device.id, name), [])
+    widest = known[ENGINEERING].band if ENGINEERING in known else (1.0, 1.0)
+    if device.silicon and group is not None:
+        cell = next((each for each in here if each.runtime == runtime), None)
+        # A mode stands for what makes kernels so, one that rows were measured with or one that is asked for.
+        cell = cell or next((e for e in here if e.mode == mode and not {e.runtime, runtime}.isdisjoint(MODES)), None)
+        band = group.band
+        if group.rows < FEW:
+            band = min(band[0], widest[0]), max(band[1], widest[1])
+        if cell is not None:
+            return Trust("measured", cell.rows, cell.median_error, cell.band or band), group.energy_band
+        if device.software.not_fitted is not None:
+            return Trust("siblings", group.rows, group.median_error, band), group.energy_band
+    return Trust("engineering" if device.silicon else "design_target", 0, None, widest), None

@@ -1,0 +1,50 @@
+"""The windows of two-dimensional convolutions, which captures do not state: they follow from the sizes that they do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from analysis.model.workload import INPUT, Floats, Workload
+from hardware.remember import remembered
+
+# Heights and widths, plain first: where results do not share inputs, a window is as good as a channel for each value.
+_SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)
+_WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5), (5, 1), (1, 7), (7, 1)], dtype=float)
+
+
+@remembered(shared=True)
+def windows(workload: Workload) -> Floats:
+    """Of each operator, (6, n): rows and columns of its results, rows and columns of its window, the stride, and the
+    part of what windows cover that is input, not padding. Ones for what is no convolution, and where no window fits.
+
+    An operator reads each of its inputs once, and as many channels as its depth over its window; images are taken as
+    square. So a window fits where these come out whole, and results are as many as windows have room for."""
+    ops, tensors = workload.operators, workload.tensors
+    found = np.ones((6, workload.n_operators))
+    is_image = np.array(
+        [kind in ("conv", "depthwise_conv") and "2d" in target
+         for kind, target in zip(ops.kind, ops.target, strict=True)], dtype=np.bool_)  # fmt: skip
+    which = np.flatnonzero(is_image)
+    if not len(which):
+        return found
+    one = workload.at(**dict.fromkeys(workload.dims, 1))
+    groups, rows, _, depth = (ops.gemm[which] @ one).T
+    edge = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
+    is_activation = tensors.role[ops.in_tensor] <= INPUT
+    inputs = np.bincount(edge, (ops.in_numel @ one) * is_activation, minlength=workload.n_operators)[which]
+    height, width = _WINDOWS.T[:, :, None]
+    channels = depth / (height * width)
+    side, results = np.sqrt(inputs / (np.maximum(groups, 1.0) * channels)), np.sqrt(rows)
+    stride = np.maximum(np.round(side / results), 1.0)
+    window = np.maximum(height, width)
+    padding = (results - 1.0) * stride + window - side
+    fits = (channels % 1.0 == 0) & (side % 1.0 == 0) & (results % 1.0 == 0)
+    fits &= (padding > -stride) & (padding <= window - 1.0) & (side > 0)
+    first = fits.argmax(axis=0)
+    here = np.arange(len(which))
+    reached = ((results - 1.0) * stride + height) * ((results - 1.0) * stride + width)
+    part = np.minimum(side**2 / reached, 1.0)
+    columns = [*np.broadcast_arrays(results, results, height, width, stride, part)]
+    values = np.stack([np.broadcast_to(column, fits.shape)[first, here] for column in columns])
+    found[:, which] = np.where(fits.any(axis=0), values, 1.0)
+    return found

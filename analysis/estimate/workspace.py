@@ -1,0 +1,89 @@
+"""Scratch memory that libraries take beside the tensors of the graph.
+
+Known for one library: PyTorch eager on CPU, fp32. Its convolutions run in oneDNN, which reorders its operands into
+blocked layouts of its own (as many channels side by side as the device states) and the result back; max pooling keeps
+the positions of its maxima (int64) even where nobody asks for them. The rule was read off the profiler's allocator
+events (torch 2.13 on a CPU with AVX-512) and held against 31 torchvision models at batch 1, 4 and 8, one thread and
+two: 24 within 0.1 %, all within 13 % (DenseNet keeps a local variable longer than the graph tells, Swin v2 and
+Inception at batch 1 the rest); tests/analysis_reports/test_report_memory_measured.py repeats twelve. Where no rule is
+known (GPU libraries choose theirs at run time, compiled programs plan theirs) none is counted, and reports say so.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.model.workload import INPUT, WEIGHT, Floats, Workload
+from hardware.device import Device
+from hardware.remember import remembered
+
+SOURCE = (
+    "oneDNN reorders into blocks of channels: max(input unless it is an image of up to 3 channels, plus weights; "
+    "output); max pooling: int64 positions; read off PyTorch's allocator events on CPU"
+)
+_INDEX_BYTES = 8  # int64, whatever the precision
+_PLAIN_CHANNELS = 3  # oneDNN reads an image of so few channels as it is
+_REORDERED = ("conv", "depthwise_conv", "conv_transpose")
+
+
+class _Sizes(msgspec.Struct, frozen=True):
+    """Elements as coefficients, each (n, m); zero where an operator takes none."""
+
+    reordered: Floats
+    weights: Floats
+    output: Floats
+    positions: Floats
+
+
+def blocked(device: Device, execution: str) -> float:
+    """Channels side by side in a blocked layout, of which part of a block takes all, where the rule holds (eager
+    execution on a CPU); 0 where it does not."""
+    return device.channel_block if device.arch.is_host and execution == "eager" else 0.0
+
+
+def workspace(workload: Workload, batch: int, element_bytes: float, block: float) -> Floats:
+    """Scratch bytes of each operator while it runs, shape (n,), under PyTorch eager on a CPU that lays `block` channels
+    side by side."""
+    sizes, point = _sizes(workload, block), workload.at(batch=batch)
+    operands = (sizes.reordered + sizes.weights) @ point
+    scratch: Floats = np.maximum(operands, sizes.output @ point) * element_bytes
+    scratch += sizes.positions @ point * _INDEX_BYTES
+    if workload.scratch is not None:
+        scratch += workload.scratch @ point * element_bytes
+    return scratch
+
+
+@remembered(shared=True)
+def _sizes(workload: Workload, block: float) -> _Sizes:
+    ops, tensors = workload.operators, workload.tensors
+    once = workload.at(**dict.fromkeys(workload.dims, 1))
+    reordered, weights, output, positions = (np.zeros((workload.n_operators, len(workload.monomials))) for _ in "iwop")
+    is_image = all(len(spec.shape) == 4 and _channels(spec.shape[1]) <= _PLAIN_CHANNELS for spec in workload.inputs)
+    for i, kind in enumerate(ops.kind):
+        result = tensors.numel[ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]].sum(axis=0)
+        if kind == "max_pool":
+            positions[i] = result
+        if kind not in _REORDERED:
+            continue
+        groups, _, columns, _ = ops.gemm[i] @ once
+        output[i] = result * _padding(groups * columns, block)
+        if kind == "conv_transpose" and groups == 1:
+            output[i] += result  # its result is channels last, and is copied once more
+        padding = _padding(groups, block) if kind == "depthwise_conv" else 1.0
+        for e in range(ops.in_ptr[i], ops.in_ptr[i + 1]):
+            t = ops.in_tensor[e]
+            if tensors.role[t] == WEIGHT:
+                weights[i] += ops.in_numel[e]
+            elif not (is_image and tensors.role[t] == INPUT):
+                reordered[i] += ops.in_numel[e] * padding
+    return _Sizes(reordered, weights, output, positions)
+
+
+def _padding(channels: float, block: float) -> float:
+    """Bytes of a blocked layout over those of the values in it."""
+    return float(np.ceil(channels / block) * block / channels) if channels > 0 else 1.0
+
+
+def _channels(size: int | str) -> float:
+    return size if isinstance(size, int) else np.inf

@@ -1,0 +1,244 @@
+"""Every model on every device at many batches and precisions, in chunks that workers evaluate independently.
+
+A chunk is a few models on all devices: plain data that any process, here or on a cluster, turns into the same
+rows. Rows are ordered by model group, then device, batch, precision and model, whoever computes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Generator, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate, product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.totals import Totals, rates
+from analysis.estimate.workspace import blocked
+from analysis.explore.sweep import BATCHES, need
+from analysis.model import store, zoo
+from analysis.model.workload import Floats, Workload
+from hardware import errors as hardware_errors
+from hardware.device import Device, catalogue, load
+from hardware.errors import RequestError
+from hardware.mapping.common import Mapping
+from hardware.plan import Plan, plan
+from hardware.precision import SWEEP
+from hardware.runtime import resolve
+from hardware.text import inert
+
+GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
+TOGETHER = 8  # batches of them evaluated together: whatever is asked for, memory stays what it is
+KEPT_BYTES = 24 << 20  # of memory for arrays that come and go
+FORMATS = ("csv", "json")
+
+COLUMNS = (
+    "model", "device", "batch", "precision", "precision_run", "execution", "latency_s", "energy_j",
+    "energy_j_per_inference", "edp_js", "throughput_per_s", "average_power_w", "peak_memory_bytes", "fits",
+    "utilization", "bound", "silicon",
+)  # fmt: skip
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A part of a sweep: models by name, devices by key, and where the user's device files are."""
+
+    models: tuple[str, ...]
+    devices: tuple[str, ...]
+    batches: tuple[int, ...]
+    precisions: tuple[str, ...]
+    execution: str
+    layout: str
+    folders: tuple[str, ...]
+    form: str
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.models) * len(self.devices) * len(self.batches) * len(self.precisions)
+
+
+def chunks(
+    batches: Sequence[int] = BATCHES,
+    precisions: Sequence[str] = SWEEP,
+    models: Sequence[str] = (),
+    devices: Sequence[str] = (),
+    scenario: Scenario | None = None,
+    folders: Sequence[Path] = (),
+    form: str = "csv",
+) -> list[Chunk]:
+    """The whole sweep in chunks. Without models every shipped torchvision model, without devices the catalogue.
+
+    Raises RequestError for an empty or invalid list."""
+    named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
+    on = tuple(devices) or tuple(device.key for device in catalogue(tuple(folders)))
+    need("sweep", {"model": named, "device": on, "batch": batches, "precision": precisions})
+    settings = scenario or Scenario()
+    for batch in batches:
+        for precision in precisions:
+            Scenario(batch, precision)
+    return [
+        Chunk(
+            named[i : i + GROUP], on, tuple(batches), tuple(precisions), settings.execution, settings.layout,
+            tuple(map(str, folders)), form,
+        )
+        for i in range(0, len(named), GROUP)
+    ]  # fmt: skip
+
+
+def head(form: str) -> str:
+    return ",".join(COLUMNS) + "\n" if form == "csv" else '{"schema": "hwexplorer/1", "rows": [\n'
+
+
+def tail(form: str) -> str:
+    return "" if form == "csv" else "]}\n"
+
+
+def join(form: str, parts: Iterator[str], done: int = 0) -> Generator[str, None, None]:
+    """The text of the whole from the texts of the chunks; where `done` of them are there already, what follows."""
+    if not done:
+        yield head(form)
+    for place, part in enumerate(parts, done):
+        yield part if not place or form == "csv" else ",\n" + part
+    yield tail(form)
+
+
+def whole(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
+    """How many chunks of a text that was broken off are whole, and how many bytes these are. A row is a line."""
+    rows, form, done, end = 0, work[0].form, 0, 0
+    ends = list(accumulate(chunk.n_rows for chunk in work))
+    separator, most = (0, len(work)) if form == "csv" else (2, len(work) - 1)  # `,` and a line break come with the next
+    with path.open("rb") as file:
+        if file.readline() != head(form).encode():
+            return 0, 0
+        offset = file.tell()
+        for line in file:
+            offset += len(line)
+            rows += line.endswith(b"\n")
+            if done < most and rows == ends[done]:
+                done, end = done + 1, offset - separator
+    return done, end
+
+
+def key(asked: Sequence[Chunk] | msgspec.Struct, folders: Sequence[str]) -> str:
+    """Another one where any figure could be another: for another request, other code, data or device files."""
+    seen = hashlib.sha256(msgspec.json.encode(asked))
+    for folder in (Path(hardware_errors.__file__).parent, Path(__file__).parents[1], *map(Path, folders)):
+        for path in sorted(path for suffix in ("py", "toml", "gz") for path in folder.rglob(f"*.{suffix}")):
+            seen.update(str(path).encode(errors="surrogatepass") + path.read_bytes())
+    return seen.hexdigest()[:12]
+
+
+@lru_cache(maxsize=4)
+def bundled(models: tuple[str, ...], execution: str, places_models: bool) -> Bundle:
+    return bundle([ready(name) for name in models], execution, places_models)
+
+
+@lru_cache(maxsize=2 * GROUP)
+def ready(name: str) -> Workload:
+    workload = store.ready(name)
+    if workload is None:
+        raise RequestError(f"{name} has to be captured first")
+    return workload
+
+
+@lru_cache(maxsize=1024)
+def named_device(key: str, folders: tuple[str, ...]) -> Device:
+    return load(key, tuple(map(Path, folders)))
+
+
+def run_chunk(chunk: Chunk) -> str:
+    """The rows of a chunk as text. Pure: the same chunk gives the same text in every process."""
+    write = _csv if chunk.form == "csv" else _json
+    np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc keeps as much as was once given back, and asks the system no more
+    cache: dict[tuple[Any, ...], Asked] = {}
+    held: dict[tuple[Any, ...], Floats] = {}
+    lines: list[str] = []
+    together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
+    for key, work, models in _by_work(chunk):
+        device = named_device(key, chunk.folders)
+        runtime = resolve(device, chunk.execution, work)
+        execution, joins = runtime.mode, runtime.joins(device)
+        many = bundled(models, joins, device.arch.places_models)
+        for batches in together:
+            same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
+            mapped: dict[tuple[Any, ...], Mapping] = {}
+            rows: list[list[tuple[Any, ...]]] = []
+            for precision in chunk.precisions:
+                runs = plan(device, precision, runtime.narrow_sums)
+                asked_key = (work, batches, runs.widths, joins, device.arch.places_models)
+                if asked_key not in cache:
+                    cache[asked_key] = ask(many, batches, runs.widths)
+                held_key = (*asked_key[:-1], blocked(device, execution))
+                if held_key not in held:
+                    held[held_key] = peaks(many.workloads, joins, batches, runs.widths, held_key[-1])
+                ran = _what_runs(runs)
+                if ran not in same:
+                    same[ran] = evaluate(cache[asked_key], device, runs, runtime, chunk.layout, mapped)
+                rows.append(list(_rows(models, batches, device, precision, execution, *same[ran], held[held_key])))
+            for at in range(0, len(models) * len(batches), len(models)):
+                lines.extend(write(row) for each in rows for row in each[at : at + len(models)])
+    return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
+
+
+def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Devices with the models that one runtime runs: those of one kind of work."""
+    works: dict[str, list[str]] = {}
+    for name in chunk.models:
+        works.setdefault(ready(name).work, []).append(name)
+    for key in chunk.devices:
+        for work, models in works.items():
+            yield key, work, tuple(models)
+
+
+def _what_runs(runs: Plan) -> tuple[Any, ...]:
+    """A plan without what was asked for: two requests that run alike cost alike."""
+    return (
+        runs.stored, runs.widths, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector,
+        runs.matrix_rate,
+    )  # fmt: skip
+
+
+def _rows(
+    models: Sequence[str],
+    batches: Sequence[int],
+    device: Device,
+    precision: str,
+    execution: str,
+    totals: Totals,
+    formats: tuple[str, ...],
+    held: Floats,
+) -> Iterator[tuple[Any, ...]]:
+    room, key, silicon = device.memory_bytes, device.key, device.silicon
+    for (batch, name), latency, pipelined, energy, peak, utilization, bound, form in zip(
+        product(batches, models), totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(),
+        held.tolist(), totals.utilization.tolist(), totals.bound, formats, strict=True,
+    ):  # fmt: skip
+        each = rates(batch, latency, energy, pipelined)
+        yield (
+            name, key, batch, precision, form, execution, latency, energy, each.energy_j_per_inference,
+            each.edp_js, each.throughput_per_s, each.average_power_w, peak, peak <= room, utilization, bound,
+            silicon,
+        )  # fmt: skip
+
+
+def _csv(row: tuple[Any, ...]) -> str:
+    # Floats are written so that they read back equal; the two names come first.
+    return ",".join((_quoted(row[0]), _quoted(row[1]), *map(str, row[2:]))) + "\n"
+
+
+@lru_cache(maxsize=4096)
+def _quoted(name: str) -> str:
+    """A name as a CSV cell that a spreadsheet does not run: a user's device file may be called anything."""
+    text = inert(name)
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"') else text
+
+
+def _json(row: tuple[Any, ...]) -> str:
+    finite = [None if isinstance(value, float) and not math.isfinite(value) else value for value in row]
+    return json.dumps(dict(zip(COLUMNS, finite, strict=True)), allow_nan=False)

@@ -1,0 +1,143 @@
+"""Devices compared node by node: the winner of every subgraph or operator, and a tally.
+
+A node is compared by its part of the model's figures, as the tree shows it: energy per inference, latency of the
+batch, attributed EDP. Those of an operator that a fused kernel hides are small, not nothing, because it takes energy
+there if no time. Equal figures are a tie, which nobody wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, about
+from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.tree import Level, tree
+from hardware.errors import RequestError, unknown
+
+LEVELS = ("subgraph", "operator")
+SAME = 1e-9  # relative: figures nearer than rounding can tell are equal
+
+
+class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One node on one device; keys as in the tree. Ratios are to the baseline's, None where that is zero and this is
+    not."""
+
+    latency_s: float
+    energy_j: float
+    energy_j_per_inference: float
+    edp_js: float
+    own_edp_js: float
+    share: float
+    bound: str
+    ratio_to_baseline: dict[str, float | None]
+
+
+class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One node on every device, by device key. `winner` by metric: the device that takes least, '' in a tie and where
+    the model fits nowhere; `margin` how many times more the next takes, 1 in a tie, None where the winner takes
+    none."""
+
+    id: str
+    type: str
+    macs: float
+    devices: dict[str, NodeFigures]
+    winner: dict[str, str]
+    margin: dict[str, float | None]
+
+
+class Levels(Head, frozen=True, kw_only=True):
+    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device, `ties`
+    the nodes that no device wins."""
+
+    level: str
+    baseline: str
+    devices: tuple[str, ...]
+    names: dict[str, str]
+    tally: dict[str, dict[str, int]]
+    ties: dict[str, int]
+    rows: tuple[ComparedNode, ...]
+
+
+def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, on_paper: bool = False) -> Levels:
+    """Compare the nodes of a level on several devices; design targets win nothing but where they were asked for
+    (`on_paper`). Raises RequestError for an unknown level or no device."""
+    if level not in LEVELS:
+        raise unknown("level", level, LEVELS)
+    if not results:
+        raise RequestError("nothing to compare: no device is given")
+    columns = {result.device.key: _columns(result, level) for result in results}
+    bounds = {result.device.key: _bounds(result, level) for result in results}
+    fitting = [result.device.key for result in results if result.can_win and (on_paper or result.device.silicon)]
+    first = results[0]
+    parts, ops = first.partition, first.workload.operators
+    ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)
+    macs = _level(first, level).macs.tolist()
+    reference = columns.get(baseline.device.key) or _columns(baseline, level)
+    rows = []
+    for i, name in enumerate(ids):
+        theirs = {key: column[i] for key, column in reference.items()}
+        devices = {}
+        for device, mine in columns.items():
+            figures = {key: column[i] for key, column in mine.items()}
+            devices[device] = NodeFigures(
+                **figures, bound=bounds[device][i], ratio_to_baseline=_ratios(figures, theirs)
+            )
+        winner, margin = _winners(devices, fitting)
+        rows.append(ComparedNode(id=name, type=types[i], macs=macs[i], devices=devices, winner=winner, margin=margin))
+    return Levels(
+        **about(first),
+        level=level,
+        baseline=baseline.device.key,
+        devices=tuple(columns),
+        names={result.device.key: result.device.name for result in results},
+        tally={name: {key: sum(row.winner[name] == key for row in rows) for key in columns} for name in ADDITIVE},
+        ties={name: sum(not row.winner[name] for row in rows) if fitting else 0 for name in ADDITIVE},
+        rows=tuple(rows),
+    )
+
+
+def _level(result: Estimate, level: str) -> Level:
+    figures = tree(result)
+    return figures.subgraphs if level == "subgraph" else figures.operators
+
+
+def _columns(result: Estimate, level: str) -> dict[str, list[float]]:
+    """The figures of every node by their keys in NodeFigures."""
+    figures = _level(result, level)
+    same = ("latency_s", "energy_j", "edp_js", "own_edp_js", "share")
+    each = (figures.energy_j / result.scenario.batch).tolist()
+    return {"energy_j_per_inference": each, **{key: getattr(figures, key).tolist() for key in same}}
+
+
+def _bounds(result: Estimate, level: str) -> tuple[str, ...]:
+    figures = tree(result)
+    return figures.subgraph_bound if level == "subgraph" else figures.operator_bound
+
+
+def _ratios(mine: dict[str, float], theirs: dict[str, float]) -> dict[str, float | None]:
+    return {name: _times(mine[METRICS[name].key], theirs[METRICS[name].key]) for name in ADDITIVE}
+
+
+def _times(more: float, less: float) -> float | None:
+    """How many times as much; None for something over nothing."""
+    if less:
+        return more / less
+    return None if more else 1.0
+
+
+def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float | None]]:
+    """Winner and margin by metric; a device alone wins by a margin of 1."""
+    winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
+    margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
+    for name in ADDITIVE:
+        values = sorted((METRICS[name].of(devices[key]), key) for key in fitting)
+        if len(values) > 1 and values[1][0] <= values[0][0] * (1.0 + SAME):
+            continue
+        if values:
+            winner[name] = values[0][1]
+        if len(values) > 1:
+            margin[name] = _times(values[1][0], values[0][0])
+    return winner, margin

@@ -1,0 +1,322 @@
+"""Money and carbon of inferences: electricity, hire, purchase, and the volume at which two devices break even.
+
+Per million inferences: time x hire, or energy x price where nothing is hired (its power is in the price), and time x
+purchase / (lifetime x duty). Time is that of the batches one after another on one device, or on the group of devices
+that a model is divided among: energy, hire and purchase are then the group's. Prices are what the user says, else what
+is published (prices.toml); of a device without either only the electricity is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
+from math import exp, hypot, log
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, about
+from hardware import files
+from hardware.errors import RequestError
+
+PATH = Path(__file__).with_name("cost.toml")
+PRICES = Path(__file__).with_name("prices.toml")
+KINDS = ("hire", "buy")
+MILLION = 1e6
+J_PER_KWH = 3.6e6
+S_PER_HOUR = 3600.0
+S_PER_YEAR = 365.25 * 24 * S_PER_HOUR
+
+
+class Assumption(msgspec.Struct, frozen=True):
+    """One setting and where it comes from."""
+
+    name: str
+    value: float
+    unit: str
+    source: str
+    quality: str
+    low: float | None = None
+    high: float | None = None
+
+
+class CostSettings(msgspec.Struct, frozen=True):
+    """USD per kWh, grams CO2 per kWh, energy overhead (PUE), years, share of the lifetime at work; by device:
+    hire in USD per hour and purchase price in USD. `given` names what the user set."""
+
+    electricity: float
+    carbon: float
+    overhead: float
+    lifetime: float
+    duty: float
+    hourly: dict[str, float] = {}
+    purchase: dict[str, float] = {}
+    given: tuple[str, ...] = ()
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What one device costs in USD, to `hire` for an hour or to `buy`: the median of so many published offers, the
+    cheapest and the dearest, and when they were read; no date where the user said it."""
+
+    device: str
+    kind: str
+    value: float
+    low: float
+    high: float
+    offers: int = 1
+    date: str = ""
+    source: str
+    note: str = ""
+
+
+class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
+    """One device, or the group of `devices` that a model is divided among: per million inferences, in USD, kWh, kg and
+    s. Hire and purchase are None where no price is known; `pays_for` is what the total is of."""
+
+    device: str
+    devices: int
+    name: str
+    kwh: float
+    electricity_usd: float
+    carbon_kg: float
+    time_s: float
+    hire_usd: float | None
+    purchase_usd: float | None
+    pays_for: str
+    total_usd: float
+    total_low_usd: float
+    total_high_usd: float
+    lifetime_inferences: float
+
+
+class BreakEven(msgspec.Struct, frozen=True):
+    """Up to `inferences` `first` costs less, from there on `then`; None: `first` always does.
+
+    `reached` is False where one device of `then` could not do that many in its lifetime."""
+
+    first: str
+    then: str
+    inferences: float | None
+    reached: bool
+    says: str
+
+
+class CostReport(Head, frozen=True, kw_only=True):
+    """The document of `hwexplorer cost`; `cheapest` says which device costs least, and of which no price is known."""
+
+    cheapest: str
+    assumptions: tuple[Assumption, ...]
+    prices: tuple[Price, ...]
+    rows: tuple[DeviceCost, ...]
+    break_even: tuple[BreakEven, ...]
+
+
+@lru_cache(maxsize=1)
+def defaults() -> dict[str, Any]:
+    """The table of cost.toml: value, low, high, unit, source and quality of each setting."""
+    return files.table(PATH)
+
+
+@lru_cache(maxsize=1)
+def _published() -> dict[tuple[str, str], dict[str, Any]]:
+    """The rows of prices.toml by device and kind, their sources written out."""
+    table = files.table(PRICES)
+    return {
+        (device, kind): {**row, "source": table["sources"][row["source"]]}
+        for kind in KINDS
+        for device, row in table[kind].items()
+    }
+
+
+def prices(result: Estimate, by: CostSettings) -> tuple[Price, ...]:
+    """What is known of a device: what the user says, else published hire, else a published list price. A device that is
+    altered has no published price; one in another power mode has that of the device."""
+    key, said = result.device.key, {"hire": by.hourly, "buy": by.purchase}
+    given = tuple(
+        Price(device=key, kind=kind, value=usd[key], low=usd[key], high=usd[key], source="given")
+        for kind, usd in said.items()
+        if key in usd
+    )
+    listed = (
+        Price(device=key, kind=kind, **row)
+        for kind in KINDS
+        if (row := _published().get((key.partition(":")[0], kind)))
+    )
+    return given or tuple(listed)[:1]
+
+
+def settings(
+    given: Mapping[str, float] | None = None,
+    hourly: Mapping[str, float] | None = None,
+    purchase: Mapping[str, float] | None = None,
+) -> CostSettings:
+    """The defaults with what is given in their place. Raises RequestError for what cannot be."""
+    values = {name: float(entry["value"]) for name, entry in defaults().items()}
+    stated = dict(given or {})
+    values |= stated
+    for name in ("electricity", "carbon"):
+        if values[name] < 0:
+            raise RequestError(f"{name} {values[name]:g}: 0 or more is expected")
+    if values["overhead"] < 1:
+        raise RequestError(f"overhead {values['overhead']:g}: 1 or more is expected (the device's own energy)")
+    if values["lifetime"] <= 0:
+        raise RequestError(f"lifetime {values['lifetime']:g}: more than 0 years is expected")
+    if not 0 < values["duty"] <= 1:
+        raise RequestError(f"duty {values['duty']:g}: more than 0 and at most 1 is expected")
+    for what, table in (("hourly price", hourly), ("purchase price", purchase)):
+        for device, price in (table or {}).items():
+            if price < 0:
+                raise RequestError(f"{what} of {device} {price:g}: 0 or more is expected")
+    return CostSettings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(stated))
+
+
+def cost_per_million(result: Estimate, by: CostSettings) -> float:
+    """USD per million inferences at the prices of `by`: electricity alone where it has none for the device."""
+    electricity, hire, purchase = _money(result, by)
+    return (electricity if hire is None else hire) + (purchase or 0.0)
+
+
+def _kwh(result: Estimate, by: CostSettings) -> float:
+    return result.energy_j / result.scenario.batch * MILLION / J_PER_KWH * by.overhead
+
+
+def _seconds(result: Estimate) -> float:
+    return result.latency_s / result.scenario.batch * MILLION
+
+
+def _money(result: Estimate, by: CostSettings) -> tuple[float, float | None, float | None]:
+    """Electricity, hire and purchase per million inferences, USD."""
+    time, key, devices = _seconds(result), result.device.key, result.workload.devices
+    hire, price = (None if usd is None else usd * devices for usd in (by.hourly.get(key), by.purchase.get(key)))
+    return (
+        _kwh(result, by) * by.electricity,
+        None if hire is None else time / S_PER_HOUR * hire,
+        None if price is None else price * time / (by.lifetime * S_PER_YEAR * by.duty),
+    )
+
+
+def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -> CostReport:
+    """Cost of one model on several devices; without `on_paper` design targets break even with nothing.
+
+    Raises RequestError for a price of a device that is not compared."""
+    keys = [result.device.key for result in results]
+    for name in (*by.hourly, *by.purchase):
+        if name not in keys:
+            raise RequestError(f"a price is given for {name!r}, which is not among the devices ({', '.join(keys)})")
+    known = tuple(price for result in results for price in prices(result, by))
+    by = msgspec.structs.replace(
+        by,
+        hourly={price.device: price.value for price in known if price.kind == "hire"},
+        purchase={price.device: price.value for price in known if price.kind == "buy"},
+    )
+    rows = tuple(_of_device(result, by, [p for p in known if p.device == result.device.key]) for result in results)
+    priced, bought = ({p.device for p in known if p.kind in kinds} for kinds in (KINDS, KINDS[1:]))
+    against = [result for result in results if result.can_win and (on_paper or result.device.silicon)]
+    can_win = {result.device.key for result in against}
+    pairs = [(a, b) for a, b in combinations(against, 2) if bought & {a.device.key, b.device.key}]
+    return CostReport(
+        **about(results[0]),
+        cheapest=_cheapest(
+            [row for row in rows if row.device in priced & can_win],
+            [k for k in keys if k not in priced],
+            [result.device.key for result in results if not result.can_win],
+        ),
+        assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
+        prices=known,
+        rows=rows,
+        break_even=tuple(break_even(a, b, by) for a, b in pairs if {a.device.key, b.device.key} <= priced),
+    )
+
+
+def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequence[str]) -> str:
+    """`cheapest: h100_sxm, 0.413 USD (0.2 - 1.3; hire); no price is known of xeon_8490h: electricity only; on rtx_4090
+    it does not run`: memory or software is lacking."""
+    said = []
+    if priced:
+        least = min(priced, key=lambda row: row.total_usd)
+        rivals = [row.device for row in priced if row is not least and row.total_low_usd < least.total_high_usd]
+        doubt = f", not surely below {', '.join(rivals)}" if rivals else ""
+        ends = f"{least.total_low_usd:.3g} - {least.total_high_usd:.3g}"
+        said.append(f"cheapest: {least.device}, {least.total_usd:.3g} USD ({ends}; {least.pays_for}){doubt}")
+    if unpriced:
+        said.append(f"no price is known of {', '.join(unpriced)}: electricity only, which is not what they cost")
+    if unfit:
+        said.append(f"on {', '.join(unfit)} it does not run (compare says why): the row is what it would cost")
+    return "; ".join(said)
+
+
+def _assumption(name: str, value: float, given: bool) -> Assumption:
+    entry = defaults()[name]
+    if given:
+        return Assumption(name, value, entry["unit"], "given", "given")
+    return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])
+
+
+def _of_device(result: Estimate, by: CostSettings, known: Sequence[Price]) -> DeviceCost:
+    electricity, hire, purchase = _money(result, by)
+    total = cost_per_million(result, by)
+    low, high = (_end(result, by, known, total, side) for side in (0, 1))
+    kwh = _kwh(result, by)
+    parts = [("hire", hire), ("purchase", purchase), ("electricity", electricity if hire is None else None)]
+    paid = [name for name, usd in parts if usd is not None]
+    return DeviceCost(
+        device=result.device.key,
+        devices=result.workload.devices,
+        name=result.device.name,
+        kwh=kwh,
+        electricity_usd=electricity,
+        carbon_kg=kwh * by.carbon / 1000.0,
+        time_s=_seconds(result),
+        hire_usd=hire,
+        purchase_usd=purchase,
+        pays_for=", ".join(paid) if known else "electricity only",
+        total_usd=total,
+        total_low_usd=low,
+        total_high_usd=high,
+        lifetime_inferences=by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s,
+    )
+
+
+def _end(result: Estimate, by: CostSettings, known: Sequence[Price], total: float, side: int) -> float:
+    """The total at one end of its band: what is paid by the hour moves with time and with the price, electricity with
+    energy, each apart from the other."""
+    electricity, hire, purchase = _money(result, by)
+    time, energy = result.latency_band_s[side] / (result.latency_s or 1.0), result.energy_band_j[side] / result.energy_j
+    away = (electricity * (energy - 1.0)) if hire is None else 0.0
+    for kind, usd in (("hire", hire), ("buy", purchase)):
+        for price in known:
+            if price.kind == kind and usd:
+                ends = hypot(log(time), log((price.low, price.high)[side] / price.value))
+                away += usd * (exp(ends if side else -ends) - 1.0)
+    return total + away
+
+
+def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
+    """The volume from which the device that costs less to run has repaid its purchase price."""
+
+    def running(result: Estimate) -> float:
+        electricity, hire, _ = _money(result, by)
+        return (electricity if hire is None else hire) / MILLION
+
+    price = [by.purchase.get(side.device.key, 0.0) * side.workload.devices for side in (a, b)]
+    each = [running(a), running(b)]
+    names = [a.device.key, b.device.key]
+    first = 0 if (price[0], each[0]) <= (price[1], each[1]) else 1
+    then = 1 - first
+    if each[first] <= each[then]:
+        unpriced = "" if names[first] in by.purchase or names[then] in by.purchase else " (no purchase price is given)"
+        says = f"{names[first]} costs no more at any volume{unpriced}"
+        return BreakEven(names[first], names[then], None, True, says)
+    volume = (price[then] - price[first]) / (each[first] - each[then])
+    result = (a, b)[then]
+    most = by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s
+    if volume <= 0:
+        return BreakEven(names[first], names[then], 0.0, True, f"{names[then]} costs less at any volume")
+    reached = volume <= most
+    says = f"{names[then]} costs less from {volume:,.0f} inferences on"
+    if not reached:
+        says += f", more than the {most:,.0f} it can do in its lifetime"
+    return BreakEven(names[first], names[then], volume, reached, says)

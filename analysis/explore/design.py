@@ -1,0 +1,307 @@
+"""Design search: changes of a chip within ranges of its facts, by what they cost over several models.
+
+A design is a what-if device (hardware/what_if.py). Its score is the weighted geometric mean, over the models, of a
+metric against that of the base; less is better. The models are evaluated together, as in a sweep of the catalogue.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.bundle import Asked, ask, evaluate, peaks
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.totals import rates
+from analysis.estimate.workspace import blocked
+from analysis.explore.catalogue_sweep import bundled, ready
+from analysis.explore.choose import front
+from analysis.explore.knobs import Cost
+from analysis.model.workload import Floats
+from hardware.architectures.data import WHOLE
+from hardware.area import area
+from hardware.device import Device, load
+from hardware.errors import RequestError
+from hardware.plan import plan
+from hardware.runtime import Runtime, resolve
+from hardware.what_if import ARRAY, Change, amount_of, changed, check, fields
+
+PIECE = 16  # designs that a worker evaluates at a time
+DESIGNS_MAX = 1_000_000
+HOW = ("grid", "random", "local")
+_KEPT, _OFFSPRING, _STRIDE = 8, 32, 0.5  # of local search: designs kept, new ones in a round at least, ln of a step
+
+
+class Knob(msgspec.Struct, frozen=True):
+    """A fact and the values it may have, `least` to `most` in SI units, or the few of `values`."""
+
+    name: str
+    least: float
+    most: float
+    values: tuple[float, ...] = ()
+    is_whole: bool = False
+
+    def steps(self) -> tuple[float, ...]:
+        """Those of a grid: the few given, or doubled from the least."""
+        if self.values:
+            return self.values
+        count = math.floor(math.log2(self.most / self.least) + 1e-9) + 1
+        doubled = [self.least * 2.0**i for i in range(count)]
+        return (*doubled, self.most) if doubled[-1] < self.most * (1 - 1e-9) else tuple(doubled)
+
+    def at(self, share: float) -> float:
+        """The value at a share of the way, in logarithms."""
+        if self.values:
+            return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+        value = self.least * (self.most / self.least) ** share
+        return float(round(value)) if self.is_whole else value
+
+    def change(self, value: float) -> Change:
+        return Change(self.name, "=", f"{value:.4g}x{value:.4g}" if self.name == ARRAY else f"{value:.4g}")
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched: plain data that any process can work on. `models` with their weights; limits may be None."""
+
+    base: str
+    knobs: tuple[Knob, ...]
+    models: tuple[tuple[str, float], ...]
+    scenario: Scenario
+    metric: str
+    max_power_w: float | None = None
+    max_area_mm2: float | None = None
+    folders: tuple[str, ...] = ()
+
+
+class Design(msgspec.Struct, frozen=True, kw_only=True):
+    """One design; costs by model, in the order of the study. `refused` says why it cannot be, or is out of a limit."""
+
+    device: str
+    values: tuple[float, ...]
+    costs: tuple[Cost, ...]
+    score: float
+    power_w: float
+    area_mm2: float
+    cost_usd: float
+    refused: str = ""
+
+
+class Designs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found. `best` first by score; `front`: no other has less latency, energy and area (means)."""
+
+    base: str
+    knobs: tuple[Knob, ...]
+    models: tuple[str, ...]
+    metric: str
+    how: str
+    seed: int
+    evaluated: int
+    refused: int
+    as_it_is: Design
+    best: tuple[Design, ...]
+    front: tuple[Design, ...]
+    why_refused: str
+
+
+def knob(device: Device, text: str) -> Knob:
+    """`units=64..1024`, or a few values `units=64|256`. Raises RequestError."""
+    name, equals, said = text.partition("=")
+    least, dots, most = said.partition("..")
+    if not equals or not said:
+        raise RequestError(f"knob {text[:40]!r}: a fact and its range are expected, as units=64..1024 or units=64|256")
+    full, unit = fields(device, name)
+    if dots:
+        ends = amount_of(least, unit), amount_of(most, unit)
+        if not 0 < ends[0] < ends[1]:
+            raise RequestError(f"knob {text[:40]!r}: a range from a value above 0 to a larger one is expected")
+        _check_values(text, ends, unit)
+        return Knob(full, *ends, is_whole=unit in WHOLE)
+    values = tuple(sorted({amount_of(value, unit) for value in said.split("|")}))
+    _check_values(text, values, unit)
+    return Knob(full, values[0], values[-1], values)
+
+
+def _check_values(text: str, values: Sequence[float], unit: str) -> None:
+    """Raises RequestError for a value that a fact cannot be set to."""
+    for value in values:
+        try:
+            check(value, unit)
+        except ValueError as error:
+            raise RequestError(f"knob {text[:40]!r}: {error}") from None
+
+
+@lru_cache(maxsize=4)
+def _base(base: str, folders: tuple[str, ...]) -> Device:
+    return load(base, tuple(map(Path, folders)))
+
+
+@lru_cache(maxsize=64)
+def _asked(models: tuple[str, ...], mode: str, places_models: bool, batch: int, widths: Any) -> Asked:
+    return ask(bundled(models, mode, places_models), (batch,), widths)
+
+
+Piece = tuple[Study, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
+
+
+def evaluate_piece(piece: Piece) -> list[Design]:
+    """The designs at some values of the knobs."""
+    study, points = piece
+    base = _base(study.base, study.folders)
+    unchanged = _costs(study, base)
+    return [_design(study, base, unchanged, values) for values in points]
+
+
+def _design(study: Study, base: Device, unchanged: tuple[list[Cost], float, str], values: tuple[float, ...]) -> Design:
+    try:
+        device = changed(base, tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True)))
+    except RequestError as error:
+        return Design(
+            device="", values=values, costs=(), score=math.inf, power_w=0.0, area_mm2=0.0, cost_usd=0.0,
+            refused=str(error).rpartition("}: ")[2],
+        )  # fmt: skip
+    costs, power_w, refused = _costs(study, device)
+    size = area(device)
+    if not refused and study.max_power_w is not None and power_w > study.max_power_w:
+        refused = "more power than allowed"
+    if not refused and study.max_area_mm2 is not None and size.total_mm2 > study.max_area_mm2:
+        refused = "a larger die than allowed"
+    return Design(
+        device=device.key,
+        values=values,
+        costs=tuple(costs),
+        score=mean([one.of(study.metric) / was.of(study.metric) for one, was in zip(costs, unchanged[0], strict=True)],
+                   study),
+        power_w=power_w,
+        area_mm2=size.total_mm2,
+        cost_usd=size.cost_usd,
+        refused=refused,
+    )  # fmt: skip
+
+
+def mean(values: Sequence[float], study: Study) -> float:
+    """The geometric mean over the models, by their weights."""
+    weights = [weight for _, weight in study.models]
+    return math.exp(sum(w * math.log(value) for w, value in zip(weights, values, strict=True)) / sum(weights))
+
+
+def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
+    """What each model costs, the most power that one draws, and which does not fit."""
+    asked = study.scenario
+    costs: dict[str, Cost] = {}
+    power_w, refused = 0.0, ""
+    for runtime, models in _by_runtime(study, device):
+        runs = plan(device, asked.precision, runtime.narrow_sums)
+        demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, runs.widths)
+        totals, _ = evaluate(demands, device, runs, runtime, asked.layout)
+        held = _held(models, runtime.mode, asked.batch, runs.widths, blocked(device, runtime.mode))
+        for i, model in enumerate(models):
+            each = rates(asked.batch, totals.latency_s[i], totals.energy_j[i], totals.pipelined_s[i])
+            costs[model] = Cost(float(totals.latency_s[i]), float(each.energy_j_per_inference))
+            power_w = max(power_w, float(each.average_power_w))
+            if held[i] > device.memory_bytes:
+                refused = f"{model} does not fit in memory"
+    return [costs[model] for model, _ in study.models], power_w, refused
+
+
+def _by_runtime(study: Study, device: Device) -> Iterator[tuple[Runtime, tuple[str, ...]]]:
+    """The models that each runtime runs."""
+    works: dict[str, tuple[Runtime, list[str]]] = {}
+    for model, _ in study.models:
+        runtime = resolve(device, study.scenario.execution, ready(model).work, study.scenario.precision)
+        works.setdefault(runtime.id, (runtime, []))[1].append(model)
+    for runtime, models in works.values():
+        yield runtime, tuple(models)
+
+
+@lru_cache(maxsize=64)
+def _held(models: tuple[str, ...], mode: str, batch: int, widths: Any, block: float) -> Floats:
+    return peaks([ready(model) for model in models], mode, (batch,), widths, block)
+
+
+Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]
+Tick = Callable[[int, int], None]
+
+
+def search(
+    study: Study, how: str, count: int, seed: int, run: Runner, tick: Tick | None = None, most: int = 20
+) -> Designs:
+    """Evaluate `count` designs (a grid: all of it) and keep the best. The same seed finds the same designs, on however
+    many workers. Raises RequestError where none can be."""
+    found: list[Design] = []
+
+    def evaluated(points: Sequence[tuple[float, ...]], of: int) -> None:
+        pieces = [(study, tuple(points[i : i + PIECE])) for i in range(0, len(points), PIECE)]
+        for designs in run(pieces):
+            found.extend(designs)
+            if tick is not None:
+                tick(min(len(found), of), of)
+
+    if how == "grid":
+        points = list(itertools.product(*(one.steps() for one in study.knobs)))
+        if len(points) > DESIGNS_MAX:
+            raise RequestError(
+                f"a grid of {len(points):,} designs (allowed: {DESIGNS_MAX:,}): --how random takes fewer"
+            )
+        evaluated(points, len(points))
+    else:
+        draw = random.Random(seed)
+        first = count if how == "random" else min(count, max(_OFFSPRING, count // 5))
+        evaluated([tuple(one.at(draw.random()) for one in study.knobs) for _ in range(first)], count)
+        while len(found) < count:
+            parents = sorted((one for one in found if not one.refused), key=lambda one: one.score)[:_KEPT]
+            size = min(max(_OFFSPRING, count // 10), count - len(found))
+            evaluated([_near(study, draw, parents) for _ in range(size)], count)
+    return _summed(study, how, seed, found, most)
+
+
+def _near(study: Study, draw: random.Random, parents: Sequence[Design]) -> tuple[float, ...]:
+    """A design near one of the best: one or two of its knobs turned a little; anywhere where there is none yet."""
+    if not parents:
+        return tuple(one.at(draw.random()) for one in study.knobs)
+    values = list(draw.choice(parents).values)
+    for i in draw.sample(range(len(values)), min(len(values), draw.randint(1, 2))):
+        one = study.knobs[i]
+        width = math.log(one.most / one.least) or 1.0
+        share = math.log(values[i] / one.least) / width + draw.gauss(0.0, _STRIDE / width)
+        values[i] = one.at(min(max(share, 0.0), 1.0))
+    return tuple(values)
+
+
+def _summed(study: Study, how: str, seed: int, found: Sequence[Design], most: int) -> Designs:
+    allowed = list({one.values: one for one in found if not one.refused}.values())
+    reasons = [one.refused for one in found if one.refused]
+    why = max(set(reasons), key=lambda reason: (reasons.count(reason), reason)) if reasons else ""
+    if not allowed:
+        raise RequestError(f"none of {len(found):,} designs can be: {why}")
+    means = np.array(
+        [[mean([c.latency_s for c in d.costs], study), mean([c.energy_j for c in d.costs], study), d.area_mm2]
+         for d in allowed]
+    )  # fmt: skip
+    best = sorted(allowed, key=lambda one: one.score)
+    base = _base(study.base, study.folders)
+    unchanged = _costs(study, base)
+    size = area(base)
+    return Designs(
+        base=base.key,
+        knobs=study.knobs,
+        models=tuple(model for model, _ in study.models),
+        metric=study.metric,
+        how=how,
+        seed=seed,
+        evaluated=len(found),
+        refused=len(reasons),
+        as_it_is=Design(
+            device=base.key, values=(), costs=tuple(unchanged[0]), score=1.0, power_w=unchanged[1],
+            area_mm2=size.total_mm2, cost_usd=size.cost_usd, refused=unchanged[2],
+        ),
+        best=tuple(best[:most]),
+        front=tuple(one for one, kept in zip(allowed, front(means).tolist(), strict=True) if kept),
+        why_refused=why,
+    )  # fmt: skip

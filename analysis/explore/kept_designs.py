@@ -1,0 +1,61 @@
+"""Designs kept in a file as they are evaluated, a line each, so that a search that was broken off goes on.
+
+A search is a function of its study and seed: begun again it asks for the same designs, of which these are there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from analysis.explore.catalogue_sweep import key
+from analysis.explore.design import Design, Piece, Runner, Study
+from hardware import files
+from hardware.errors import RequestError
+
+
+@contextmanager
+def kept(run: Runner, study: Study, path: Path) -> Iterator[Runner]:
+    """A runner that evaluates only what a file does not hold, and adds that to it. Raises RequestError where the file
+    cannot be used or holds something else."""
+    head = json.dumps({"designs of": key(study, study.folders)}).encode() + b"\n"
+    try:
+        with path.open("a+b", buffering=0) as file:
+            if not files.lock(file.fileno(), wait=False):
+                raise RequestError(f"another search writes {path}")
+            file.seek(0)
+            known, end = _read(file.read(), head, path)
+            file.truncate(end)
+            if not end:
+                file.write(head)
+
+            def through(pieces: Sequence[Piece]) -> Iterator[list[Design]]:
+                new = [(study, tuple(point for point in points if point not in known)) for study, points in pieces]
+                made = run([piece for piece in new if piece[1]])
+                for (_, points), (_, missing) in zip(pieces, new, strict=True):
+                    if missing:
+                        designs = next(made)
+                        known.update(zip(missing, designs, strict=True))
+                        file.write(b"".join(map(_line, designs)))
+                    yield [known[point] for point in points]
+
+            yield through
+    except OSError as error:
+        raise RequestError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _line(design: Design) -> bytes:
+    return json.dumps(msgspec.to_builtins(design)).encode() + b"\n"
+
+
+def _read(data: bytes, head: bytes, path: Path) -> tuple[dict[tuple[float, ...], Design], int]:
+    """The designs of a file by their values, and where its last whole line ends."""
+    if data and not data.startswith(head):
+        raise RequestError(f"{path} holds no designs of this study, made by this version: name another file")
+    end = data.rfind(b"\n") + 1
+    designs = (msgspec.convert(json.loads(line), Design) for line in data[len(head) : end].splitlines())
+    return {design.values: design for design in designs}, end

@@ -1,0 +1,29 @@
+"""What is worth looking at next, as data: whoever shows it writes it as its user would ask for it."""
+
+from __future__ import annotations
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import zoo
+from analysis.model.workload import Workload
+
+
+class NextStep:
+    """A report of a model on devices (their keys), run in a way. No struct: as text it is what a front end makes of
+    it. `image_size` is None where the model has its own."""
+
+    __slots__ = ("devices", "image_size", "report", "scenario", "words")
+
+    def __init__(
+        self, report: str, model: Workload, devices: tuple[str, ...], scenario: Scenario, image_size: int | None = None
+    ) -> None:
+        self.report, self.words, self.devices = report, model.words, devices
+        self.scenario, self.image_size = scenario, image_size
+
+
+def again(result: Estimate) -> NextStep:
+    """What shows the figures of this estimate."""
+    workload = result.workload
+    size, info = workload.image_size, zoo.table().get(workload.name)
+    own = info is None or size == info.image_size
+    return NextStep("compare", workload, (result.device.key,), result.scenario, None if own else size)

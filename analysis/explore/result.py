@@ -1,0 +1,195 @@
+"""What is compared of two results: an estimate, or a file that `compare`, `tree` or `report` wrote as JSON.
+
+Energy and work are per inference, latency is of the batch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.tree import tree
+from hardware import files, policy
+from hardware.errors import RequestError
+
+_FILE_MAX = 64 << 20  # bytes; the report of the largest model that ships has 3 MB
+_OF_RUNS = ("energy", "latency", "edp", "memory")
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator; `name` is its module path."""
+
+    id: str
+    name: str
+    type: str
+    energy: float
+    latency: float
+    macs: float
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One result: what it is of, and its figures by the names of CHANGING, those that it has. `coverage` is the share
+    of its work with a cost rule, `incomplete` says so where that is too little."""
+
+    model: str
+    device: str
+    batch: int
+    precision: str
+    execution: str
+    coverage: float
+    incomplete: str
+    figures: dict[str, float]
+
+
+class Result(Side, frozen=True, kw_only=True):
+    """A result with its operators, where they are known."""
+
+    parts: tuple[Part, ...] = ()
+
+
+def of_estimate(result: Estimate) -> Result:
+    level, parts, ops = tree(result).operators, result.partition, result.workload.operators
+    batch = result.scenario.batch
+    columns = (level.energy_j / batch, level.latency_s, level.macs / batch)
+    operators = tuple(
+        Part(id=id, name=name, type=kind, energy=energy, latency=latency, macs=macs)
+        for id, name, kind, energy, latency, macs in zip(
+            parts.operator_id, ops.path, ops.kind, *(column.tolist() for column in columns), strict=True
+        )
+    )
+    figures = {name: METRICS[name].of(result) for name in _OF_RUNS} | {
+        "macs": float(level.macs.sum()) / batch,
+        "flops": float(level.flops.sum()) / batch,
+        "operators": float(len(operators)),
+    }
+    return Result(
+        model=result.workload.name,
+        device=result.device.key,
+        batch=batch,
+        precision=result.scenario.precision,
+        execution=result.execution,
+        coverage=result.coverage,
+        incomplete=result.covered.gap,
+        figures=figures,
+        parts=operators,
+    )
+
+
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class _Node(msgspec.Struct):
+    """A node of the tree, as `tree` writes it."""
+
+    id: str
+    name: str
+    type: str
+    macs: _Amount
+    flops: _Amount
+    latency_s: _Amount
+    energy_j: _Amount
+    edp_js: _Amount
+    children: tuple[_Node, ...] = ()
+
+
+class _Row(msgspec.Struct):
+    """A device, as `compare` writes it."""
+
+    device: str
+    batch: Annotated[int, msgspec.Meta(ge=1)]
+    execution_run: str
+    latency_s: _Amount
+    energy_j_per_inference: _Amount
+    edp_js: _Amount
+    peak_memory_bytes: _Amount
+
+
+class _Compared(msgspec.Struct):
+    macs_per_inference: _Amount
+    flops: _Amount
+    rows: Annotated[tuple[_Row, ...], msgspec.Meta(min_length=1)]
+
+
+class _Head(msgspec.Struct):
+    schema: str
+    model: str
+    batch: Annotated[int, msgspec.Meta(ge=1)]
+    precision: str
+    device: str = ""
+    execution_run: str = ""
+    coverage: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    incomplete: str = ""
+
+
+class _Whole(msgspec.Struct):
+    """What `report` has of both."""
+
+    tree: _Node
+    compare: _Compared
+
+
+def read(path: Path, device: str) -> Result:
+    """What a file says about a device, or about its first where it has not this one. Raises RequestError."""
+    policy.require("read", f"reading {path}", str(path))
+    try:
+        data = files.read(path, _FILE_MAX)
+        head = msgspec.json.decode(data, type=_Head)
+        keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys()
+        if "tree" in keys:
+            whole = msgspec.json.decode(data, type=_Whole)
+            return _of_file(head, device, whole.tree, whole.compare)
+        if "children" in keys:
+            return _of_file(head, device, msgspec.json.decode(data, type=_Node), None)
+        return _of_file(head, device, None, msgspec.json.decode(data, type=_Compared))
+    except OSError as error:
+        raise RequestError(f"cannot read {path}: {error.strerror or error}") from None
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        wrong = " ".join(str(error).split())[:200]
+        raise RequestError(f"{path} is no JSON that compare, tree or report wrote: {wrong}") from None
+
+
+def _of_file(head: _Head, device: str, root: _Node | None, compared: _Compared | None) -> Result:
+    row = None if compared is None else next((r for r in compared.rows if r.device == device), compared.rows[0])
+    figures: dict[str, float] = {}
+    parts: tuple[Part, ...] = ()
+    if row is not None and compared is not None:
+        figures = {name: METRICS[name].of(row) for name in _OF_RUNS} | {
+            "macs": compared.macs_per_inference,
+            "flops": compared.flops / head.batch,
+        }
+    if root is not None:
+        parts = tuple(
+            Part(
+                id=each.id,
+                name=each.name,
+                type=each.type,
+                energy=each.energy_j / head.batch,
+                latency=each.latency_s,
+                macs=each.macs / head.batch,
+            )
+            for subgraph in root.children
+            for each in subgraph.children
+        )
+        figures |= {
+            "energy": root.energy_j / head.batch,
+            "latency": root.latency_s,
+            "edp": root.edp_js,
+            "macs": root.macs / head.batch,
+            "flops": root.flops / head.batch,
+            "operators": float(len(parts)),
+        }
+    return Result(
+        model=head.model,
+        device=head.device or (row.device if row else ""),
+        batch=head.batch,
+        precision=head.precision,
+        execution=head.execution_run or (row.execution_run if row else ""),
+        coverage=head.coverage,
+        incomplete=head.incomplete,
+        figures=figures,
+        parts=parts,
+    )

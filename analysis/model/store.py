@@ -1,0 +1,242 @@
+"""Where workloads come from: shipped captures, then the user's cache, then a capture in a subprocess."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.model import targets, zoo
+from analysis.model.errors import ModelSpecError, UnknownModelError
+from analysis.model.model_ref import ModelRef, refer
+from analysis.model.targets import Target
+from analysis.model.valid import decode
+from analysis.model.workload import SCHEMA, Workload, encode
+from analysis.model.zoo import Spec
+from hardware import files, places
+
+if TYPE_CHECKING:
+    from analysis.model.job import Job
+    from analysis.model.limits import Limits
+
+ProgressCallback = Callable[[str, float], None]
+
+_SHIPPED = Path(__file__).with_name("captures")
+_SUFFIX = targets.STORED
+_MAX_BYTES = 1 << 30
+# Part of the cache key: raise it when lowering or a cost rule changes.
+RULES = 3
+
+
+def load(
+    model: str | ModelRef,
+    image_size: int | None = None,
+    *,
+    progress: ProgressCallback | None = None,
+    limits: Limits | None = None,
+    cancel: threading.Event | None = None,
+    again: bool = False,
+) -> Workload:
+    """The workload of a model. Raises a `ModelError` with a one-line message.
+
+    A name of Python code runs that code, in the subprocess, unless its capture is in the cache. `again` captures what
+    is stored anew: data files and the environment are not tracked.
+    `progress` is called with a phase (`import`, `build`, `export`, `lower`) and a fraction while a capture
+    runs; setting `cancel` ends it at once.
+    """
+    ref = refer(model, image_size)
+    workload = None if again and is_captured(ref) else ready(ref)
+    if workload is not None:
+        return workload
+    job = capture_job(ref, limits=limits)
+    job.start()
+    reported = None
+    try:
+        while not job.wait(0.05):
+            if cancel is not None and cancel.is_set():
+                job.cancel()
+            if progress is not None and job.progress != reported:
+                reported = job.progress
+                progress(*reported)
+    except BaseException:  # an interrupt: nothing of ours keeps running
+        job.cancel()
+        raise
+    return job.result()
+
+
+def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | None:
+    """The workload if no capture is needed, else None. Raises a `ModelError` for a request that is wrong."""
+    ref = refer(model, image_size)
+    if isinstance(ref, Target):
+        return _ready_target(ref)
+    if isinstance(ref, Spec):
+        return _ready_spec(ref)
+    from analysis.model.sources.transformer import (
+        build as transformer,  # lowering: not needed to open a shipped capture
+    )
+
+    return transformer.build(ref.text, ref.config, ref.run)
+
+
+def _ready_spec(spec: Spec) -> Workload | None:
+    if spec.name == "gemm":
+        from analysis.model.sources import blocks  # lowering: not needed to open a shipped capture
+
+        return blocks.gemm(spec)
+    workload = _kept(spec)
+    if workload is None or workload.name == str(spec):
+        return workload
+    # A quantised model and its float architecture share one file.
+    return msgspec.structs.replace(workload, name=str(spec), family=spec.family)
+
+
+def _kept(spec: Spec) -> Workload | None:
+    """The capture that ships, or the one in the user's cache."""
+    for path in _places(spec):
+        workload = _read(path)
+        if workload is not None and zoo.architecture(workload.name) == zoo.architecture(str(spec)):
+            return workload
+    return None
+
+
+def _places(spec: Spec) -> Iterator[Path]:
+    yield _SHIPPED / shipped_name(spec)
+    yield cache_path(spec)  # only to name it takes 30 ms
+
+
+def is_captured(ref: ModelRef) -> bool:
+    """Whether the workload comes from a capture, stored or not; else it is read or written each time."""
+    return ref.runs_code if isinstance(ref, Target) else isinstance(ref, Spec) and ref.name != "gemm"
+
+
+def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
+    """Whether `load` returns without a capture. Runs no code of the user's."""
+    ref = refer(model, image_size)
+    if isinstance(ref, Target):
+        return _ready_target(ref) is not None
+    if not isinstance(ref, Spec) or not is_captured(ref) or (_SHIPPED / shipped_name(ref)).is_file():
+        return True
+    return _kept(ref) is not None
+
+
+def capture_job(model: str | ModelRef, image_size: int | None = None, limits: Limits | None = None) -> Job:
+    """A capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from has
+    changed meanwhile. A file that is data is read."""
+    from analysis.model.job import CaptureJob, ReadJob
+
+    ref = refer(model, image_size)
+    if isinstance(ref, Target) and not ref.runs_code:
+        return ReadJob(ref)
+    path = cache_path(ref)  # of what the file holds now, before any of it runs
+    return CaptureJob(ref, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload))
+
+
+def keep(ref: ModelRef, workload: Workload) -> bool:
+    """Store a captured workload in the user's cache; False where that is not possible."""
+    return _write(cache_path(ref), workload)
+
+
+def _ready_target(target: Target) -> Workload | None:
+    """The capture of a factory comes from the cache while the files it was made from, those it imported included, are
+    what they were. Files that are data are read each time, in a process of their own."""
+    if target.path.endswith(targets.STORED):
+        return _stored(targets.source(target))
+    if not target.runs_code:
+        targets.source(target)
+        return None
+    if (shipped := targets.shipped_at(target)).is_file():
+        return _read(shipped)
+    workload = _read(cache_path(target))
+    return workload if workload is not None and workload.name == target.label and is_current(workload) else None
+
+
+def _stored(path: Path) -> Workload:
+    """A workload somebody wrote with `hwexplorer capture -o`."""
+    workload = _read(path)
+    if workload is None:
+        raise ModelSpecError(f"{path.name} is no captured model of this version (hwexplorer capture -o writes one)")
+    return workload
+
+
+FILE, PACKAGE = "file ", "package "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint
+
+
+def is_current(workload: Workload) -> bool:
+    """Whether the files and packages it was captured from are what they were."""
+    try:
+        return all(
+            targets.fingerprint(Path(key.removeprefix(FILE))) == mark
+            if key.startswith(FILE)
+            else version(key.removeprefix(PACKAGE)) == mark
+            for key, mark in workload.versions.items()
+            if key.startswith((FILE, PACKAGE))
+        )
+    except UnknownModelError:
+        return False
+
+
+def pack(workload: Workload) -> bytes:
+    # No time stamp: the same workload gives the same file.
+    return gzip.compress(encode(workload), compresslevel=9, mtime=0)
+
+
+def unpack(data: bytes) -> Workload:
+    return decode(files.unzip(data, _MAX_BYTES))
+
+
+def shipped_name(spec: Spec) -> str:
+    """File name of a capture. Quantised models share the capture of their float architecture."""
+    name = zoo.architecture(str(spec))
+    safe = re.sub(r"[^A-Za-z0-9_.=,]", "_", name.replace(":", "-", 1))
+    if spec.is_block or spec.image_size == zoo.table()[name].image_size:
+        return safe + _SUFFIX
+    return f"{safe}-{spec.image_size}{_SUFFIX}"
+
+
+def cache_path(ref: ModelRef) -> Path:
+    """Where the capture of a model is kept. All that decides it makes the name, the contents of the user's file too."""
+    if isinstance(ref, Target):
+        file = targets.source(ref)
+        name = re.sub(r"[^A-Za-z0-9_.]", "-", ref.label)[:60]
+        made_of = [f"torch={version('torch')}", str(file), targets.fingerprint(file), str(ref)]
+    elif isinstance(ref, Spec):
+        stored = shipped_name(ref)
+        name = stored.removesuffix(_SUFFIX)[:80]
+        made_of = [*(f"{package}={version(package)}" for package in ("torch", "torchvision")), stored]
+    else:
+        raise ModelSpecError(f"{ref} is written from its configuration, not captured")
+    key = targets.mark("|".join([SCHEMA, str(RULES), *made_of]).encode(errors="surrogatepass"))
+    return places.cache_folder() / f"{name}-{key}{_SUFFIX}"
+
+
+def version(package: str) -> str:
+    """Of an installed package, 'none' where it is not."""
+    import importlib.metadata  # 20 ms that a shipped capture does not need
+
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _read(path: Path) -> Workload | None:
+    """A stored workload, or None where there is none that can be read."""
+    try:
+        return unpack(files.read(path, _MAX_BYTES))
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: Path, workload: Workload) -> bool:
+    """Keep a workload, for nobody but the user; False where that is not possible."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write(path, [pack(workload)], 0o600)
+    except OSError:
+        return False
+    return True
