@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from analysis.annexes.readers.budget import STEPS, Budget
 
 from analysis.annexes.readers import pt2
 from analysis.annexes.readers.onnx import file as onnx_file
@@ -18,6 +17,7 @@ from analysis.model import store, targets
 from analysis.model.errors import CaptureCancelledError, ModelError
 from analysis.model.job import Job, ReadJob
 from analysis.model.limits import Limits
+from analysis.model.sources.budget import STEPS, Budget
 from tests.attack import onnx_files, pt2_files
 
 SMALL = [("onnx", name) for name in onnx_files.SMALL] + [("pt2", name) for name in pt2_files.SMALL]
@@ -85,8 +85,8 @@ def test_a_large_file_costs_no_more_than_its_budget(kind: str, name: str, tmp_pa
     code = """
 import resource, sys
 from pathlib import Path
+from analysis.model.sources.budget import STEPS, Budget
 from tests.attack.test_attack_files import read
-from analysis.annexes.readers.budget import STEPS, Budget
 before = resource.getrusage(resource.RUSAGE_SELF)
 line = read(Path(sys.argv[1]), Budget(STEPS // 10))
 after = resource.getrusage(resource.RUSAGE_SELF)

@@ -157,7 +157,7 @@ assert all({str(installed.packages)!r} in m.__file__ for n, m in sys.modules.ite
 def test_python_and_the_man_page_are_there(installed: Environment) -> None:
     code = (
         "import hwexplorer as hx, sys; compared = hx.compare('resnet18', on=['t4', 'tpu_v4'], batch=2)\n"
-        "assert type(compared.document).__module__ == 'hwexplorer.analysis.decide.compare'\n"
+        "assert type(compared.document).__module__ == 'hwexplorer.analysis.explore.compare'\n"
         "assert not {'torch', 'textual', 'analysis', 'hardware'} & set(sys.modules)\n"
         "print(compared.rows[1].device, hx.model('resnet18').graph(on='t4').number_of_nodes())"
     )
@@ -196,8 +196,8 @@ def neighbour(tmp_path: Path) -> Path:
 
 
 BOTH = """
-import analysis, analysis.estimate, hardware, hwexplorer.analysis.run.estimate, hwexplorer.hardware.device
-assert analysis.WIDTH == 8 and hardware.__file__ and analysis.estimate is not hwexplorer.analysis.run
+import analysis, analysis.estimate, hardware, hwexplorer.analysis.estimate.estimate, hwexplorer.hardware.device
+assert analysis.WIDTH == 8 and hardware.__file__ and analysis.estimate is not hwexplorer.analysis.estimate
 """
 
 
@@ -255,15 +255,15 @@ def f():
         == '''"""analysis.estimate is named here"""
 from __future__ import annotations
 import os; from hwexplorer.analysis import run  # from analysis import
-from hwexplorer.analysis.run import (
+from hwexplorer.analysis.estimate import (
     a,
     hardware,
 )
-import hwexplorer.analysis.run as b, hwexplorer.hardware.x as c
+import hwexplorer.analysis.estimate as b, hwexplorer.hardware.x as c
 from . import analysis
 from .analysis import run
 from hwexplorer.analysis import run
-x = "é", "hwexplorer.analysis.run", "analysis", "see analysis.estimate", hardware.files
+x = "é", "hwexplorer.analysis.estimate", "analysis", "see analysis.estimate", hardware.files
 def f():
     from hwexplorer.hardware import files
 '''
