@@ -208,7 +208,7 @@ def test_a_package_of_the_same_names_lives_beside_it(empty: Environment, wheel: 
         empty.install(one)
     empty.run("-c", BOTH)
     empty.pip("uninstall", "--yes", "hwexplorer")
-    empty.run("-c", "import analysis.estimate, hardware; assert analysis.WIDTH == 8")
+    empty.run("-c", "import analysis.run, hardware; assert analysis.WIDTH == 8")
     empty.install(wheel)
     empty.run("-c", BOTH)
     empty.pip("uninstall", "--yes", "neighbour")
@@ -235,35 +235,35 @@ def test_a_project_with_its_own_analysis_is_captured(installed: Environment, nei
 def test_only_names_of_modules_move(tmp_path: Path) -> None:
     (tmp_path / "analysis").mkdir()
     (tmp_path / "analysis" / "run.py").touch()
-    text = '''"""analysis.estimate is named here"""
+    text = '''"""analysis.run is named here"""
 from __future__ import annotations
 import os; from analysis import run  # from analysis import
-from analysis.estimate import (
+from analysis.run import (
     a,
     hardware,
 )
-import analysis.estimate as b, hardware.x as c
+import analysis.run as b, hardware.x as c
 from . import analysis
 from .analysis import run
 from hwexplorer.analysis import run
-x = "é", "analysis.estimate", "analysis", "see analysis.estimate", hardware.files
+x = "é", "analysis.run", "analysis", "see analysis.run", hardware.files
 def f():
     from hardware import files
 '''
     assert (
         moved(text, Path("x.py"), tmp_path)
-        == '''"""analysis.estimate is named here"""
+        == '''"""analysis.run is named here"""
 from __future__ import annotations
 import os; from hwexplorer.analysis import run  # from analysis import
-from hwexplorer.analysis.estimate import (
+from hwexplorer.analysis.run import (
     a,
     hardware,
 )
-import hwexplorer.analysis.estimate as b, hwexplorer.hardware.x as c
+import hwexplorer.analysis.run as b, hwexplorer.hardware.x as c
 from . import analysis
 from .analysis import run
 from hwexplorer.analysis import run
-x = "é", "hwexplorer.analysis.estimate", "analysis", "see analysis.estimate", hardware.files
+x = "é", "hwexplorer.analysis.run", "analysis", "see analysis.run", hardware.files
 def f():
     from hwexplorer.hardware import files
 '''
