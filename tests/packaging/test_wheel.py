@@ -208,7 +208,7 @@ def test_a_package_of_the_same_names_lives_beside_it(empty: Environment, wheel: 
         empty.install(one)
     empty.run("-c", BOTH)
     empty.pip("uninstall", "--yes", "hwexplorer")
-    empty.run("-c", "import analysis.run, hardware; assert analysis.WIDTH == 8")
+    empty.run("-c", "import analysis.estimate, hardware; assert analysis.WIDTH == 8")
     empty.install(wheel)
     empty.run("-c", BOTH)
     empty.pip("uninstall", "--yes", "neighbour")
