@@ -1,0 +1,140 @@
+"""The rules of the house that no tool of others checks: lines of each room, imports in a circle, names and docstrings.
+
+`house.toml` states them. `python -m tests.test_house` prints where each count stands; lower a ceiling when it falls.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import grimp
+import networkx
+import pytest
+
+ROOT = Path(__file__).parents[1]
+RULES: dict[str, Any] = tomllib.loads((ROOT / "house.toml").read_text(encoding="utf-8"))
+PACKAGES = ("hardware", "analysis", "hwexplorer")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@lru_cache(maxsize=1)
+def sources() -> dict[str, str]:
+    """Return path -> text of every product file."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    names = listed.stdout.split() or [
+        str(p.relative_to(ROOT)) for name in PACKAGES for p in ROOT.glob(f"{name}/**/*.py")
+    ]
+    product = [name for name in names if not name.startswith("tests/")]
+    return {name: (ROOT / name).read_text(encoding="utf-8") for name in sorted(product) if (ROOT / name).is_file()}
+
+
+def room(path: str) -> str:
+    """Return the longest room of house.toml that a file is in, or '' if it is in none."""
+    return max((name for name in RULES["rooms"] if path.startswith(f"{name}/")), key=len, default="")
+
+
+def definitions() -> Iterator[tuple[str, ast.ClassDef | Function]]:
+    """Yield path and syntax tree of every function and class."""
+    for path, text in sources().items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef | Function):
+                yield path, node
+
+
+def rooms_over_budget() -> list[str]:
+    """Return the rooms with more lines than house.toml allows."""
+    lines: Counter[str] = Counter()
+    for path, text in sources().items():
+        lines[room(path)] += len(text.splitlines())
+    return [
+        f"{name or 'top level'}: {count}"
+        for name, count in sorted(lines.items())
+        if count > RULES["rooms"].get(name, 250)
+    ]
+
+
+def circles() -> list[str]:
+    """Return the groups of modules that import each other, type-checking imports counted."""
+    found = []
+    for package in ("analysis", "hwexplorer"):
+        modules = grimp.build_graph(package, exclude_type_checking_imports=False, cache_dir=None)
+        graph = networkx.DiGraph(
+            (name, other) for name in modules.modules for other in modules.find_modules_directly_imported_by(name)
+        )
+        rings = networkx.strongly_connected_components(graph)
+        found += [", ".join(sorted(ring)) for ring in rings if len(ring) > 1]
+    return found
+
+
+def docstrings_without_verb() -> list[str]:
+    """Return the docstrings that open with a word that neither a verb nor a subject can follow."""
+    opening = re.compile(rf"({'|'.join(RULES['words']['openings'])})\b")
+    return [
+        f"{path}:{node.lineno} {node.name}"
+        for path, node in definitions()
+        if opening.match(ast.get_docstring(node) or "")
+    ]
+
+
+def banned_names() -> list[str]:
+    """Return the functions, classes and modules whose whole name is a word of the ban list."""
+    banned = set(RULES["words"]["names"])
+    functions = [f"{path}:{node.lineno} {node.name}" for path, node in definitions() if node.name.strip("_") in banned]
+    return functions + [path for path in sources() if Path(path).stem.strip("_") in banned]
+
+
+def undocumented() -> list[str]:
+    """Return the public functions and classes without a docstring."""
+    return [
+        f"{path}:{node.lineno} {node.name}"
+        for path, node in definitions()
+        if not node.name.startswith("_") and not ast.get_docstring(node)
+    ]
+
+
+def shared_class_names() -> list[str]:
+    """Return the names of public classes that are defined more than once."""
+    places = defaultdict(list)
+    for path, node in definitions():
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            places[node.name].append(path)
+    return [f"{name}: {', '.join(where)}" for name, where in sorted(places.items()) if len(where) > 1]
+
+
+def shared_file_names() -> list[str]:
+    """Return the names of files that stand in several rooms."""
+    names = Counter(Path(path).name for path in sources() if Path(path).name != "__init__.py")
+    return [f"{name} x{count}" for name, count in sorted(names.items()) if count > 1]
+
+
+CHECKS = (docstrings_without_verb, banned_names, undocumented, shared_class_names, shared_file_names, circles)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_a_count_stays_below_its_ceiling(check: Any) -> None:
+    found = check()
+    assert len(found) <= RULES["ceilings"][check.__name__], "\n".join(found)
+
+
+def test_rooms_keep_their_budget_of_lines() -> None:
+    assert not rooms_over_budget()
+
+
+def test_every_room_exists() -> None:
+    assert [name for name in RULES["rooms"] if not (ROOT / name).is_dir()] == []
+
+
+if __name__ == "__main__":
+    for each in (rooms_over_budget, *CHECKS):
+        places = each()
+        print(f"{len(places)} {each.__name__.replace('_', ' ')}", *places, sep="\n  ")
