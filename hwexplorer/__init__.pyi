@@ -1,5 +1,6 @@
 """Made by `python -m hwexplorer.generated` of what each report declares: the functions and their types."""
 
+from analysis.annexes.traces.report import TraceReport
 from analysis.capture.notebook import Captured
 from analysis.explore.advise import Advice
 from analysis.explore.change import Diff
@@ -12,9 +13,9 @@ from analysis.explore.crossover import Crossover
 from analysis.explore.design import Designs
 from analysis.explore.elasticity import Elasticities
 from analysis.explore.explain import Explanation
-from analysis.explore.progression import Progression
 from analysis.explore.sweep import Sweep
 from analysis.explore.turning import Knobs
+from analysis.model.workload import Workload
 from analysis.reports.concurrency import ConcurrencyReport
 from analysis.reports.edp_report import EdpReport
 from analysis.reports.energy_report import EnergyReport
@@ -23,8 +24,6 @@ from analysis.reports.mapping_report import MappingReport
 from analysis.reports.memory_report import MemoryReport
 from analysis.reports.partition_report import PartitionReport
 from analysis.reports.roofline import RooflineReport
-from analysis.annexes.traces.report import TraceReport
-from analysis.model.workload import Workload
 from collections.abc import Sequence
 from hwexplorer.commands.doctor import Doctor
 from hwexplorer.reports.coefficients import Prices
@@ -117,10 +116,10 @@ def compare(
     on: Sequence[str] | str | None = ...,
     baseline: str | None = ...,
     include_design_targets: bool | None = ...,
-    level: Literal["detailed", "operator", "progression", "subgraph", "summary"] | None = ...,
+    level: Literal["detailed", "operator", "subgraph", "summary"] | None = ...,
     metric: Literal["edp", "energy", "latency"] | None = ...,
     **options: Unpack[_Scenario],
-) -> Result[Comparison | Levels | Progression]:
+) -> Result[Comparison | Levels]:
     """One model on several devices, as a whole or node by node."""
 
 def concurrency(

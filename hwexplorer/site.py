@@ -22,7 +22,6 @@ PAGES = {
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
     "docs/accelerators.md": "accelerators.md",
-    "docs/kpu_study.md": "kpu_study.md",
     "docs/models-tried.md": "models_tried.md",
 }
 FOLDERS = ("examples", "screenshots")

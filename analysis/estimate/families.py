@@ -10,19 +10,16 @@ from analysis.estimate.estimate import Estimate
 from analysis.model.workload import Floats, Ints
 from hardware.events import Event
 
-# What each family is, on the architectures that have it.
-MEANING = {
-    "arithmetic": "multiply-accumulates, element-wise operations and special functions",
-    "operand delivery": "registers, operand collectors, bypasses, values passed from cell to cell",
-    "instructions and control": "fetch, decode, rename, schedule, branches, addresses, divergence, coherence, "
-    "bundles, descriptors, domain tracking",
-    "launch and synchronisation": "kernel launch, host dispatch, fork and join, barriers, program load",
-    "on-chip memory": "caches, scratchpads, FIFOs and the network between them",
-    "DRAM": "bytes that cross the memory interface",
-    "clock": "cycles that units are clocked for while a kernel runs",
-    "static power": "leakage, idle and memory background, for as long as the model runs",
-}
-FAMILIES = tuple(MEANING)
+FAMILIES = (
+    "arithmetic",  # multiply-accumulates, element-wise operations and special functions
+    "operand delivery",  # registers, operand collectors, bypasses, values passed from cell to cell
+    "instructions and control",  # fetch, decode, schedule, branches, addresses, coherence, descriptors, domain tracking
+    "launch and synchronisation",  # kernel launch, host dispatch, fork and join, barriers, program load
+    "on-chip memory",  # caches, scratchpads, FIFOs and the network between them
+    "DRAM",  # bytes that cross the memory interface
+    "clock",  # cycles that units are clocked for while a kernel runs
+    "static power",  # leakage, idle and memory background, for as long as the model runs
+)
 _DELIVERY = ("register", "bypass", "operand_collector", "pe_forward")
 _LAUNCH = (
     "launch", "dispatch_kernel", "operator_dispatch", "fork_join", "block_schedule", "host_dispatch", "drain",

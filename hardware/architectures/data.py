@@ -85,19 +85,14 @@ class Clocked(Price, frozen=True, kw_only=True):
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What teaching texts say of an architecture.
+    """Words for explanations of an architecture.
 
-    `title` names its principle. `pays` says what it pays beside the arithmetic, with `{count}` instructions, one for
-    `{each}` MACs, and the energy of `{control}` filled in. `delivers` completes "this device ..." with how operands
-    reach its arithmetic; `instructions` is what it calls them ('' where it fetches none: its schedule lies in space);
-    `claims`, what is said of its energy at batch 1 against that of another architecture: the claim, the other's id.
+    `delivers` completes "this device ..." with how operands reach its arithmetic;
+    `instructions` is what it calls them ('' where it fetches none: its schedule lies in space).
     """
 
-    title: str
-    pays: str
     delivers: str
     instructions: str = ""
-    claims: tuple[tuple[str, str], ...] = ()
 
 
 class Macro(Constant, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The architectures there are, in the order of the progression from stored program to domain flow.
+"""The architectures there are, in order from stored program to domain flow.
 
 A new one is a module beside these (or anywhere: a test registers a toy), its data file, and one line here."""
 

@@ -13,7 +13,6 @@ from analysis.explore.compare import Compared, Comparison, compared, insights, r
 from analysis.explore.compare import compare as compare_devices
 from analysis.explore.compare_nodes import Levels, compare_levels
 from analysis.explore.odds import DOUBT, METRICS, of_being_best
-from analysis.explore.progression import Progression, progression
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
@@ -28,7 +27,7 @@ from hwexplorer.views.plain import Column, Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, NOT_MEASURED, band, bounds, known, title
 
-LEVELS = ("summary", "detailed", "subgraph", "operator", "progression")
+LEVELS = ("summary", "detailed", "subgraph", "operator")
 _MORE_IS_BETTER = ("throughput",)
 
 
@@ -135,11 +134,9 @@ def _results(state: State) -> list[Estimate]:
     return [engine.result(state, name) for name in state.devices]
 
 
-def _document(state: State, level: str, on_paper: bool) -> Comparison | Levels | Progression:
+def _document(state: State, level: str, on_paper: bool) -> Comparison | Levels:
     if level in ("subgraph", "operator"):
         return _by_level(state, level, on_paper)
-    if level == "progression":
-        return progression(_results(state))
     return comparison(state, on_paper)
 
 
@@ -151,8 +148,6 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
 def _view(state: State, level: str, on_paper: bool) -> Table | Page:
     if level in ("subgraph", "operator"):
         return levels.by_node(state, _by_level(state, level, on_paper))
-    if level == "progression":
-        return levels.by_architecture(state, progression(_results(state)))
     table = ranked(by_device(state, DETAILED if level == "detailed" else SUMMARY, on_paper), state)
     if level == "detailed":
         steps = tuple(f"next: {command(step)}" for step in comparison(state).next)

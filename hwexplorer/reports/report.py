@@ -9,7 +9,6 @@ import msgspec
 
 from analysis.estimate.figures import about
 from analysis.estimate.reason import model_reason
-from analysis.explore.claims import Claim, claims
 from analysis.explore.compare import insights, next_steps
 from analysis.reports.checks import checks
 from hardware.quantity import quantity
@@ -65,23 +64,12 @@ def _checks(state: State) -> Table:
     return Table("checks", "Checks", CHECKS, rows(CHECKS, results, key="name"), footer=(footer,))
 
 
-def _made_claims(state: State) -> tuple[Claim, ...]:
-    return claims(engine.result(state), engine.device)
-
-
-def _claims(state: State) -> Text:
-    """What is often said of inference, and what this model's numbers say."""
-    lines = tuple(f"{'holds' if c.holds else 'does not hold'}: {c.claim} - {c.found}" for c in _made_claims(state))
-    return Text("claims", "Common claims", (("Common claims, held against these numbers", lines),))
-
-
 # What stands between the reports, by its place among theirs.
 PARTS: dict[int, Callable[[State], View]] = {
     -40: _summary,
     -35: _blocks,
     -30: _checks,
     -20: roofline.plot,
-    65: _claims,
     70: memory.plot,
     90: batch.plot,
 }
@@ -122,7 +110,6 @@ def _document(state: State) -> dict[str, Any]:
     return {
         **about(result, on_device=True),
         "checks": checks(result),
-        "claims": _made_claims(state),
         "compare": Answer("compare", compared).to_dict(),
         **{answer.name: answer.to_dict() for answer in _answers(state).values()},
     }

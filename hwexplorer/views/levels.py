@@ -1,15 +1,11 @@
-"""Devices side by side node by node, and the architectures as a progression."""
+"""Devices side by side, node by node."""
 
 from __future__ import annotations
 
-from analysis.estimate.families import FAMILIES
 from analysis.estimate.metrics import METRICS
 from analysis.explore.compare_nodes import ComparedNode, Levels
-from analysis.explore.progression import Progression
-from hardware.architectures import registry
-from hardware.quantity import quantity
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Page, Table, Text
+from hwexplorer.views.plain import Column, Table
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import FLAGS, MARKED, title
 
@@ -59,30 +55,3 @@ def _tally(levels: Levels, metric: str) -> str:
     told = [f"{MARKED[key]} {count}" for key, count in counts if count]
     told += [f"{levels.ties[metric]} tied"] if levels.ties[metric] else []
     return ", ".join(told) or "none fits"
-
-
-def by_architecture(state: State, progression: Progression) -> Page:
-    """The families of energy side by side, then what each architecture pays for."""
-    columns = [Column("family", "Energy", role="text", keep=0, of=str)]
-    for step in progression.steps:
-        columns += [
-            Column(step.device, MARKED[step.device], "%", keep=0, of=step.families_fraction.__getitem__),
-            Column(f"{step.device}_energy", "each", "J", role="quantity", keep=2, of=step.families_j.__getitem__),
-        ]
-    columns.append(Column("meaning", "", role="text", keep=5, of=progression.families.__getitem__))
-    footer = tuple(
-        f"{MARKED[step.device]}: {quantity(step.energy_j_per_inference, 'J')} per inference = arithmetic "
-        f"{step.arithmetic_fraction:.1%}, instruction and operand overhead {step.overhead_fraction:.1%}, data movement "
-        f"{step.movement_fraction:.1%}, static {step.static_fraction:.1%}"
-        for step in progression.steps
-    )
-    sections = tuple(
-        (f"{registry.get(step.architecture).data.story.title} ({step.name})", step.says) for step in progression.steps
-    )
-    table = Table("families", "", tuple(columns), rows(columns, FAMILIES), footer=footer)
-    return Page(
-        "progression",
-        f"{title(state)}: from stored program to domain flow",
-        (table, Text("steps", "", sections)),
-        main=0,
-    )

@@ -1,4 +1,4 @@
-"""Comparison node by node, the cure of low utilisation, next steps, and the progression of architectures."""
+"""Comparison node by node, the cure of low utilisation, and next steps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import pytest
 from decisions import DEFAULTS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import estimate
-from analysis.estimate.families import FAMILIES
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.nodes import Node, node
 from analysis.estimate.scenario import Scenario
 from analysis.explore.compare import LOW_UTILIZATION, cure, insights, next_steps
 from analysis.explore.compare_nodes import LEVELS, compare_levels
-from analysis.explore.progression import progression
 from analysis.reports.edp_report import edp_report
 from hardware.errors import RequestError
 from hwexplorer.shell import command
@@ -140,19 +138,7 @@ def test_next_steps_are_commands_that_run() -> None:
         assert found.code == 0, (step, found.err)
 
 
-def test_progression_divides_all_energy() -> None:
-    found = progression([run("resnet18", on) for on in reversed(DEFAULTS)])
-    assert [step.architecture for step in found.steps] == ["cpu", "gpu", "tpu", "npu", "kpu"]
-    for step in found.steps:
-        assert tuple(step.families_j) == FAMILIES
-        assert math.isclose(sum(step.families_j.values()), step.energy_j_per_inference, rel_tol=1e-9)
-        assert math.isclose(sum(step.families_fraction.values()), 1.0, rel_tol=1e-9)
-    macs_each = [step.macs_per_instruction for step in found.steps]
-    assert macs_each[0] < macs_each[1] < macs_each[2]  # an instruction does more on each architecture
-    assert found.steps[-1].instructions_per_inference == 0  # the KPU fetches none
-
-
-@pytest.mark.parametrize("level", ["summary", "detailed", "subgraph", "operator", "progression"])
+@pytest.mark.parametrize("level", ["summary", "detailed", "subgraph", "operator"])
 def test_levels_in_every_format(level: str) -> None:
     words = ("compare", "resnet18", "--level", level)
     assert hwexplorer(*words, "--format", "json").json()["schema"] == "hwexplorer/1"

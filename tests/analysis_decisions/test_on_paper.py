@@ -43,7 +43,6 @@ def test_the_catalogue_has_some() -> None:
     [
         ("compare", "conv2d", "--on", "gpu,kpu"),
         ("compare", "conv2d", "--on", "gpu,kpu", "--level", "subgraph"),
-        ("compare", "conv2d", "--on", "gpu,kpu", "--level", "progression"),
         ("cost", "conv2d", "--on", "gpu,kpu"),
         ("sweep", "conv2d", "--on", "gpu,kpu", *GRID),
         ("pareto", "conv2d", "--on", "gpu,kpu", *GRID),

@@ -30,7 +30,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compare": ("compare", "conv2d", *BOTH),
     "compare detailed": ("compare", "conv2d", *BOTH, "--level", "detailed"),
     "compare subgraph": ("compare", "resnet_block", *BOTH, "--level", "subgraph"),
-    "compare progression": ("compare", "conv2d", *BOTH, "--level", "progression"),
     "tree": ("tree", "conv2d", *ON),
     "events": ("events", "conv2d", *ON),
     "why": ("why", "conv2d", *ON, "--node", "relu"),

@@ -29,7 +29,6 @@ OTHERS = {
     "energy": ("energy", "resnet18", "--on", "gpu", *BATCH),
     "advise": ("advise", "resnet18", "--on", "gpu", *BATCH),
     "subgraph": ("compare", "resnet18", *BATCH, "--level", "subgraph"),
-    "progression": ("compare", "resnet18", *BATCH, "--level", "progression"),
 }
 
 
