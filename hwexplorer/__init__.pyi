@@ -25,12 +25,12 @@ from analysis.reports.memory_report import MemoryReport
 from analysis.reports.partition_report import PartitionReport
 from analysis.reports.roofline import RooflineReport
 from collections.abc import Sequence
+from hwexplorer.annexes.validate import KernelGroups, ModelGroups
 from hwexplorer.commands.doctor import Doctor
 from hwexplorer.reports.coefficients import Prices
 from hwexplorer.reports.devices import Devices
 from hwexplorer.reports.learn import Lessons
 from hwexplorer.reports.models import Models
-from hwexplorer.reports.validate import KernelGroups, ModelGroups
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -384,17 +384,6 @@ def sweep(
 ) -> Result[Sweep]:
     """A model over batches, precisions, image sizes; or the whole catalogue."""
 
-def trace(
-    file: Path | str,
-    *,
-    model: str | None = ...,
-    on: str | None = ...,
-    run: bool | None = ...,
-    threads: int | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[TraceReport]:
-    """A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""
-
 def tree(
     model: Model | Workload | str,
     *,
@@ -404,16 +393,6 @@ def tree(
     **options: Unpack[_Scenario],
 ) -> Result[dict[str, Any]]:
     """Model, subgraphs and operators with their energy-delay product."""
-
-def validate(
-    *,
-    data: Path | Sequence[Path | str] | str | None = ...,
-    kernels: bool | None = ...,
-    cross_validate: bool | None = ...,
-    groups: bool | None = ...,
-    **options: Unpack[_Options],
-) -> Result[KernelGroups | ModelGroups]:
-    """Predictions against measurements."""
 
 def why(
     model: Model | Workload | str,
@@ -428,3 +407,24 @@ def doctor(
     **options: Unpack[_Options],
 ) -> Result[Doctor]:
     """What there is to run with here: versions, torch or not, terminal, colours, clipboard, cache and user folders."""
+
+def trace(
+    file: Path | str,
+    *,
+    model: str | None = ...,
+    on: str | None = ...,
+    run: bool | None = ...,
+    threads: int | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[TraceReport]:
+    """A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""
+
+def validate(
+    *,
+    data: Path | Sequence[Path | str] | str | None = ...,
+    kernels: bool | None = ...,
+    cross_validate: bool | None = ...,
+    groups: bool | None = ...,
+    **options: Unpack[_Options],
+) -> Result[KernelGroups | ModelGroups]:
+    """Predictions against measurements."""

@@ -1,6 +1,6 @@
-"""The verbs: the modules of hwexplorer.reports and hwexplorer.commands, each with its help in its first line.
+"""The verbs: the modules of hwexplorer.reports, commands and annexes, each with its help in its first line.
 
-Only the module that is asked for is imported. A folder put on the path of either package adds its verbs.
+Only the module that is asked for is imported. A folder put on the path of one of the packages adds its verbs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hwexplorer.limits import Held
     from hwexplorer.views.plain import Page, View
 
-_PACKAGES = ("hwexplorer.reports", "hwexplorer.commands")
+_PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
 
 
 def names() -> tuple[str, ...]:
