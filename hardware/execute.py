@@ -14,14 +14,13 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from hardware.coefficients import Coefficients, coefficients
+from hardware.coefficients import Coefficients
 from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.map_demand import map_demand
 from hardware.mapping.common import Mapping, Traffic, overlapped, per_kernel
-from hardware.plan import Plan
-from hardware.runtime import Runtime
+from hardware.setup import Setup
 
 # What bounds a kernel, in the order of `Execution.bound`.
 BOUNDS = ("compute", "memory", "launch", "power")
@@ -57,28 +56,26 @@ class Execution(msgspec.Struct, frozen=True):
     pipelined_s: Floats | None = None
 
 
-def kernel_seconds(
-    demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str, rates: Efficiency
-) -> Floats:
+def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     """Seconds of each kernel before any power limit at each setting of the efficiencies, shape (s, k)."""
-    mapping = map_demand(demand, device, plan, runtime, layout, rates)
-    overhead, floor = _overhead(demand, device, runtime)
+    device = setup.device
+    mapping = map_demand(demand, setup, rates)
+    overhead, floor = _overhead(demand, setup)
     busy = _busy(mapping, _per_resource(demand, mapping), device)
     seconds: Floats = np.maximum(busy + overhead[0] + _of_class(demand, rates), floor[0])
     return seconds
 
 
-def execute(
-    demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str, mapping: Mapping | None = None
-) -> Execution:
+def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
     """Run the demand on the device: under 'eager' and 'compiled' runtimes the host dispatches every kernel, a 'fused'
     one starts a whole program. A `mapping` that is there already is used, and its counts are written over; it may be
     one of nominal rates alone."""
-    mapping = mapping or map_demand(demand, device, plan, runtime, layout, device.software.efficiency)
-    prices = coefficients(device, plan)
+    device, runtime = setup.device, setup.runtime
+    mapping = mapping or map_demand(demand, setup, device.software.efficiency)
+    prices = setup.prices
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
     busy_ends = _busy(mapping, resources, device)
-    overhead, floor = (each[: len(busy_ends)] for each in _overhead(demand, device, runtime))
+    overhead, floor = (each[: len(busy_ends)] for each in _overhead(demand, setup))
     ends = np.maximum(busy_ends + overhead + _of_class(demand, device.software.efficiency)[: len(busy_ends)], floor)
     busy, unthrottled = busy_ends[0], ends[0]
     resource = resources[0].argmax(axis=0)
@@ -87,7 +84,7 @@ def execute(
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.sequences)
     resting_s = _resting_s(device, mapping, demand, resources[0])
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
-    counts = _timed_counts(demand, device, mapping, runtime, clocked_s - resting_s, share)
+    counts = _timed_counts(demand, setup, mapping, clocked_s - resting_s, share)
     clocks, unclocked = device.arch.clock_rows, prices.value.copy()
     unclocked[clocks] = unclocked[device.arch.static_rows] = 0.0
     unclocked_j, clocked_j = _priced(unclocked, counts), _priced(prices.value[clocks], counts[clocks])
@@ -214,13 +211,14 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
     return overlapped(resources, device.software.overlap.value)
 
 
-def _overhead(demand: Demand, device: Device, runtime: Runtime) -> tuple[Floats, Floats]:
+def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
     """Seconds added to each kernel, and the least a kernel can take: (3, k) or (3, 1), nominal, fast end, slow end.
 
     An accelerator overlaps execution with the host's dispatch of the next kernel, so dispatch is a floor; a device
     that is its own host dispatches on the cores that compute, so it adds. A call of the model begins with a kernel,
     which waits for what the runtime does once per call.
     """
+    device, runtime = setup.device, setup.runtime
     launch = _ends(device.kernel_start_s) * _ends(runtime.launch.all)
     dispatch = _ends(device.ends("dispatch_s")) * _ends(
         runtime.dispatch_on.get(device.software_class, runtime.dispatch).all
@@ -260,11 +258,10 @@ def _resting_s(device: Device, mapping: Mapping, demand: Demand, resources: Floa
     return seconds
 
 
-def _timed_counts(
-    demand: Demand, device: Device, mapping: Mapping, runtime: Runtime, clocked_s: Floats, share: Floats
-) -> Floats:
+def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Floats, share: Floats) -> Floats:
     """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
-    counts, arch = mapping.counts, device.arch
+    device, runtime, counts = setup.device, setup.runtime, mapping.counts
+    arch = device.arch
     # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
     cycles = clocked_s * device.clock_hz * device.units
     counts[arch.clock_rows] = share * cycles[demand.kernel]

@@ -9,20 +9,21 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from hardware.coefficients import coefficients
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
 from hardware.mapping.common import Mapping, memory_seconds_of
-from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
 from hardware.runtime import Runtime
+from hardware.setup import Setup
 
 
-def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, layout: str, rates: Efficiency) -> Mapping:
+def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """What the device does with each operator, at each setting of the efficiencies."""
+    device, runtime = setup.device, setup.runtime
     if runtime.mode != "eager":  # compilers choose the layout of convolutions themselves
         layout = "channels_last" if runtime.mode == "compiled" else "blocked"
+        setup = msgspec.structs.replace(setup, layout=layout)
     if device.arch.is_managed and not runtime.resident:
         demand = _without_resident_weights(demand)
     if runtime.streams_rest:
@@ -30,11 +31,7 @@ def map_demand(demand: Demand, device: Device, plan: Plan, runtime: Runtime, lay
     demand = _as_written(demand, device, runtime)
     if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
         rates = _narrowed(rates, narrow.value)
-    if device.arch.search is not None:
-        mapping = device.arch.search(demand, device, plan, rates, coefficients(device, plan).value)
-    else:
-        assert device.arch.map_operators is not None
-        mapping = device.arch.map_operators(demand, device, plan, layout, rates)
+    mapping = device.arch.map_operators(demand, setup, rates)
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
         mapping = _streamed(mapping, demand, device, streaming.all, runtime.per_query_head)

@@ -23,13 +23,11 @@ from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows
 from analysis.model.workload import Floats, Workload
 from hardware.demand import READ_WEIGHT, Demand, Stream
-from hardware.device import Device
 from hardware.execute import execute, grouped, repeated
 from hardware.map_demand import map_demand
 from hardware.mapping.common import Mapping, seen
-from hardware.plan import Plan
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
-from hardware.runtime import Runtime
+from hardware.setup import Setup
 
 Indices = NDArray[np.int64]
 _ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
@@ -306,24 +304,20 @@ def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
 
 def evaluate(
     demands: Asked,
-    device: Device,
-    plan: Plan,
-    runtime: Runtime,
-    layout: str,
+    setup: Setup,
     mapped: dict[tuple[Any, ...], Mapping] | None = None,
 ) -> tuple[Totals, tuple[str, ...]]:
     """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
     most multiply-accumulates of each run in. `mapped` are mappings of the same demand on the same device, by what they
     depend on in the plan, which other plans may use."""
-    key = (plan,) if device.arch.search else seen(device, plan)  # a search asks for prices
+    key = (setup.plan,) if setup.device.arch.maps_by_energy else seen(setup)
     mapped = {} if mapped is None else mapped
     if key not in mapped:
-        nominal = device.software.efficiency.nominal
-        mapped[key] = map_demand(demands.demand, device, plan, runtime, layout, nominal)
-    run = execute(demands.demand, device, plan, runtime, layout, mapped[key])
+        mapped[key] = map_demand(demands.demand, setup, setup.device.software.efficiency.nominal)
+    run = execute(demands.demand, setup, mapped[key])
     if demands.times is not None:
         run, _ = repeated(run, demands.demand, demands.times)
     if demands.devices is not None:
         run = grouped(run, demands.devices)
-    formats = {mostly: precision_run(plan, mostly) for mostly in (None, False, True)}
+    formats = {mostly: precision_run(setup.plan, mostly) for mostly in (None, False, True)}
     return totals(run, demands.bundle.places), tuple(map(formats.__getitem__, demands.convolution))

@@ -21,8 +21,9 @@ from hardware.demand import Demand, OpClass
 from hardware.device import Device
 from hardware.events import Event
 from hardware.execute import Execution, execute, grouped, repeated
-from hardware.plan import Plan, plan
+from hardware.plan import Plan
 from hardware.runtime import AUTO, MODES, Runtime, lacks, runtimes
+from hardware.setup import Setup, make_setup
 
 COMPONENTS = ("compute", "memory", "static")
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
@@ -38,11 +39,8 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """
 
     workload: Workload
-    device: Device
     scenario: Scenario
-    plan: Plan
-    runtime: Runtime
-    execution: str
+    setup: Setup
     partition: Partition
     demand: Demand
     run: Execution
@@ -61,9 +59,29 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     trust: Trust
 
     @property
+    def device(self) -> Device:
+        """The device in its power mode."""
+        return self.setup.device
+
+    @property
+    def plan(self) -> Plan:
+        """The formats that run."""
+        return self.setup.plan
+
+    @property
+    def runtime(self) -> Runtime:
+        """The software that runs it."""
+        return self.setup.runtime
+
+    @property
+    def execution(self) -> str:
+        """The mode of the runtime: 'eager', 'compiled' or 'fused'."""
+        return self.setup.runtime.mode
+
+    @property
     def joins(self) -> str:
         """How operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
-        return self.runtime.joins(self.device)
+        return self.setup.joins
 
     @property
     def energy_j_per_inference(self) -> float:
@@ -157,17 +175,17 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     check_batch(workload, scenario.batch)
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
     runtime = scenario.runtime_on(device, workload)
-    execution, joins = runtime.mode, runtime.joins(device)
-    runs = plan(device, scenario.precision, runtime.narrow_sums)
+    setup = make_setup(device, scenario.precision, runtime, scenario.layout)
+    runs, joins = setup.plan, setup.joins
     needs = demand(workload, scenario.batch, runs.widths, joins)
-    run = execute(needs, device, runs, runtime, scenario.layout)
+    run = execute(needs, setup)
     if workload.repeats is not None:
         run, needs = repeated(run, needs, workload.repeats @ workload.at(batch=scenario.batch))
     if workload.devices > 1:
         run = grouped(run, workload.devices)
     sums = totals(run)
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
-    held = memory(workload, scenario.batch, runs.widths, joins, blocked(device, execution))
+    held = memory(workload, scenario.batch, runs.widths, joins, blocked(device, runtime.mode))
     marks = _relevant_marks(runs, needs)
     if run.mapping.winograd.any():
         many = int(run.mapping.winograd.sum())
@@ -195,11 +213,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     fast, slow = (latency * factor for factor in known.band)
     return Estimate(
         workload=workload,
-        device=device,
         scenario=scenario,
-        plan=runs,
-        runtime=runtime,
-        execution=execution,
+        setup=setup,
         partition=partition(workload),
         demand=needs,
         run=run,

@@ -100,7 +100,7 @@ def operator_reason(figures: Tree, i: int) -> str:
     result = figures.estimate
     demand, run = result.demand, result.run
     k = int(demand.kernel[i])
-    sentence = result.device.arch.sentence(demand, result.device, result.plan, run.mapping, i)
+    sentence = result.device.arch.sentence(demand, result.setup, run.mapping, i)
     if not result.workload.operators.has_rule[i]:
         sentence = f"no cost rule for {result.workload.operators.target[i]}: bytes only"
     if not figures.fused[i]:

@@ -29,9 +29,10 @@ from hardware import errors as hardware_errors
 from hardware.device import Device, catalogue, load
 from hardware.errors import RequestError
 from hardware.mapping.common import Mapping
-from hardware.plan import Plan, plan
+from hardware.plan import Plan
 from hardware.precision import SWEEP
 from hardware.runtime import resolve
+from hardware.setup import make_setup
 from hardware.text import inert
 
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
@@ -170,7 +171,8 @@ def run_chunk(chunk: Chunk) -> str:
             mapped: dict[tuple[Any, ...], Mapping] = {}
             rows: list[list[tuple[Any, ...]]] = []
             for precision in chunk.precisions:
-                runs = plan(device, precision, runtime.narrow_sums)
+                setup = make_setup(device, precision, runtime, chunk.layout)
+                runs = setup.plan
                 asked_key = (work, batches, runs.widths, joins, device.arch.places_models)
                 if asked_key not in cache:
                     cache[asked_key] = ask(many, batches, runs.widths)
@@ -179,7 +181,7 @@ def run_chunk(chunk: Chunk) -> str:
                     held[held_key] = peaks(many.workloads, joins, batches, runs.widths, held_key[-1])
                 ran = _what_runs(runs)
                 if ran not in same:
-                    same[ran] = evaluate(cache[asked_key], device, runs, runtime, chunk.layout, mapped)
+                    same[ran] = evaluate(cache[asked_key], setup, mapped)
                 rows.append(list(_rows(models, batches, device, precision, execution, *same[ran], held[held_key])))
             for at in range(0, len(models) * len(batches), len(models)):
                 lines.extend(write(row) for each in rows for row in each[at : at + len(models)])

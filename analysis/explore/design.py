@@ -29,8 +29,8 @@ from hardware.architectures.data import WHOLE
 from hardware.area import area
 from hardware.device import Device, load
 from hardware.errors import RequestError
-from hardware.plan import plan
 from hardware.runtime import Runtime, resolve
+from hardware.setup import make_setup
 from hardware.what_if import ARRAY, Change, amount_of, changed, check, fields
 
 PIECE = 16  # designs that a worker evaluates at a time
@@ -197,10 +197,10 @@ def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
     costs: dict[str, Cost] = {}
     power_w, refused = 0.0, ""
     for runtime, models in _by_runtime(study, device):
-        runs = plan(device, asked.precision, runtime.narrow_sums)
-        demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, runs.widths)
-        totals, _ = evaluate(demands, device, runs, runtime, asked.layout)
-        held = _held(models, runtime.mode, asked.batch, runs.widths, blocked(device, runtime.mode))
+        setup = make_setup(device, asked.precision, runtime, asked.layout)
+        demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, setup.plan.widths)
+        totals, _ = evaluate(demands, setup)
+        held = _held(models, runtime.mode, asked.batch, setup.plan.widths, blocked(device, runtime.mode))
         for i, model in enumerate(models):
             each = rates(asked.batch, totals.latency_s[i], totals.energy_j[i], totals.pipelined_s[i])
             costs[model] = Cost(float(totals.latency_s[i]), float(each.energy_j_per_inference))

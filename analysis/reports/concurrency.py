@@ -242,11 +242,13 @@ def _candidates(total: int) -> list[int]:
 
 def _times(result: Estimate, units: int) -> Floats:
     """Seconds of each subgraph on the device with so many units, shape (s,), before any power limit."""
-    device, demand = result.device, result.demand
+    setup, demand = result.setup, result.demand
+    device = setup.device
     if units != device.units:
         fact = Fact(float(units), "count", "rule: the device with fewer units", "derived")
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
-    run = execute(demand, device, result.plan, result.runtime, result.scenario.layout)
+        setup = msgspec.structs.replace(setup, device=device)
+    run = execute(demand, setup)
     subgraph = np.zeros(demand.n_kernels, dtype=np.int32)
     subgraph[demand.kernel] = result.partition.subgraph
     return np.bincount(subgraph, run.unthrottled_s, minlength=len(result.partition.id)).astype(np.float64)

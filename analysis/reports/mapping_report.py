@@ -153,7 +153,7 @@ def _row(result: Estimate, k: int, resident: float | None) -> KernelRow:
         units_total=total,
         units_fraction=float(run.mapping.units[head]) / total,
         occupancy=resident,
-        sentence=result.device.arch.sentence(demand, result.device, result.plan, run.mapping, head),
+        sentence=result.device.arch.sentence(demand, result.setup, run.mapping, head),
     )
 
 

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from hardware.device import Device
     from hardware.efficiency import Efficiency
     from hardware.mapping.common import Mapping
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
-    MapOperators = Callable[[Demand, Device, Plan, str, Efficiency], Mapping]
-    Search = Callable[[Demand, Device, Plan, Efficiency, Floats], Mapping]
-    Sentence = Callable[[Demand, Device, Plan, Mapping, int], str]
+    MapOperators = Callable[[Demand, Setup, Efficiency], Mapping]
+    Sentence = Callable[[Demand, Setup, Mapping, int], str]
     Levels = Callable[[Device], tuple[tuple[str, float], ...]]
     Occupancy = Callable[[Demand, Device, Mapping], Floats]
 
@@ -44,10 +43,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     prepare the input, so that both add up; `dispatch_event` and `instruction_event`, the labels of the events that
     count these ('' without); `has_layouts`, whether the layout of tensors is the framework's choice; `places_models`,
     whether it lays out a whole model, so that what a kernel costs depends on the others and the host starts all of it;
-    `search`, in the place of `map_operators` where the fastest of several mappings is taken, given the price of every
-    event in J, as the fastest is the fastest within the power limit; `is_searched`, whether that takes seconds for a
-    model: whole-catalogue verbs leave such devices out unless they are named; `describe(hierarchy)`, where device files
-    say how memories and arrays nest: the architecture of one of them;
+    `maps_by_energy`, whether the mapping depends on the price of events, as the fastest within the power limit does;
+    `is_searched`, whether mapping a model takes seconds: whole-catalogue verbs leave such devices out unless named;
+    `describe(hierarchy)`, where device files say how memories and arrays nest: the architecture of one of them;
     `reachable_bandwidth(device)`, a limit below that of the memory; `misses`, rates shown beside events: name to
     (events missed, events in all); `occupancy`, the share of resident threads, where there is such a thing.
     """
@@ -61,8 +59,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     last_level: str
     levels: Levels
     is_managed: bool
-    map_operators: MapOperators | None = None
-    search: Search | None = None
+    map_operators: MapOperators
+    maps_by_energy: bool = False
     is_searched: bool = False
     sentence: Sentence
     execution: str

@@ -23,38 +23,39 @@ from hardware.sentence import elements, format_run, product, split, waves, whole
 
 if TYPE_CHECKING:
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Each contraction on the unit on which its kernel is done sooner, tiled over cores; the rest on vector lanes."""
-    vector = vector_tiling(demand, device, plan)
+    device, plan = setup.device, setup.plan
+    vector = vector_tiling(demand, setup)
     wants_matrix = on_matrix_unit(demand, plan)
     if wants_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix)
         matrix = tile_menu(demand, demand.gemm, menu, device, rate, plan.operand_bytes)
-        beside = vector_beside(demand, device, plan, rates) * rates.compute[0, demand.op_class]
+        beside = vector_beside(demand, setup, rates) * rates.compute[0, demand.op_class]
         quicker = matrix.seconds < vector.seconds + beside
         on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & quicker
     else:
         matrix, on_matrix = vector, wants_matrix
     # oneDNN computes in blocked layouts: frameworks rearrange weights on every call, plain NCHW activations as well;
     # a runtime that owns the whole graph packs them once.
-    passes = device.arch.data.assumed("reorder_passes") if layout != "blocked" else 0.0
-    flow = traffic(demand, device, (passes, passes if layout == "nchw" else 0.0))
-    return assemble(demand, device, plan, layout, rates, flow, matrix, vector, on_matrix, _counts)
+    passes = device.arch.data.assumed("reorder_passes") if setup.layout != "blocked" else 0.0
+    flow = traffic(demand, device, (passes, passes if setup.layout == "nchw" else 0.0))
+    return assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
 
 
 def _counts(
     demand: Demand,
-    device: Device,
-    plan: Plan,
+    setup: Setup,
     flow: Traffic,
     tiling: Tiling,
     on_matrix: Bools,
     units: Floats,
 ) -> Floats:
     """Events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
+    device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     register = assumed("vector_bytes")
     lanes = fma(device, "vector", plan.vector_mac) / device.vector_clock_hz / assumed("fma_ports")
@@ -106,7 +107,8 @@ def _counts(
     return counts
 
 
-def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
+    device, plan = setup.device, setup.plan
     units = f"{whole(mapping.units[i])}/{whole(device.units)} cores"
     tiling = mapping.tiling
     if demand.macs[i] > 0 and tiling.tile_m[i] > 0:

@@ -17,14 +17,15 @@ from hardware.sentence import elements, format_run, product, split, waves, waves
 
 if TYPE_CHECKING:
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
-    demand, staged_s = winograd(demand, device, plan, rates)
+    device, plan = setup.device, setup.plan
+    demand, staged_s = winograd(demand, setup, rates)
     on_matrix = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
-    vector = vector_tiling(demand, device, plan, elsewhere=on_matrix)
+    vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate
         matrix = tile_menu(demand, demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes)
@@ -33,7 +34,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
     else:
         matrix = vector
     flow = traffic(demand, device)
-    mapping = assemble(demand, device, plan, layout, rates, flow, matrix, vector, on_matrix, _counts)
+    mapping = assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
     return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, winograd=staged_s > 0)
 
 
@@ -50,14 +51,14 @@ def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, mac
 
 def _counts(
     demand: Demand,
-    device: Device,
-    plan: Plan,
+    setup: Setup,
     flow: Traffic,
     tiling: Tiling,
     on_matrix: Bools,
     units: Floats,
 ) -> Floats:
     """Events of each operator: warp instructions from MACs, FLOPs and bytes; operand traffic from the tiles."""
+    device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     tensor_macs = demand.macs * on_matrix
     cuda_macs = demand.macs - tensor_macs
@@ -167,7 +168,8 @@ def occupancy(demand: Demand, device: Device, mapping: Mapping) -> Floats:
     return np.minimum(resident * device.arch.data.assumed("block_threads") / device.threads_per_unit, 1.0)
 
 
-def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
+    device, plan = setup.device, setup.plan
     units = f"{whole(mapping.units[i])}/{whole(device.units)} SMs"
     tiling = mapping.tiling
     if demand.macs[i] > 0 and tiling.tile_m[i] > 0:

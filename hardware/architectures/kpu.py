@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from hardware.architectures.architecture import Architecture
@@ -24,36 +25,41 @@ from hardware.sentence import elements, product, split, whole
 
 if TYPE_CHECKING:
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency, prices: Floats) -> Mapping:
+def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
     # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
+    device, plan = setup.device, setup.plan
     on_array = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
-    vector = vector_tiling(demand, device, plan, elsewhere=on_array)
-    array = by_shape(demand, demand.gemm, lambda few: fastest(candidates(few, *domain_flow(device, plan))))
+    vector = vector_tiling(demand, setup, elsewhere=on_array)
+    array = by_shape(demand, demand.gemm, lambda few: fastest(candidates(few, *domain_flow(setup))))
     flow = traffic(demand, device)
-    mapping = assemble(demand, device, plan, "blocked", rates, flow, array, vector, on_array, _counts)
-    return _within_power(demand, device, plan, mapping, np.flatnonzero(on_array), prices)
+    mapping = assemble(
+        demand, msgspec.structs.replace(setup, layout="blocked"), rates, flow, array, vector, on_array, _counts
+    )
+    return _within_power(demand, setup, mapping, np.flatnonzero(on_array), setup.prices.value)
 
 
-def domain_flow(device: Device, plan: Plan) -> tuple[Floats, tuple[int, ...], Device, float, float, float]:
+def domain_flow(setup: Setup) -> tuple[Floats, tuple[int, ...], Device, float, float, float]:
     """What tiles there are: output-stationary blocks, one per tile and wavefront; the fabric may be shaped to the
     result.
 
     A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round; K may be
     divided among idle tiles, whose partial results meet over the network.
     """
+    device, plan = setup.device, setup.plan
     rows, columns = device.array_rows, device.array_columns
     menu = device.arch.data.tiles["matrix"]
     shapes = np.array([[rows * stretch, columns / stretch, 1.0] for stretch in (*menu.stretches, columns)])
     return shapes, menu.splits, device, fma(device, "matrix", plan.matrix), menu.k_step, 1.0 / device.clock_hz
 
 
-def _within_power(demand: Demand, device: Device, plan: Plan, mapping: Mapping, which: Ints, prices: Floats) -> Mapping:
+def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Floats) -> Mapping:
     """The mapping with other candidates for contractions whose kernels the power limit holds back: those with which
     they end first. A shape that is fast alone may stream so many operands that it is slow within the limit."""
+    device = setup.device
     clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
     budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
@@ -63,12 +69,12 @@ def _within_power(demand: Demand, device: Device, plan: Plan, mapping: Mapping, 
     which = which[limited[demand.kernel[which]]]
     if not len(which):
         return mapping
-    tiles = candidates(demand.gemm[:, which], *domain_flow(device, plan))
+    tiles = candidates(demand.gemm[:, which], *domain_flow(setup))
     kernel, least_s = demand.kernel[which], mapping.tiling.seconds[which]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
     resources = np.repeat(needs_s[None, :, kernel], len(longer), axis=0)
     resources[:, 0] += mapping.matrix_s[0, which] * (longer - 1.0)
-    moved = _by_tiles(demand, device, plan, mapping.traffic, tiles, mapping.on_matrix, which)
+    moved = _by_tiles(demand, setup, mapping.traffic, tiles, mapping.on_matrix, which)
     rows = np.array([device.arch.row[label] for label in moved])
     moved_j = sum(count * price for count, price in zip(moved.values(), prices[rows], strict=True))
     rest_j = needs_j[kernel] - prices[rows] @ mapping.counts[np.ix_(rows, which)]
@@ -84,10 +90,11 @@ def _within_power(demand: Demand, device: Device, plan: Plan, mapping: Mapping, 
 
 
 def _by_tiles(
-    demand: Demand, device: Device, plan: Plan, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
+    demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
 ) -> dict[str, Floats]:
     """Events that depend on the tiles, of the operators at an index: operands enter tiles from memory tiles over the
     network and stream on."""
+    device, plan = setup.device, setup.plan
     assumed = device.arch.data.assumed
     contracts, chip_read, chip_write = demand.macs[at] > 0, flow.chip_read[at], flow.chip_write[at]
     on_array, elements = contracts & on_matrix[at], demand.elements[at]
@@ -118,14 +125,14 @@ def _by_tiles(
 
 def _counts(
     demand: Demand,
-    device: Device,
-    plan: Plan,
+    setup: Setup,
     flow: Traffic,
     tiling: Tiling,
     on_matrix: Bools,
     units: Floats,
 ) -> Floats:
     """Events of each operator."""
+    device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     width = plan.element_bytes
     macs = demand.macs * on_matrix
@@ -133,7 +140,7 @@ def _counts(
     moved = flow.chip_read + flow.chip_write
     vector_operations = demand.vector_flops + vector_macs + demand.special
 
-    for label, count in _by_tiles(demand, device, plan, flow, tiling, on_matrix, slice(None)).items():
+    for label, count in _by_tiles(demand, setup, flow, tiling, on_matrix, slice(None)).items():
         counts[row[label]] = count
     counts[row["tile.mac"]] = macs
     counts[row["tile.operand_stream"]] = macs * assumed("streamed_operands") * width
@@ -150,7 +157,8 @@ def _counts(
     return counts
 
 
-def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
+    device, plan = setup.device, setup.plan
     tiling = mapping.tiling
     units = f"{whole(mapping.units[i])}/{whole(device.units)} tiles"
     if mapping.on_matrix[i]:
@@ -175,7 +183,8 @@ KPU = Architecture(
     last_level="scratchpad_bytes",
     levels=_levels,
     is_managed=True,
-    search=map_operators,
+    map_operators=map_operators,
+    maps_by_energy=True,
     sentence=_sentence,
     execution="fused",
 )

@@ -24,7 +24,7 @@ from hardware.sentence import elements, format_run, product, whole
 
 if TYPE_CHECKING:
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -39,14 +39,15 @@ class Placement(msgspec.Struct, frozen=True):
     stored: Floats
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Every contraction on the arrays of the units that its layer has; element-wise work follows it there."""
+    device, plan = setup.device, setup.plan
     on_matrix = common.on_matrix_unit(demand, plan)
     padded = _padded_macs(demand, device)
-    matrix_s, rows_vector_s = _unit_seconds(demand, device, plan, rates, on_matrix, padded)
+    matrix_s, rows_vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
     vector_s = rows_vector_s
     if demand.unpack_ops is not None:
-        vector_s = rows_vector_s + _unpack_seconds(demand, device, plan, rates)
+        vector_s = rows_vector_s + _unpack_seconds(demand, setup, rates)
         demand = demand.but(vector_flops=demand.vector_flops + common.unpacked(demand, device))
     usable = _usable_units(device)
     bandwidth = rates.bandwidth[:, demand.op_class]
@@ -97,7 +98,7 @@ def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates
         placed.placed[demand.kernel],
         flow,
         _tiling(demand, device, placed, on_matrix),
-        _counts(demand, device, plan, flow, loaded, switch_s > 0, placed, on_matrix, padded),
+        _counts(demand, setup, flow, loaded, switch_s > 0, placed, on_matrix, padded),
         np.zeros(demand.n, dtype=np.bool_),
         busy_s,
         demand.per_kernel(fill_s[0]),
@@ -127,9 +128,10 @@ def _padded_macs(demand: Demand, device: Device) -> Floats:
 
 
 def _unit_seconds(
-    demand: Demand, device: Device, plan: Plan, rates: Efficiency, on_matrix: Bools, padded: Floats
+    demand: Demand, setup: Setup, rates: Efficiency, on_matrix: Bools, padded: Floats
 ) -> tuple[Floats, Floats]:
     """Seconds that one unit would need for each operator on its array and on its lanes, each (s, n)."""
+    device, plan = setup.device, setup.plan
     compute, other = rates.compute[:, demand.op_class], rates.compute[:, OpClass.ELEMENTWISE][:, None]
     array = tiling.fma(device, "matrix", plan.matrix) * plan.matrix_rate
     lanes = tiling.fma(device, "vector", plan.vector_mac)
@@ -138,8 +140,9 @@ def _unit_seconds(
     return on_matrix * padded / array / compute, vector_s + ~on_matrix * demand.macs / lanes / compute
 
 
-def _unpack_seconds(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> Floats:
+def _unpack_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     """Seconds that one unit would need to unpack the weights of each operator, (s, n)."""
+    device, plan = setup.device, setup.plan
     lanes = 2.0 * tiling.fma(device, "vector", plan.vector)
     seconds: Floats = common.unpacked(demand, device) / lanes / rates.compute[:, OpClass.ELEMENTWISE][:, None]
     return seconds
@@ -268,8 +271,7 @@ def _tiling(demand: Demand, device: Device, placed: Placement, on_matrix: Bools)
 
 def _counts(
     demand: Demand,
-    device: Device,
-    plan: Plan,
+    setup: Setup,
     flow: Traffic,
     loaded: Floats,
     switch: Bools,
@@ -278,6 +280,7 @@ def _counts(
     padded: Floats,
 ) -> Floats:
     """Events of each operator: operands are fed to arrays from line buffers, rows stream on to the next layer."""
+    device, plan = setup.device, setup.plan
     (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
     g, m, n, k = demand.gemm
     width, macs = plan.element_bytes, demand.macs * on_matrix
@@ -321,7 +324,8 @@ def _begins_model(demand: Demand) -> Bools:
     return begins
 
 
-def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
+    device, plan = setup.device, setup.plan
     tiling, unit = mapping.tiling, device.unit_name
     where = f"{whole(tiling.units[i])}/{whole(device.units)} {unit}s"
     beside = f", {whole(mapping.units[i])} at work beside each other" if _streams(device) else ""

@@ -22,7 +22,7 @@ from hardware.sentence import elements, product, whole
 
 if TYPE_CHECKING:
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 
 def _level_events(level: Level) -> tuple[Event, Event]:
@@ -83,7 +83,8 @@ def described(hierarchy: Hierarchy) -> Architecture:
     return found
 
 
-def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
+    device, plan = setup.device, setup.plan
     tiling = mapping.tiling
     if demand.macs[i] <= 0:
         return f"{elements(demand, i, 'elements')} behind the arrays ({plan.vector})"
@@ -120,7 +121,8 @@ SPATIAL = Architecture(
     last_level="",
     levels=_levels,
     is_managed=True,
-    search=map_operators,
+    map_operators=map_operators,
+    maps_by_energy=True,
     is_searched=True,
     sentence=_sentence,
     execution="fused",

@@ -16,20 +16,21 @@ from hardware.sentence import elements, product, whole
 
 if TYPE_CHECKING:
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
+def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions on the arrays unless the vector unit is faster (depthwise); the rest on the vector unit."""
+    device, plan = setup.device, setup.plan
     rate = fma(device, "matrix", plan.matrix)
     array = by_shape(demand, demand.gemm, lambda gemm: systolic(gemm, device, rate))
     wants = on_matrix_unit(demand, plan)
-    vector = vector_tiling(demand, device, plan, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
+    vector = vector_tiling(demand, setup, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
     slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
     flow = traffic(demand, device)
     program = demand.head * device.program_bytes
     flow = msgspec.structs.replace(flow, dram_read=flow.dram_read + program, chip_read=flow.chip_read + program)
-    return assemble(demand, device, plan, layout, rates, flow, array, vector, wants & ~slow, _counts)
+    return assemble(demand, setup, rates, flow, array, vector, wants & ~slow, _counts)
 
 
 def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
@@ -67,14 +68,14 @@ def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
 
 def _counts(
     demand: Demand,
-    device: Device,
-    plan: Plan,
+    setup: Setup,
     flow: Traffic,
     tiling: Tiling,
     on_matrix: Bools,
     units: Floats,
 ) -> Floats:
     """Events of each operator: operands stream through array, vector memory and scratchpad."""
+    device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     g, m, n, k = demand.gemm * on_matrix
     rows, columns = device.array_rows, device.array_columns
@@ -122,7 +123,8 @@ def _counts(
     return counts
 
 
-def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
+    device, plan = setup.device, setup.plan
     tiling = mapping.tiling
     if mapping.on_matrix[i]:
         g, _, n, k = demand.gemm[:, i]

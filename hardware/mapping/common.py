@@ -16,8 +16,9 @@ from hardware.precision import BASE
 if TYPE_CHECKING:
     from hardware.device import Device
     from hardware.plan import Plan
+    from hardware.setup import Setup
 
-    CountEvents = Callable[[Demand, Device, Plan, "Traffic", "Tiling", "Bools", Floats], Floats]
+    CountEvents = Callable[[Demand, Setup, "Traffic", "Tiling", "Bools", Floats], Floats]
 
 
 CONTRACTIONS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
@@ -180,8 +181,9 @@ def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
     return on_matrix
 
 
-def seen(device: Device, plan: Plan) -> tuple[Any, ...]:
+def seen(setup: Setup) -> tuple[Any, ...]:
     """What a mapping depends on in a plan: formats that are as wide and run at the same rates are mapped alike."""
+    device, plan = setup.device, setup.plan
     units = (plan.contraction[0], plan.attention), ("matrix", plan.matrix), ("vector", plan.vector_mac)
     rates = [(unit, fma(device, unit, name))
              for unit, name in (plan.convolution, plan.contraction, *units, ("vector", plan.vector))]  # fmt: skip
@@ -191,9 +193,7 @@ def seen(device: Device, plan: Plan) -> tuple[Any, ...]:
 
 def assemble(
     demand: Demand,
-    device: Device,
-    plan: Plan,
-    layout: str,
+    setup: Setup,
     rates: Efficiency,
     flow: Traffic,
     matrix: Tiling,
@@ -202,8 +202,11 @@ def assemble(
     count_events: CountEvents,
 ) -> Mapping:
     """Join tilings, vector work, traffic and counts into a Mapping."""
+    device, plan = setup.device, setup.plan
     compute_rate, bandwidth = rates.compute[:, demand.op_class], rates.bandwidth[:, demand.op_class]
-    relative = np.where(on_matrix, rates.nchw[:, None] if layout == "nchw" else 1.0, rates.vector_convolution[:, None])
+    relative = np.where(
+        on_matrix, rates.nchw[:, None] if setup.layout == "nchw" else 1.0, rates.vector_convolution[:, None]
+    )
     if (relative != 1.0).any():
         compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
     matrix_peak = 2.0 * device.units * fma(device, "matrix", plan.matrix) * plan.matrix_rate
@@ -217,7 +220,7 @@ def assemble(
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale / demand.product_rate
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
     if plan.attention != plan.contraction[1]:
-        slower = np.where(demand.op_class == OpClass.ATTENTION, _attention_s(device, plan), 1.0)
+        slower = np.where(demand.op_class == OpClass.ATTENTION, _attention_s(setup), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
     elementwise_s, vector_units = elementwise_seconds(demand, device, vector_peak)
     other = rates.compute[:, demand.beside_class]
@@ -226,7 +229,7 @@ def assemble(
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
     if demand.unpack_ops is not None:
         # Part of the product's kernel, and as well written as the rest of it.
-        vector_s = vector_s + unpack_seconds(demand, device, plan) / compute_rate
+        vector_s = vector_s + unpack_seconds(demand, setup) / compute_rate
         demand = demand.but(vector_flops=demand.vector_flops + unpacked(demand, device))
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
@@ -241,13 +244,14 @@ def assemble(
         units,
         flow,
         chosen,
-        count_events(demand, device, plan, flow, chosen, on_matrix, units),
+        count_events(demand, setup, flow, chosen, on_matrix, units),
         np.zeros(demand.n, dtype=np.bool_),
     )
 
 
-def _attention_s(device: Device, plan: Plan) -> float:
+def _attention_s(setup: Setup) -> float:
     """Seconds of a product of attention over one of weights, at full rate, where these are narrower."""
+    device, plan = setup.device, setup.plan
     unit = plan.contraction[0]
     rate = plan.matrix_rate if unit == "matrix" else 1.0
     return max(fma(device, unit, plan.contraction[1]) * rate / fma(device, unit, plan.attention), 1.0)
@@ -261,8 +265,9 @@ def unpacked(demand: Demand, device: Device) -> Floats:
     return operations
 
 
-def unpack_seconds(demand: Demand, device: Device, plan: Plan) -> Floats:
+def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
     """Seconds of unpacking at the full rate of the vector units, (n,): an operation in the place of a multiply-add."""
+    device, plan = setup.device, setup.plan
     return unpacked(demand, device) / (device.units * fma(device, "vector", plan.vector))
 
 
@@ -271,13 +276,14 @@ def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Fl
     return vector_seconds(demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), peak)
 
 
-def vector_beside(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> Floats:
+def vector_beside(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     """Seconds of the vector units for what the kernel of each operator does beside its products, (n,), at the nominal
     rates: while they do that, products on a matrix unit go on."""
+    device, plan = setup.device, setup.plan
     peak = 2.0 * device.units * fma(device, "vector", plan.vector)
     seconds = elementwise_seconds(demand, device, peak)[0] / rates.compute[0, OpClass.ELEMENTWISE]
     if demand.unpack_ops is not None:
-        seconds = seconds + unpack_seconds(demand, device, plan) / rates.compute[0, demand.op_class]
+        seconds = seconds + unpack_seconds(demand, setup) / rates.compute[0, demand.op_class]
     return demand.per_kernel(seconds)[demand.kernel]
 
 

@@ -14,7 +14,7 @@ from hardware.precision import BASE
 if TYPE_CHECKING:
     from hardware.architectures.data import Tiles
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -116,10 +116,11 @@ def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: fl
     return full, np.minimum(blocks, device.units)
 
 
-def vector_tiling(demand: Demand, device: Device, plan: Plan, elsewhere: Bools | None = None) -> Tiling:
+def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) -> Tiling:
     """Contractions on the vector units. Depthwise ones have no reduction worth tiling: a lane per result.
 
     What runs `elsewhere` in any case needs no tiles here and gets none."""
+    device, plan = setup.device, setup.plan
     data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
     depthwise = demand.op_class == OpClass.DEPTHWISE
     tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)

@@ -20,15 +20,16 @@ from hardware.precision import BASE
 
 if TYPE_CHECKING:
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 PRODUCTS = 36.0  # points of a 6 x 6 patch
 INPUT_FLOPS, OUTPUT_FLOPS = 144.0, 100.0  # adds and multiplies of one patch's transform, 6 x 6 in and 4 x 4 out
 
 
-def winograd(demand: Demand, device: Device, plan: Plan, rates: Efficiency) -> tuple[Demand, Floats]:
+def winograd(demand: Demand, setup: Setup, rates: Efficiency) -> tuple[Demand, Floats]:
     """The demand as the library runs it, and the seconds (n,) its transforms take before and after the products;
     zero where a convolution stays as it is."""
+    device, plan = setup.device, setup.plan
     patches = demand.winograd_tiles
     if plan.convolution != ("vector", BASE) or not patches.any():
         return demand, np.zeros(demand.n)

@@ -9,7 +9,7 @@ from analysis.estimate.bundle import ask, bundle, evaluate
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.plan import plan
+from hardware.setup import make_setup
 
 MODELS = (
     "gpt2:request,in=64,out=8",
@@ -26,10 +26,9 @@ MODELS = (
 def test_requests_and_groups_are_the_same_in_bulk(on: str, runtime: str) -> None:
     device, work = grid.device(on), [store.load(name) for name in MODELS]
     asked = Scenario(3, "fp16", runtime)
-    ran = asked.runtime_on(device, work[0])
-    runs = plan(device, "fp16", ran.narrow_sums)
-    many = bundle(work, ran.joins(device))
-    whole, _ = evaluate(ask(many, (3,), runs.widths), device, runs, ran, "nchw")
+    setup = make_setup(device, "fp16", asked.runtime_on(device, work[0]))
+    many = bundle(work, setup.joins)
+    whole, _ = evaluate(ask(many, (3,), setup.plan.widths), setup)
     alone = [estimate(one, device, asked) for one in work]
     assert whole.latency_s.tolist() == [one.latency_s for one in alone]
     assert whole.energy_j.tolist() == [one.energy_j for one in alone]

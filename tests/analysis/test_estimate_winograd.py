@@ -54,7 +54,7 @@ def test_a_quarter_of_the_multiplications_and_never_slower(name: str) -> None:
     ratio = macs[used] / result.demand.macs[used]
     assert (ratio >= 0.25 - 1e-12).all()
     assert (ratio <= 0.36).all(), "patches of 4 x 4 waste little of 14 x 14 results"
-    direct = execute(without(result), result.device, result.plan, result.runtime, "nchw")
+    direct = execute(without(result), result.setup)
     assert (result.run.unthrottled_s <= direct.unthrottled_s * 1.1).all()
     assert result.latency_s < 0.8 * float(direct.kernel_s.sum())
     assert result.energy_j < float(direct.energy_j.sum())

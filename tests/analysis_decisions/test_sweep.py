@@ -21,8 +21,8 @@ from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_c
 from analysis.explore.sweep import sweep
 from analysis.explore.workers import local, scheduled
 from hardware.errors import RequestError
-from hardware.plan import plan
 from hardware.runtime import of_mode
+from hardware.setup import make_setup
 
 SOME = (
     "resnet18", "vit_b_16", "maskrcnn_resnet50_fpn_v2", "swin_v2_t", "raft_small", "mobilenet_v3_small", "gemm",
@@ -36,12 +36,11 @@ SOME = (
 @pytest.mark.parametrize("batch", [1, 6])
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
-    runs = plan(device(on), precision, execution == "fused")
-    runtime = of_mode(device(on), execution)
-    joins = runtime.joins(device(on))
-    asked = ask(bundle(loaded, joins, device(on).arch.places_models), (batch,), runs.widths)
-    held = peaks(loaded, joins, (batch,), runs.widths, blocked(device(on), execution))
-    found, formats = evaluate(asked, device(on), runs, runtime, "nchw")
+    setup = make_setup(device(on), precision, of_mode(device(on), execution))
+    widths = setup.plan.widths
+    asked = ask(bundle(loaded, setup.joins, device(on).arch.places_models), (batch,), widths)
+    held = peaks(loaded, setup.joins, (batch,), widths, blocked(device(on), execution))
+    found, formats = evaluate(asked, setup)
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
         assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
@@ -56,12 +55,10 @@ def test_equal_kernels_are_evaluated_once() -> None:
 
 
 def test_the_order_of_models_does_not_matter() -> None:
-    runs = plan(device("h100_sxm"), "fp16")
+    setup = make_setup(device("h100_sxm"), "fp16", of_mode(device("h100_sxm"), "eager"))
     loaded = [workload(name) for name in SOME]
-    eager = of_mode(device("h100_sxm"), "eager")
     there, back = (
-        evaluate(ask(bundle(order, "eager"), (3,), runs.widths), device("h100_sxm"), runs, eager, "nchw")[0]
-        for order in (loaded, loaded[::-1])
+        evaluate(ask(bundle(order, "eager"), (3,), setup.plan.widths), setup)[0] for order in (loaded, loaded[::-1])
     )
     assert np.array_equal(there.latency_s, back.latency_s[::-1])
     assert np.array_equal(there.energy_j, back.energy_j[::-1])

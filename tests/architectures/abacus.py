@@ -12,18 +12,18 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, traffic
 from hardware.mapping.tiling import Bools, Tiling, vector_tiling
-from hardware.plan import Plan
 from hardware.sentence import elements, product
+from hardware.setup import Setup
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, layout: str, rates: Efficiency) -> Mapping:
-    tiling, nowhere = vector_tiling(demand, device, plan), np.zeros(demand.n, dtype=np.bool_)
-    return assemble(demand, device, plan, layout, rates, traffic(demand, device), tiling, tiling, nowhere, _counts)
+def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
+    device = setup.device
+    tiling, nowhere = vector_tiling(demand, setup), np.zeros(demand.n, dtype=np.bool_)
+    return assemble(demand, setup, rates, traffic(demand, device), tiling, tiling, nowhere, _counts)
 
 
-def _counts(
-    demand: Demand, device: Device, plan: Plan, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats
-) -> Floats:
+def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
+    device = setup.device
     counts, row = empty_counts(device, demand)
     counts[row["beads.mac"]] = demand.macs
     counts[row["beads.flop"]] = demand.vector_flops
@@ -36,7 +36,8 @@ def _counts(
     return counts
 
 
-def _sentence(demand: Demand, device: Device, plan: Plan, mapping: Mapping, i: int) -> str:
+def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
+    plan = setup.plan
     what = product(demand, i) if demand.macs[i] > 0 else elements(demand, i, "elements")
     return f"{what} on beads ({plan.vector_mac}): {max(mapping.tiling.blocks[i], 1.0):,.0f} rods full"
 

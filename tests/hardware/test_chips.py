@@ -11,8 +11,8 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.device import load
 from hardware.execute import execute
-from hardware.plan import plan
 from hardware.runtime import of_mode
+from hardware.setup import make_setup
 
 
 def run(model: str, on: str, precision: str = "int8", runtime: str = "fused", batch: int = 1) -> Estimate:
@@ -93,7 +93,7 @@ def test_attention_by_the_generation_of_its_kernel(newest: bool, width: int, tfl
         | {"dim_qk": width, "dim_v": width, "causal": 0.0}
     )
     runtime = msgspec.structs.replace(of_mode(device, "fused"), asynchronous=newest)
-    run = execute(demand([kernel], 2.0), device, plan(device, "fp16"), runtime, "channels_last")
+    run = execute(demand([kernel], 2.0), make_setup(device, "fp16", runtime, "channels_last"))
     assert 4 * heads * tokens**2 * width / run.kernel_s.sum() / 1e12 == pytest.approx(tflops, rel=0.12)
 
 

@@ -28,11 +28,9 @@ from hardware import files
 from hardware.architectures import registry
 from hardware.architectures.data import Software
 from hardware.demand import Demand, OpClass
-from hardware.device import Device
 from hardware.efficiency import Efficiency, table
 from hardware.execute import kernel_seconds
-from hardware.plan import Plan
-from hardware.runtime import Runtime
+from hardware.setup import Setup
 
 STEP = 0.05  # of the logarithm, for derivatives
 ROUNDS = 8
@@ -54,16 +52,13 @@ class Knob(msgspec.Struct, frozen=True):
     start: float | None = None
 
 
-class FitRow(msgspec.Struct, frozen=True):
+class FitRow(msgspec.Struct, frozen=True, kw_only=True):
     """One measured latency and the request that predicts it. `least_s` (k,) is what the power limit allows each
     kernel; `adds_s` and `floor_s` are what the measured input takes."""
 
     measured_s: float
     demand: Demand
-    device: Device
-    plan: Plan
-    runtime: Runtime
-    layout: str
+    setup: Setup
     least_s: Floats
     adds_s: float
     floor_s: float
@@ -143,7 +138,7 @@ def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ())
             continue
     sizes = Counter(row.group for row in fit_rows.values())
     large = [row for row in fit_rows.values() if sizes[row.group] >= validate.LARGE]
-    return {name: [row for row in large if row.device.software_class == name] for name in classes}
+    return {name: [row for row in large if row.setup.device.software_class == name] for name in classes}
 
 
 def fit_row(one: Measurement, latency_s: float) -> FitRow:
@@ -153,9 +148,16 @@ def fit_row(one: Measurement, latency_s: float) -> FitRow:
     least = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
     adds, floor = validate.input_s(one, result)
     return FitRow(
-        latency_s, result.demand, result.device, result.plan, result.runtime, one.scenario.layout, least,
-        adds[0], floor[0], one.group, one.family, one,
-    )  # fmt: skip
+        measured_s=latency_s,
+        demand=result.demand,
+        setup=result.setup,
+        least_s=least,
+        adds_s=adds[0],
+        floor_s=floor[0],
+        group=one.group,
+        family=one.family,
+        request=one,
+    )
 
 
 def predicted(rows: Sequence[FitRow], shipped: Efficiency, chosen: Sequence[Knob], values: Floats) -> Floats:
@@ -163,7 +165,7 @@ def predicted(rows: Sequence[FitRow], shipped: Efficiency, chosen: Sequence[Knob
     rates = settings(shipped, chosen, values)
     out = np.empty((len(values), len(rows)))
     for i, row in enumerate(rows):
-        kernels = kernel_seconds(row.demand, row.device, row.plan, row.runtime, row.layout, rates)
+        kernels = kernel_seconds(row.demand, row.setup, rates)
         out[:, i] = np.maximum(np.maximum(kernels, row.least_s).sum(axis=1) + row.adds_s, row.floor_s)
     return out
 
@@ -288,11 +290,11 @@ def held_out(software: str, rows: Sequence[FitRow], full: Fit, progress: Progres
     """The errors of a class of software, given the fit to all of its rows."""
     measured = np.array([row.measured_s for row in rows])
     progress(f"leaving devices out of {software}")
-    devices = left_out(rows, full, [row.device.id for row in rows])
+    devices = left_out(rows, full, [row.setup.device.id for row in rows])
     progress(f"leaving models out of {software}")
     families = left_out(rows, full, [row.family for row in rows])
     progress(f"leaving runtimes out of {software}")
-    runtimes = left_out(rows, full, [row.runtime.id for row in rows])
+    runtimes = left_out(rows, full, [row.setup.runtime.id for row in rows])
     shipped = predicted(rows, full.shipped, (), np.zeros((1, 0)))[0]
     groups = [np.array([row.group == key for row in rows]) for key in dict.fromkeys(row.group for row in rows)]
 
@@ -316,7 +318,7 @@ class Fitted(msgspec.Struct, frozen=True):
 
 def without(software: str, rows: Sequence[FitRow], full: Fit) -> Fitted:
     """Each row predicted by a fit that left out its device, and one that left out its family of models."""
-    by_device, by_family = [row.device.id for row in rows], [row.family for row in rows]
+    by_device, by_family = [row.setup.device.id for row in rows], [row.family for row in rows]
     return Fitted(rows, full, left_out(rows, full, by_device), left_out(rows, full, by_family))
 
 

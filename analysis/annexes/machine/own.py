@@ -122,8 +122,8 @@ def from_rows(table: Sequence[dict[str, str]], base: Device, name: str, progress
         seconds = calibrate.predicted([before], base.software.efficiency, (), np.zeros((1, 0)))[0, 0]
         seen.append(Seen(name=one.model, batch=one.scenario.batch, is_model=True, spread=0.0, before_s=float(seconds)))
         rows.append(row)
-    runtime = max({row.runtime.id for row in rows}, key=[row.runtime.id for row in rows].count, default="")
-    kept = [(row, each) for row, each in zip(rows, seen, strict=True) if row.runtime.id == runtime]
+    runtime = max({row.setup.runtime.id for row in rows}, key=[row.setup.runtime.id for row in rows].count, default="")
+    kept = [(row, each) for row, each in zip(rows, seen, strict=True) if row.setup.runtime.id == runtime]
     mine, known = [row for row, _ in kept], [each for _, each in kept]
     return _made(base, plain, mine, known, runtime, "rows of a CSV", 0.0, 0.0, list(dict.fromkeys(skipped)), progress)
 
@@ -305,11 +305,17 @@ def _rows(measured: Measured, device: Device, base: Device) -> tuple[list[FitRow
         family = family_of(case.model) if case.model else f"probe {case.op}"
         rows.append(
             FitRow(
-                timed.seconds, result.demand, device, result.plan, result.runtime, "nchw",
-                np.zeros(result.demand.n_kernels), 0.0, 0.0, (family,), family,
-                Measurement((family,), case.model, None, device, scenario, timed.seconds, None),
+                measured_s=timed.seconds,
+                demand=result.demand,
+                setup=result.setup,
+                least_s=np.zeros(result.demand.n_kernels),
+                adds_s=0.0,
+                floor_s=0.0,
+                group=(family,),
+                family=family,
+                request=Measurement((family,), case.model, None, device, scenario, timed.seconds, None),
             )
-        )  # fmt: skip
+        )
         named, is_model = case.model or case.key, bool(case.model)
         seen.append(
             Seen(name=named, batch=case.batch, is_model=is_model, spread=timed.spread, before_s=before.latency_s)

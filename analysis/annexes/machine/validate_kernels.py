@@ -26,6 +26,7 @@ from hardware.errors import RequestError
 from hardware.execute import execute
 from hardware.plan import plan
 from hardware.runtime import of_mode
+from hardware.setup import Setup
 
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
 NARROW = SHIPPED / "kernels.csv.gz"
@@ -173,7 +174,8 @@ def _points(device: Device, form: str, op: str, rows: Sequence[dict[str, str]], 
     runtime = msgspec.structs.replace(of_mode(device, "fused"), asynchronous=newest)
     # The tables of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or with
     # weights larger than any (LLMCompass): none find theirs on chip.
-    run = execute(demand(kernels, runs.element_bytes, in_layers=form != "fp32"), device, runs, runtime, "channels_last")
+    needs = demand(kernels, runs.element_bytes, in_layers=form != "fp32")
+    run = execute(needs, Setup(device, runs, runtime, "channels_last"))
     work = work_class(device, "kernel", runtime.id, runtime.mode, 1, form, False)
     measured = [float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows]
     low, high = trust(device, work, runtime.id, runtime.mode)[0].band

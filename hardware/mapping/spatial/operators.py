@@ -19,7 +19,7 @@ from hardware.mapping.tiling import Tiling, fma
 
 if TYPE_CHECKING:
     from hardware.device import Device
-    from hardware.plan import Plan
+    from hardware.setup import Setup
 
 
 class _Work(msgspec.Struct, frozen=True):
@@ -36,17 +36,18 @@ class _Work(msgspec.Struct, frozen=True):
     costs: Costs
 
 
-def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency, prices: Floats) -> Mapping:
+def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions on the arrays, each as its search found; element-wise work behind them."""
+    device, plan = setup.device, setup.plan
     if demand.unpack_ops is not None:
         demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
     hardware, on_matrix = machine(device), common.on_matrix_unit(demand, plan)
     least = common.traffic(msgspec.structs.replace(demand, gemm=np.zeros_like(demand.gemm)), device)
-    ideal_s = _ideal_s(demand, device, plan)
+    ideal_s = _ideal_s(demand, setup)
     peak = 2.0 * device.units * fma(device, "vector", plan.vector)
     special = device.arch.data.assumed("special_flops")
     lanes_s = common.vector_work(demand, special) / peak / rates.compute[:, [OpClass.ELEMENTWISE]]
-    work = _work(demand, device, hardware, rates, prices, least, ideal_s, lanes_s[0])
+    work = _work(demand, device, hardware, rates, setup.prices.value, least, ideal_s, lanes_s[0])
     flow = _flow(demand, least, work)
     dram_s, chip_s = common.memory_seconds(device, flow, rates.bandwidth[:, demand.op_class])
     array_s, units = np.zeros(demand.n), np.full(demand.n, device.units)
@@ -75,8 +76,9 @@ def map_operators(demand: Demand, device: Device, plan: Plan, rates: Efficiency,
     )
 
 
-def _ideal_s(demand: Demand, device: Device, plan: Plan) -> Floats:
+def _ideal_s(demand: Demand, setup: Setup) -> Floats:
     """Seconds of each contraction were all elements at work, (n,)."""
+    device, plan = setup.device, setup.plan
     attends = demand.op_class == OpClass.ATTENTION
 
     def rate(unit: str, format_: str) -> float:
