@@ -2,19 +2,19 @@
 
 from analysis.annexes.traces.report import TraceReport
 from analysis.capture.notebook import Captured
-from analysis.explore.advise import Advice
-from analysis.explore.change import Diff
-from analysis.explore.choose import Pareto, Rank, Search
-from analysis.explore.ci_rules import Findings
-from analysis.explore.compare import Comparison
-from analysis.explore.compare_nodes import Levels
-from analysis.explore.cost import CostReport
-from analysis.explore.crossover import Crossover
-from analysis.explore.design import Designs
-from analysis.explore.elasticity import Elasticities
-from analysis.explore.explain import Explanation
-from analysis.explore.sweep import Sweep
-from analysis.explore.turning import Knobs
+from analysis.explore.advice import Advice
+from analysis.explore.result_diff import Diff
+from analysis.explore.search.candidates import Pareto, Rank, Search
+from analysis.explore.rules import Findings
+from analysis.explore.comparison import Comparison
+from analysis.explore.node_comparison import Levels
+from analysis.explore.deployment_cost import CostReport
+from analysis.explore.tuning.least_change import Crossover
+from analysis.annexes.silicon.design_search import Designs
+from analysis.explore.tuning.elasticities import Elasticities
+from analysis.explore.explanation import Explanation
+from analysis.explore.search.model_sweep import Sweep
+from analysis.explore.tuning.knob_curve import Knobs
 from analysis.model.workload import Workload
 from analysis.reports.concurrency import ConcurrencyReport
 from analysis.reports.edp_report import EdpReport

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from analysis.explore.choose import Candidate, candidates
-from analysis.explore.cost import settings
-from analysis.explore.sweep import BATCHES
+from analysis.explore.deployment_cost import settings
+from analysis.explore.search.candidates import Candidate, candidates
+from analysis.explore.search.model_sweep import BATCHES
 from analysis.model.targets import batches_of
 from hardware.device import catalogue as all_devices
 from hardware.precision import SWEEP

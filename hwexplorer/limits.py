@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.explore.limits import broken
+from analysis.explore.constraint import broken
 from hwexplorer import engine
 from hwexplorer.state import State
 

@@ -6,8 +6,8 @@ import os
 import sys
 import time
 
-from analysis.explore.catalogue_sweep import chunks, run_chunk
-from analysis.explore.workers import local
+from analysis.explore.search.catalogue_sweep import chunks, run_chunk
+from analysis.explore.search.workers import local
 
 TARGET = 25_000
 

@@ -1,1 +1,1 @@
-"""One model on one device in one scenario: partition, kernels, memory, estimate, tree, reasons."""
+"""One model on one device in one scenario: partition, kernels, memory, estimate, tree."""

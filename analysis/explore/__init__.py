@@ -1,1 +1,1 @@
-"""Several estimates held against each other: compare, explain, sweep, search, advise, cost, rules."""
+"""Questions about several estimates: comparisons, explanations, alternatives, searches, cost and rules."""

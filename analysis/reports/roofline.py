@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
-from analysis.estimate.reason import flip
 from analysis.model.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of, members
+from analysis.text.reason import flip
 from hardware.execute import BOUNDS, RESOURCES
 
 

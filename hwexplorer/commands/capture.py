@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from analysis.explore.workers import cores
+from analysis.explore.search.workers import cores
 from analysis.model import store, targets
 from analysis.model.coverage import coverage, lacking
 from analysis.model.errors import ModelError

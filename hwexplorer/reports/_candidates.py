@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.explore.choose import Candidate
+from analysis.explore.search.candidates import Candidate
 from hwexplorer.declare import Rows
 from hwexplorer.views.plain import Column
 from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, known, leads

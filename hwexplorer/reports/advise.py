@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.estimate.figures import Figures
-from analysis.explore.advise import AIMS, Advice, Suggestion, advise
+from analysis.explore.advice import AIMS, Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
 from hardware.quantity import quantity
 from hwexplorer import configurations, engine

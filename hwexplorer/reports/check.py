@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.explore.change import Diff
-from analysis.explore.ci_rules import Finding, Findings, check, parse_rule
+from analysis.explore.result_diff import Diff
+from analysis.explore.rules import Finding, Findings, check, parse_rule
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows

@@ -9,9 +9,9 @@ import msgspec
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import ADDITIVE
-from analysis.explore.compare import Compared, Comparison, compared, insights, recommendations
-from analysis.explore.compare import compare as compare_devices
-from analysis.explore.compare_nodes import Levels, compare_levels
+from analysis.explore.comparison import Compared, Comparison, compared, insights, recommendations
+from analysis.explore.comparison import compare as compare_devices
+from analysis.explore.node_comparison import Levels, compare_levels
 from analysis.explore.odds import DOUBT, METRICS, of_being_best
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from analysis.explore.cost import CostReport, cost, settings
+from analysis.explore.deployment_cost import CostReport, cost, settings
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper

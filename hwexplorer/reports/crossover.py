@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.explore.crossover import MOST, Crossover, Goal, Turn, Way
-from analysis.explore.crossover import crossover as find
-from analysis.explore.knobs import METRICS, checked, facts
+from analysis.explore.tuning.knob_bench import METRICS, checked, facts
+from analysis.explore.tuning.least_change import MOST, Crossover, Goal, Turn, Way
+from analysis.explore.tuning.least_change import crossover as find
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.estimate.estimate import Estimate
-from analysis.explore import change, result
-from analysis.explore.change import Changed, Changes, Diff, Place
-from analysis.explore.ci_rules import Finding, findings, parse_rule
-from analysis.explore.result import Result
+from analysis.explore import result_diff, saved_result
+from analysis.explore.result_diff import Changed, Changes, Diff, Place
+from analysis.explore.rules import Finding, findings, parse_rule
+from analysis.explore.saved_result import Result
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -49,8 +49,8 @@ PLACES = (
 
 def _result(state: State) -> Result:
     if is_result(state.model):
-        return result.read(Path(state.model), engine.device(state.on).key)
-    return result.of_estimate(engine.result(state))
+        return saved_result.read(Path(state.model), engine.device(state.on).key)
+    return saved_result.of_estimate(engine.result(state))
 
 
 def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, ...]:
@@ -68,7 +68,7 @@ def _document(state: State, other: State, rule: list[str] | None) -> Diff:
     def held(changes: Changes) -> tuple[Finding, ...]:
         return findings(rules, run, changes.within)
 
-    return change.diff(_result(state), _result(other), held)
+    return result_diff.diff(_result(state), _result(other), held)
 
 
 def _title(found: Diff, state: State) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.explore.elasticity import Elasticities, Elasticity, elasticities
+from analysis.explore.tuning.elasticities import Elasticities, Elasticity, elasticities
 from hardware.quantity import of_fact
 from hwexplorer.declare import NODE, Report, Rows, of_run
 from hwexplorer.state import State

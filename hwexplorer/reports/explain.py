@@ -8,9 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from analysis.estimate.metrics import EXPLAINED
-from analysis.explore.division import Part
-from analysis.explore.explain import Explanation
-from analysis.explore.explain import explain as explain_pair
+from analysis.explore.attribution import Part
+from analysis.explore.explanation import Explanation
+from analysis.explore.explanation import explain as explain_pair
 from hardware.quantity import quantity
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Subject

@@ -10,8 +10,8 @@ from functools import lru_cache
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.turning import Knob, Knobs, Point, desk, knobs, looked_at, more
-from analysis.explore.turning import turned as turned_changes
+from analysis.explore.tuning.knob_curve import Knob, Knobs, Point, desk, knobs, looked_at, more
+from analysis.explore.tuning.knob_curve import turned as turned_changes
 from analysis.model.model_ref import ModelRef
 from hardware import what_if
 from hardware.errors import unknown

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from analysis.explore.choose import Candidate, Pareto, known
-from analysis.explore.choose import pareto as front
+from analysis.explore.search.candidates import Candidate, Pareto, known
+from analysis.explore.search.candidates import pareto as front
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
 from hwexplorer.options import names, option

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from analysis.estimate.metrics import ORDERS
-from analysis.explore.choose import Rank, rank
-from analysis.explore.cost import settings
+from analysis.explore.deployment_cost import settings
+from analysis.explore.search.candidates import Rank, rank
 from analysis.model import store, zoo
 from analysis.model.sources.transformer import spec as transformer_spec
 from hardware.errors import RequestError, unknown

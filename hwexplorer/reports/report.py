@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from analysis.estimate.figures import about
-from analysis.estimate.reason import model_reason
-from analysis.explore.compare import insights, next_steps
+from analysis.explore.comparison import insights, next_steps
 from analysis.reports.checks import checks
+from analysis.text.reason import model_reason
 from hardware.quantity import quantity
 from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from analysis.explore.choose import FIGURES, ORDERS, Candidate, Limit, Search, beyond_doubt, known
-from analysis.explore.choose import search as within
+from analysis.explore.search.candidates import FIGURES, ORDERS, Candidate, Limit, Search, beyond_doubt, known
+from analysis.explore.search.candidates import search as within
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated

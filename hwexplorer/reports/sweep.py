@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 from analysis.estimate.scenario import Scenario
-from analysis.explore import catalogue_sweep, workers
-from analysis.explore.catalogue_sweep import Chunk
-from analysis.explore.sweep import BATCHES, Best, Crossover, Sweep
-from analysis.explore.sweep import sweep as run_sweep
+from analysis.explore.search import catalogue_sweep, workers
+from analysis.explore.search.catalogue_sweep import Chunk
+from analysis.explore.search.model_sweep import BATCHES, Best, Crossover, Sweep
+from analysis.explore.search.model_sweep import sweep as run_sweep
 from analysis.model.targets import batches_of
 from hardware import files as hardware_files
 from hardware.errors import RequestError

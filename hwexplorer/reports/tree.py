@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from analysis.estimate.figures import about
-from analysis.estimate.nodes import node
+from analysis.reports.nodes import node
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import choice

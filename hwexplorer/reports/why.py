@@ -13,20 +13,13 @@ import numpy as np
 from analysis.estimate.causes import STEPS, causes, named, steps
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import about
-from analysis.estimate.reason import (
-    attention_parts,
-    flip,
-    members_reason,
-    model_reason,
-    operator_reason,
-    subgraph_reason,
-)
 from analysis.estimate.tree import Tree, find, operators_of, told
 from analysis.estimate.tree import tree as tree_figures
-from analysis.explore.lift import WORTH, Lift, lift
-from analysis.explore.phrases import ratio
+from analysis.explore.alternatives import WORTH, Lift, lift
 from analysis.model.workload import Ints
 from analysis.reports.events import report as event_report
+from analysis.text.headline import ratio
+from analysis.text.reason import attention_parts, flip, members_reason, model_reason, operator_reason, subgraph_reason
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
 from hwexplorer import engine

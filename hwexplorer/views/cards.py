@@ -6,7 +6,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.serving import serving
-from analysis.explore.phrases import phrases
+from analysis.text.headline import phrases
 from hardware.quantity import quantity
 from hardware.what_if import split
 from hwexplorer import engine
@@ -48,9 +48,9 @@ def cards(state: State) -> tuple[Card, ...]:
 def _over(state: State, result: Estimate) -> tuple[str, ...]:
     if not state.limits:
         return ()
-    from analysis.explore import limits  # not needed to start the screen
+    from analysis.explore import constraint  # not needed to start the screen
 
-    return limits.broken(state.limits, result)
+    return constraint.broken(state.limits, result)
 
 
 def _unchanged(state: State, device: str) -> float:

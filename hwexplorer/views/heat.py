@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import outline
-from analysis.explore.compare_nodes import SAME
-from analysis.explore.phrases import ratio
+from analysis.explore.node_comparison import SAME
+from analysis.text.headline import ratio
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree

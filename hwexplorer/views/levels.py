@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.estimate.metrics import METRICS
-from analysis.explore.compare_nodes import ComparedNode, Levels
+from analysis.explore.node_comparison import ComparedNode, Levels
 from hwexplorer.state import State
 from hwexplorer.views.plain import Column, Table
 from hwexplorer.views.tables import rows

@@ -9,7 +9,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import operators_of
-from analysis.explore.division import Difference, difference, is_comparable
+from analysis.explore.attribution import Difference, difference, is_comparable
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.state import State, pinned

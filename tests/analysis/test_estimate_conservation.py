@@ -9,9 +9,9 @@ from grid import EXACT
 from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
-from analysis.estimate.nodes import Node, node
 from analysis.estimate.tree import tree
 from analysis.reports.events import report
+from analysis.reports.nodes import Node, node
 from hardware.runtime import deployed
 
 ADD_UP = ("energy_j", "latency_s", "share", "macs", "flops", "bytes", "dram_bytes", "transfers")

@@ -9,8 +9,8 @@ from grid import EXACT
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.memory import memory
-from analysis.estimate.nodes import node
 from analysis.estimate.tree import TELLING_WORK, tree
+from analysis.reports.nodes import node
 from hardware.device import Device
 from hardware.plan import plan
 

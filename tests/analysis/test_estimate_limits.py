@@ -5,8 +5,8 @@ from __future__ import annotations
 import grid
 import pytest
 
-from analysis.estimate.reason import operator_reason
 from analysis.estimate.tree import tree
+from analysis.text.reason import operator_reason
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.mapping.common import units_in_all

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.nodes import node
-from analysis.estimate.reason import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import find, operators_of, tree
 from analysis.model import store
+from analysis.reports.nodes import node
+from analysis.text.reason import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
 from hardware.device import load
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS

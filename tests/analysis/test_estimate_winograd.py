@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.reason import operator_reason
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import tree
+from analysis.text.reason import operator_reason
 from hardware.demand import Demand
 from hardware.execute import execute
 

@@ -7,9 +7,9 @@ import pytest
 from grid import EXACT, run
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.nodes import Node, node
 from analysis.estimate.outline import BYS, Branch, covers, members, outline
 from analysis.estimate.tree import find, operators_of
+from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import parse

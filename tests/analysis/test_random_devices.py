@@ -15,7 +15,7 @@ from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.knobs import Bench, facts
+from analysis.explore.tuning.knob_bench import Bench, facts
 from hardware.device import catalogue, load
 from hardware.errors import RequestError
 

@@ -10,7 +10,7 @@ from decisions import DEFAULTS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.advise import AIMS, NOTICEABLE, advise, gain
+from analysis.explore.advice import AIMS, NOTICEABLE, advise, gain
 from hardware.errors import RequestError
 from hwexplorer.shell import command
 

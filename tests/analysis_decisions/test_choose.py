@@ -11,8 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.estimate.scenario import Scenario
-from analysis.explore.choose import FIGURES, Candidate, Limit, candidates, distinct, front, pareto, rank, search
-from analysis.explore.cost import settings
+from analysis.explore.deployment_cost import settings
+from analysis.explore.search.candidates import (
+    FIGURES,
+    Candidate,
+    Limit,
+    candidates,
+    distinct,
+    front,
+    pareto,
+    rank,
+    search,
+)
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.estimate.tree import tree
-from analysis.explore.ci_rules import FIGURES, RuleError, check, parse_rule, share
+from analysis.explore.rules import FIGURES, RuleError, check, parse_rule, share
 from hardware.errors import RequestError
 
 

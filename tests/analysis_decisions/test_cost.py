@@ -8,7 +8,7 @@ import re
 import pytest
 from decisions import DEFAULTS, hwexplorer, run
 
-from analysis.explore.cost import PRICES, S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
+from analysis.explore.deployment_cost import PRICES, S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
 from hardware import files
 from hardware.device import catalogue
 from hardware.errors import RequestError

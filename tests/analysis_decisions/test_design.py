@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from analysis.annexes.silicon.design_file import kept
+from analysis.annexes.silicon.design_search import (
+    PIECE,
+    Design,
+    Designs,
+    Knob,
+    Piece,
+    Runner,
+    Study,
+    evaluate_piece,
+    knob,
+    search,
+)
 from analysis.estimate.engine import Engine
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.design import PIECE, Design, Designs, Knob, Piece, Runner, Study, evaluate_piece, knob, search
-from analysis.explore.kept_designs import kept
-from analysis.explore.workers import local
+from analysis.explore.search.workers import local
 from hardware.area import area
 from hardware.device import load
 from hardware.errors import RequestError

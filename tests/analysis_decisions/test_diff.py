@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hwexplorer as hx
-from analysis.explore.change import Changes, Diff, place
-from analysis.explore.ci_rules import CHANGING, RuleError, parse_rule
-from analysis.explore.result import of_estimate, read
+from analysis.explore.result_diff import Changes, Diff, place
+from analysis.explore.rules import CHANGING, RuleError, parse_rule
+from analysis.explore.saved_result import of_estimate, read
 from hardware.errors import RequestError
 from hwexplorer import engine
 

@@ -12,8 +12,8 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.families import FAMILIES, family_energy, family_of
 from analysis.estimate.metrics import EXPLAINED
 from analysis.estimate.scenario import Scenario
-from analysis.explore.division import Part, live_at_peak, time_parts
-from analysis.explore.explain import explain
+from analysis.explore.attribution import Part, live_at_peak, time_parts
+from analysis.explore.explanation import explain
 from hardware.architectures import registry
 from hardware.errors import RequestError
 

@@ -10,9 +10,9 @@ import pytest
 from analysis.estimate.engine import Engine
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.crossover import crossover
-from analysis.explore.elasticity import WAKES, elasticities
-from analysis.explore.knobs import METRICS, Bench, Cost, checked, cost
+from analysis.explore.tuning.elasticities import WAKES, elasticities
+from analysis.explore.tuning.knob_bench import METRICS, Bench, Cost, checked, cost
+from analysis.explore.tuning.least_change import crossover
 from hardware.device import load
 from hardware.errors import RequestError
 

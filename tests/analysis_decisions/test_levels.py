@@ -12,11 +12,11 @@ from decisions import DEFAULTS, device, hwexplorer, run, workload
 from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.estimate.nodes import Node, node
 from analysis.estimate.scenario import Scenario
-from analysis.explore.compare import LOW_UTILIZATION, cure, insights, next_steps
-from analysis.explore.compare_nodes import LEVELS, compare_levels
+from analysis.explore.comparison import LOW_UTILIZATION, cure, insights, next_steps
+from analysis.explore.node_comparison import LEVELS, compare_levels
 from analysis.reports.edp_report import edp_report
+from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
 from hwexplorer.shell import command
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.estimate.tree import operators_of
-from analysis.explore.lift import WORTH, lift
+from analysis.explore.alternatives import WORTH, lift
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.registry import Answer

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.compare import compare
+from analysis.explore.comparison import compare
 from analysis.explore.odds import DOUBT, METRICS, correlation, odds, probability, settling
 from analysis.model import store
 from hardware.device import load

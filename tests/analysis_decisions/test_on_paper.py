@@ -13,7 +13,7 @@ from decisions import DEFAULTS, device, hwexplorer, run
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.compare import compare, recommendations
+from analysis.explore.comparison import compare, recommendations
 from analysis.model import store
 from hardware.coefficients import coefficients
 from hardware.device import ON_PAPER, catalogue, load, load_all

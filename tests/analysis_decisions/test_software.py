@@ -9,9 +9,9 @@ from decisions import run
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.compare import insights
-from analysis.explore.explain import explain
-from analysis.explore.software import split
+from analysis.explore.comparison import insights
+from analysis.explore.explanation import explain
+from analysis.explore.runtime_share import split
 from analysis.model import store
 from hardware.device import load
 

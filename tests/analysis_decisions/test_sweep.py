@@ -16,10 +16,10 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.workspace import blocked
-from analysis.explore import catalogue_sweep
-from analysis.explore.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
-from analysis.explore.sweep import sweep
-from analysis.explore.workers import local, scheduled
+from analysis.explore.search import catalogue_sweep
+from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
+from analysis.explore.search.model_sweep import sweep
+from analysis.explore.search.workers import local, scheduled
 from hardware.errors import RequestError
 from hardware.runtime import of_mode
 from hardware.setup import make_setup

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
-from analysis.estimate.reason import flip
 from analysis.estimate.tree import how_many, tree
 from analysis.reports.checks import checks
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
 from analysis.reports.energy_report import energy_report
 from analysis.reports.roofline import roofline
+from analysis.text.reason import flip
 from hwexplorer import engine
 from hwexplorer.reports import events
 from hwexplorer.state import State

@@ -13,7 +13,7 @@ import networkx
 import pytest
 
 import hwexplorer as hx
-from analysis.explore.compare import Comparison
+from analysis.explore.comparison import Comparison
 from hwexplorer import api, cli, registry
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"

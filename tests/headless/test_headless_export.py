@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from analysis.explore import catalogue_sweep
+from analysis.explore.search import catalogue_sweep
 from hardware.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.export.delimited import as_csv, as_markdown, inert

@@ -19,7 +19,7 @@ from random import Random
 
 import pytest
 
-from analysis.explore import catalogue_sweep, workers
+from analysis.explore.search import catalogue_sweep, workers
 from analysis.model import zoo
 from hwexplorer import cli
 

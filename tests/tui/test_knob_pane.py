@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from analysis.explore.turning import Changes, knee, knobs, places, turned
+from analysis.explore.tuning.knob_curve import Changes, knee, knobs, places, turned
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.estimate.metrics import METRICS
-from analysis.explore import division
+from analysis.explore import attribution
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
@@ -36,7 +36,7 @@ def test_the_verdict_adds_up(text: str, metric: str) -> None:
     there = pinned(state)
     assert there is not None
     here, other = engine.result(state), engine.result(there)
-    found = division.difference(here, other, metric)
+    found = attribution.difference(here, other, metric)
     assert found.parts.shape == (len(found.places), len(found.causes))
     change = METRICS[metric].of(here) - METRICS[metric].of(other)
     assert found.parts.sum() == pytest.approx(change, rel=1e-6)
@@ -73,8 +73,8 @@ def test_events_of_two_devices_side_by_side_add_up_to_each(text: str) -> None:
 
 def test_stages_are_parts_of_the_model() -> None:
     ids = engine.result(parse("resnet18")).partition.id
-    assert {"layer1", "layer4", "conv1"} <= set(division.stages(ids))
-    deep = division.stages(engine.result(parse("vit_b_16")).partition.id)
+    assert {"layer1", "layer4", "conv1"} <= set(attribution.stages(ids))
+    deep = attribution.stages(engine.result(parse("vit_b_16")).partition.id)
     assert len(set(deep)) > 10
 
 

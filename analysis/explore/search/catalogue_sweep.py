@@ -22,7 +22,7 @@ from analysis.estimate.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
 from analysis.estimate.workspace import blocked
-from analysis.explore.sweep import BATCHES, need
+from analysis.explore.search.model_sweep import BATCHES, need
 from analysis.model import store, zoo
 from analysis.model.workload import Floats, Workload
 from hardware import errors as hardware_errors
@@ -129,7 +129,7 @@ def whole(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
 def key(asked: Sequence[Chunk] | msgspec.Struct, folders: Sequence[str]) -> str:
     """Another one where any figure could be another: for another request, other code, data or device files."""
     seen = hashlib.sha256(msgspec.json.encode(asked))
-    for folder in (Path(hardware_errors.__file__).parent, Path(__file__).parents[1], *map(Path, folders)):
+    for folder in (Path(hardware_errors.__file__).parent, Path(__file__).parents[2], *map(Path, folders)):
         for path in sorted(path for suffix in ("py", "toml", "gz") for path in folder.rglob(f"*.{suffix}")):
             seen.update(str(path).encode(errors="surrogatepass") + path.read_bytes())
     return seen.hexdigest()[:12]

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from analysis.explore.ci_rules import CHANGING, Finding, incomplete
-from analysis.explore.result import Result, Side
+from analysis.explore.rules import CHANGING, Finding, incomplete
+from analysis.explore.saved_result import Result, Side
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit
 

@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from analysis.estimate.estimate import Estimate
-from analysis.explore.ci_rules import COMPARE, FIGURES
+from analysis.explore.rules import COMPARE, FIGURES
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.explore.catalogue_sweep import key
-from analysis.explore.design import Design, Piece, Runner, Study
+from analysis.annexes.silicon.design_search import Design, Piece, Runner, Study
+from analysis.explore.search.catalogue_sweep import key
 from hardware import files
 from hardware.errors import RequestError
 

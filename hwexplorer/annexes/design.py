@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
-from analysis.explore import workers as pools
-from analysis.explore.design import HOW, Design, Designs, Knob, Study, evaluate_piece, search
-from analysis.explore.design import knob as read_knob
-from analysis.explore.kept_designs import kept
-from analysis.explore.knobs import METRICS
+from analysis.annexes.silicon.design_file import kept
+from analysis.annexes.silicon.design_search import HOW, Design, Designs, Knob, Study, evaluate_piece, search
+from analysis.annexes.silicon.design_search import knob as read_knob
+from analysis.explore.search import workers as pools
+from analysis.explore.tuning.knob_bench import METRICS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hardware.names import listed

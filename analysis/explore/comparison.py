@@ -13,10 +13,10 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.serving import serving
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, odds, settling, told
-from analysis.explore.phrases import phrases
-from analysis.explore.software import split
+from analysis.explore.runtime_share import split
 from analysis.model.targets import refusal
 from analysis.model.workload import Workload
+from analysis.text.headline import phrases
 from hardware.area import area
 from hardware.device import Device
 from hardware.errors import RequestError

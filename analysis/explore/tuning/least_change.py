@@ -21,9 +21,9 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
-from analysis.explore.knobs import Bench, Cost, cost
 from analysis.explore.odds import METRICS as WITH_ODDS
 from analysis.explore.odds import probability
+from analysis.explore.tuning.knob_bench import Bench, Cost, cost
 from analysis.model.workload import Floats
 from hardware.errors import RequestError
 

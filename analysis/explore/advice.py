@@ -10,7 +10,7 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, about, figures, with_cost
 from analysis.estimate.scenario import Scenario
-from analysis.explore.compare import larger_batches
+from analysis.explore.comparison import larger_batches
 from analysis.explore.next_step import NextStep, again
 from analysis.explore.odds import odds, told
 from analysis.reports.recompute import recompute_one

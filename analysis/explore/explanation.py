@@ -11,8 +11,8 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import instructions
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import EXPLAINED, METRICS
-from analysis.explore.division import Groups, Part, divisions, static_power
-from analysis.explore.software import split
+from analysis.explore.attribution import Groups, Part, divisions, static_power
+from analysis.explore.runtime_share import split
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
 

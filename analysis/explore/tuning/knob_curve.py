@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
-from analysis.explore.knobs import METRICS, Bench, Cost, amount, cost, facts, prices
+from analysis.explore.tuning.knob_bench import METRICS, Bench, Cost, amount, cost, facts, prices
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.remember import remembered

@@ -12,7 +12,7 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
-from analysis.explore.knobs import Bench, amount, cost, facts, prices
+from analysis.explore.tuning.knob_bench import Bench, amount, cost, facts, prices
 from hardware.errors import RequestError
 from hardware.quantity import of_fact
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.scenario import Scenario
-from analysis.explore.cost import CostSettings, cost_per_million
+from analysis.explore.deployment_cost import CostSettings, cost_per_million
 from analysis.explore.odds import DOUBT
 from analysis.explore.odds import within as odds_within
-from analysis.explore.sweep import need
+from analysis.explore.search.model_sweep import need
 from analysis.model import zoo
 from analysis.model.workload import Floats, Workload
 from hardware.device import Device

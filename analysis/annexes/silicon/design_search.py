@@ -21,9 +21,9 @@ from analysis.estimate.bundle import Asked, ask, evaluate, peaks
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import rates
 from analysis.estimate.workspace import blocked
-from analysis.explore.catalogue_sweep import bundled, ready
-from analysis.explore.choose import front
-from analysis.explore.knobs import Cost
+from analysis.explore.search.candidates import front
+from analysis.explore.search.catalogue_sweep import bundled, ready
+from analysis.explore.tuning.knob_bench import Cost
 from analysis.model.workload import Floats
 from hardware.architectures.data import WHOLE
 from hardware.area import area
