@@ -17,10 +17,11 @@ from typing import Any
 
 import msgspec
 
+from analysis.document import Column
 from hwexplorer import options, own_model
 from hwexplorer.options import Option
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Page, Table, Text, View
+from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import Named, rows
 
 # --- what it is about -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from analysis.document import Cell, Column
 from analysis.estimate.tree import operators_of
 from analysis.model.coverage import lacking
 from analysis.model.errors import ModelError
@@ -14,7 +15,7 @@ from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import heat
 from hwexplorer.views.cards import cards
-from hwexplorer.views.plain import Card, Cell, Column, Page, Plot, Table, Text
+from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:

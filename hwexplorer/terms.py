@@ -11,7 +11,7 @@ import msgspec
 from hardware import files
 
 if TYPE_CHECKING:
-    from hwexplorer.views.plain import Column
+    from analysis.document import Column
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from analysis.document import records
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.tree import Level, Tree, how_many, told, tree
 from analysis.model.workload import Floats
-from analysis.reports.records import records
 from hardware.demand import READ_WEIGHT, WRITE
 
 TOP = 10
@@ -227,7 +227,7 @@ def _top(
     return records(
         EdpNode,
         level,
-        order,
+        rows=order,
         id=[ids[i] for i in places],
         type=[kinds[i] for i in places],
         edp_js=level.share[order] * result.edp_js,

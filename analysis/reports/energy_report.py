@@ -7,15 +7,17 @@ device that does nothing: static x (1 - utilisation). Peak power is that of the 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 
+from analysis.document import column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.tree import operators_of
 from analysis.model.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernel_id, kernels, kernels_of
-from analysis.reports.records import records
 
 TOP = 10
 
@@ -24,23 +26,23 @@ class EnergyPart(msgspec.Struct, frozen=True):
     """A share of the energy of the node."""
 
     name: str
-    energy_j: float
-    energy_j_per_inference: float
-    fraction: float
+    energy_j: Annotated[float, column("Energy/batch", "J")]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="per_inference", keep=1)]
+    fraction: Annotated[float, column("Share", "%", key="bar", role="bar", keep=1), column("%", "%")]
 
 
 class Consumer(msgspec.Struct, frozen=True, kw_only=True):
     """A subgraph or operator among those that use most; `cumulative` with all above it."""
 
-    id: str
-    type: str
-    energy_j: float
-    fraction: float
-    cumulative: float
-    compute_j: float
-    memory_j: float
-    static_j: float
-    latency_s: float
+    id: Annotated[str, column("Node", key="name")]
+    type: Annotated[str, column("Kind", key="kind", keep=4)]
+    energy_j: Annotated[float, column("Energy/batch", "J")]
+    fraction: Annotated[float, column("Share", "%", key="bar", role="bar", keep=2), column("%", "%")]
+    cumulative: Annotated[float, column("Cum", "%", keep=1)]
+    compute_j: Annotated[float, column("Compute", "J", keep=2)]
+    memory_j: Annotated[float, column("Memory", "J", keep=2, help="what moving data takes, on the chip and beside it")]
+    static_j: Annotated[float, column("Static", "J", keep=2)]
+    latency_s: Annotated[float, column("Latency", "s", keep=3)]
 
 
 class EnergyReport(Head, frozen=True, kw_only=True):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from analysis.document import records
 from analysis.estimate.dependencies import edge_bytes, operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.tree import tree
 from analysis.reports.kernel_rows import kernel_id
 from analysis.reports.operator_classes import OperatorInfo, operator_infos
-from analysis.reports.records import records
 
 if TYPE_CHECKING:
     import networkx

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis.document import records
 from analysis.estimate.dependencies import (
     edge_bytes,
     heaviest_path,
@@ -27,7 +28,6 @@ from analysis.estimate.partition import partition
 from analysis.model.workload import Floats, Workload
 from analysis.reports.buckets import Bucket, KindCount, buckets, kinds
 from analysis.reports.operator_classes import OperatorInfo, operator_classes, operator_infos
-from analysis.reports.records import records
 from hardware.demand import READ, READ_WEIGHT, WRITE
 from hardware.precision import Widths, parse
 

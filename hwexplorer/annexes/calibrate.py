@@ -21,6 +21,7 @@ from analysis.annexes.machine.own import Own, Row
 from analysis.annexes.machine.own_file import as_toml
 from analysis.annexes.machine.own_trace import from_trace
 from analysis.annexes.traces.read import read as read_trace
+from analysis.document import Column
 from hardware import files as storage
 from hardware import places, policy
 from hardware.device import files as shipped_files
@@ -33,7 +34,7 @@ from hwexplorer.export.render import encode, plain
 from hwexplorer.options import ON_ONE, option
 from hwexplorer.state import parse, replace
 from hwexplorer.views.measured import under
-from hwexplorer.views.plain import Column, Page, Table, Text
+from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import rows
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,40}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from analysis.annexes.silicon.design_file import kept
 from analysis.annexes.silicon.design_search import HOW, Design, Designs, Knob, Study, evaluate_piece, search
 from analysis.annexes.silicon.design_search import knob as read_knob
+from analysis.document import Column
 from analysis.explore.search import workers as pools
 from analysis.explore.tuning.knob_bench import METRICS
 from hardware.amount import parse_amount
@@ -22,7 +23,6 @@ from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.export import files
 from hwexplorer.options import BATCH, EXECUTION, LAYOUT, LIKE, PRECISION, amount, choice, option, whole
 from hwexplorer.state import State, replace
-from hwexplorer.views.plain import Column
 
 DESIGNS = 1000  # of a search that is no grid
 

@@ -16,6 +16,7 @@ from analysis.annexes.machine import bench_job
 from analysis.annexes.traces.read import read
 from analysis.annexes.traces.report import TraceReport, trace_report
 from analysis.annexes.traces.tree import MeasuredNode
+from analysis.document import Column
 from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hardware.quantity import quantity
@@ -24,7 +25,6 @@ from hwexplorer.declare import Report, Rows, Subject, facts
 from hwexplorer.options import option
 from hwexplorer.state import State
 from hwexplorer.views import measured
-from hwexplorer.views.plain import Column
 from hwexplorer.views.tree import MEASURED
 from hwexplorer.views.words import of_node
 

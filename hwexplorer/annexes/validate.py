@@ -13,13 +13,14 @@ from analysis.annexes.machine.calibrate import HeldOut
 from analysis.annexes.machine.measurement import FITTED_ON, read, shipped
 from analysis.annexes.machine.validate import LARGE, Validation, validate
 from analysis.annexes.machine.validate_kernels import KernelGroup, kernel_points, validate_kernels
+from analysis.document import Column
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.options import option
 from hwexplorer.output import Progress
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 
 _ROWS = Column("n", "Rows", "count", keep=0)

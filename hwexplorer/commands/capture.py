@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from analysis.document import Column
 from analysis.explore.search.workers import cores
 from analysis.model import store, targets
 from analysis.model.coverage import coverage, lacking
@@ -28,7 +29,7 @@ from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain
 from hwexplorer.options import IMAGE_SIZE, option, whole
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Row, Table
+from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
 
 _JOBS_MAX = 64

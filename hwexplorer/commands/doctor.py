@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.document import Column
 from hwexplorer import __version__
 from hwexplorer.declare import CATALOGUE, Report, Rows
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -7,11 +7,12 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
+from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
 from hardware import text
 from hwexplorer.export.text import _column, sections
 from hwexplorer.format import safe
-from hwexplorer.views.plain import Band, Cell, Page, Plot, Row, Stack, Table, Text, View, for_reading
+from hwexplorer.views.plain import Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
 
 
 def as_csv(view: View | Page) -> str:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from analysis.document import Column
 from hwexplorer.export import html_tree
 from hwexplorer.export.html_tree import bar, colours
 from hwexplorer.export.html_tree import text as _text
 from hwexplorer.export.text import _column
 from hwexplorer.format import quantity
 from hwexplorer.terms import help_of
-from hwexplorer.views.plain import Column, Page, Plot, Row, Series, Stack, Table, Text, View
+from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
 
 _PAGE_STYLE = f"""
 :root{{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d;

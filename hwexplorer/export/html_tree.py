@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from analysis.document import Cell
 from hwexplorer.format import quantity, safe
 from hwexplorer.terms import help_of
 from hwexplorer.views.causes import LOOKS
-from hwexplorer.views.plain import Card, Cell, Row, Stack, Step, Table
+from hwexplorer.views.plain import Card, Row, Stack, Step, Table
 
 WIDEST = 44  # characters of a name in line
 BAR = 14  # em

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from analysis.document import Cell, Column
 from hwexplorer.export.text import render
-from hwexplorer.views.plain import Cell, Column, Page, Row, Section, Table, Text, View
+from hwexplorer.views.plain import Page, Row, Section, Table, Text, View
 
 
 class Sheet(msgspec.Struct, frozen=True):

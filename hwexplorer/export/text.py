@@ -6,9 +6,10 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable
 
+from analysis.document import Cell, Column
 from hwexplorer.format import delta, quantity, safe, scale_for
 from hwexplorer.views.causes import lettered
-from hwexplorer.views.plain import Cell, Column, Page, Plot, Row, Stack, Table, Text, View, beside, for_reading
+from hwexplorer.views.plain import Page, Plot, Row, Stack, Table, Text, View, beside, for_reading
 
 BAR = 12
 STEPS = 32

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from analysis.document import Cell, Column
 from analysis.reports.buckets import Bucket
 from hwexplorer.declare import Rows
-from hwexplorer.views.plain import Cell, Column
 
 KINDS = (
     Column("type", "Type", role="text", keep=0),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
 from analysis.explore.search.candidates import Candidate
 from hwexplorer.declare import Rows
-from hwexplorer.views.plain import Column
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, known, leads
+from hwexplorer.views.words import KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, known, leads
 
 KEY = ("point.model", "point.device", "point.batch", "point.precision")
 KIND = "point.architecture"
@@ -41,7 +41,7 @@ COLUMNS = (
     ),
     Column("accuracy", "Accuracy fp32", keep=3, help="published, of the default weights in fp32"),
     Column("known", "T", role="flag", keep=4, of="point.trust.level", shown=KNOWN, help=KNOWN_HELP),
-    Column("bound", "B", role="flag", keep=4, of="point.bound", shown=FLAGS, help=FLAGS_HELP),
+    Column("bound", "B", role="flag", keep=4, of="point.bound", shown=BOUND_LETTERS, help=BOUND_HELP),
 )
 ODDS = Column(
     "odds", "Odds", "%", keep=1, help="that what would be measured keeps to the limits of time and energy, by the bands"

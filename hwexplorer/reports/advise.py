@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from analysis.document import Column
 from analysis.estimate.figures import Figures
 from analysis.explore.advice import AIMS, Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
@@ -15,7 +16,7 @@ from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
 from hwexplorer.shell import command
 from hwexplorer.state import State, lead
-from hwexplorer.views.plain import Column, Text
+from hwexplorer.views.plain import Text
 from hwexplorer.views.words import MARKED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.document import Column
 from analysis.explore.result_diff import Diff
 from analysis.explore.rules import Finding, Findings, check, parse_rule
 from hardware.quantity import quantity
@@ -9,7 +10,6 @@ from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 
 
 def _found(finding: Finding) -> str:

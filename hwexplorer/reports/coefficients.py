@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.document import Column
 from hardware.coefficients import Coefficient, coefficients
 from hardware.demand import Floats, OpClass
 from hardware.plan import plan
@@ -11,7 +12,6 @@ from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report, Rows
 from hwexplorer.options import PRECISION, option
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 
 
 def _event(row: Coefficient) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import ADDITIVE
@@ -23,9 +24,9 @@ from hwexplorer.state import State, pinned
 from hwexplorer.views import levels
 from hwexplorer.views.cards import cards
 from hwexplorer.views.causes import HELP
-from hwexplorer.views.plain import Column, Page, Row, Stack, Table, Text
+from hwexplorer.views.plain import Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, KNOWN, KNOWN_HELP, NOT_MEASURED, band, bounds, known, title
+from hwexplorer.views.words import KNOWN, KNOWN_HELP, NOT_MEASURED, band, bounds, known, title
 
 LEVELS = ("summary", "detailed", "subgraph", "operator")
 _MORE_IS_BETTER = ("throughput",)
@@ -67,7 +68,8 @@ SUMMARY = (
         "memory", "Memory", "byte", keep=5, of="figures.peak_memory_bytes", help="peak: weights and live activations"
     ),
     Column(
-        "bound", "Bound", role="flag", keep=2, of="figures.bound", shown=FLAGS, help=f"{FLAGS_HELP}, most of the time"
+        "bound", "Bound", role="flag", keep=2, of="figures.bound", shown=BOUND_LETTERS,
+        help=f"{BOUND_HELP}, most of the time",
     ),
     Column("known", "T", role="flag", keep=2, of="figures.trust.level", shown=KNOWN, help=KNOWN_HELP),
     Column("verdict", "Verdict", role="text", keep=4, of="figures.verdict"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from analysis.document import Column
 from analysis.reports.concurrency import ConcurrencyReport, SubgraphSplit, Units, concurrency
 from hardware.quantity import quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 from hwexplorer.views.words import chain, of_node, some
 
 PARALLELISM = (

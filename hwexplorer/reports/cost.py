@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from analysis.document import Column
 from analysis.explore.deployment_cost import CostReport, cost, settings
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -11,7 +12,7 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows, Section, facts
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Text
+from hwexplorer.views.plain import Text
 from hwexplorer.views.words import MARKED, title
 
 COLUMNS = (

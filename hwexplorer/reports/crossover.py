@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from analysis.document import Column
 from analysis.explore.tuning.knob_bench import METRICS, checked, facts
 from analysis.explore.tuning.least_change import MOST, Crossover, Goal, Turn, Way
 from analysis.explore.tuning.least_change import crossover as find
@@ -12,7 +13,6 @@ from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import MODEL, SCENARIO, names, option
 from hwexplorer.state import State, replace
-from hwexplorer.views.plain import Column
 from hwexplorer.views.words import scenario
 
 _UNITS = {"latency": "s", "energy": "J", "edp": "Js"}

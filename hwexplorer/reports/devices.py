@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.document import Column
 from hardware import device as catalogue
 from hardware.architectures import registry
 from hardware.device import Device
@@ -11,7 +12,7 @@ from hardware.precision import FORMATS
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.document import Column
 from analysis.estimate.estimate import Estimate
 from analysis.explore import result_diff, saved_result
 from analysis.explore.result_diff import Changed, Changes, Diff, Place
@@ -21,7 +22,7 @@ from hwexplorer.options import option
 from hwexplorer.reports import check
 from hwexplorer.request import is_result
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 
 SHOWN = 15  # operators; JSON has all

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from analysis.document import Column
 from analysis.reports.edp_report import EdpReport, edp_report
 from hardware.quantity import quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 from hwexplorer.views.words import of_node
 
 COMPONENTS = (

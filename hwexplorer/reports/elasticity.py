@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from analysis.document import Column
 from analysis.explore.tuning.elasticities import Elasticities, Elasticity, elasticities
 from hardware.quantity import of_fact
 from hwexplorer.declare import NODE, Report, Rows, of_run
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 from hwexplorer.views.words import of_node
 
 LEAST = 0.0005  # what would print as less than .001

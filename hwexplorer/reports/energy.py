@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from analysis.reports.energy_report import EnergyReport, energy_report
+from analysis.document import Column, columns
+from analysis.reports.energy_report import Consumer, EnergyPart, EnergyReport, energy_report
 from hardware.quantity import quantity
 from hwexplorer.declare import NODE, Report, Rows, Section, facts, of_run
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 from hwexplorer.views.words import of_node
 
 PARTS = (
     Column("name", "Part", role="text", keep=0, of=lambda part: part.name.replace("_", " ")),
-    Column("bar", "Share", "%", role="bar", keep=1, of="fraction"),
-    Column("fraction", "%", "%", keep=0),
-    Column("energy", "Energy/batch", "J", keep=0),
-    Column("per_inference", "Energy/inf", "J", keep=1, of="energy_j_per_inference"),
+    *columns(EnergyPart, "bar fraction energy per_inference"),
 )
-CONSUMERS = (
-    Column("name", "Node", role="text", keep=0, of="id"),
-    Column("kind", "Kind", role="text", keep=4, of="type"),
-    Column("bar", "Share", "%", role="bar", keep=2, of="fraction"),
-    Column("fraction", "%", "%", keep=0),
-    Column("cumulative", "Cum", "%", keep=1),
-    Column("energy", "Energy/batch", "J", keep=0),
-    Column("compute", "Compute", "J", keep=2),
-    Column("memory", "Memory", "J", keep=2, help="what moving data takes, on the chip and beside it"),
-    Column("static", "Static", "J", keep=2),
-    Column("latency", "Latency", "s", keep=3),
-)
+CONSUMERS = columns(Consumer, "name kind bar fraction cumulative energy compute memory static latency")
 
 
 def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.document import Cell, Column
 from analysis.estimate.causes import CAUSES
 from analysis.estimate.tree import find
 from analysis.reports.events import EventReport, EventRow
@@ -18,7 +19,7 @@ from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import option
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.causes import HELP
-from hwexplorer.views.plain import Band, Cell, Column, Row, Stack, Table
+from hwexplorer.views.plain import Band, Row, Stack, Table
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import place
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.document import Column
 from analysis.estimate.metrics import EXPLAINED
 from analysis.explore.attribution import Part
 from analysis.explore.explanation import Explanation
@@ -16,7 +17,7 @@ from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, SCENARIO, choice, option
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.plain import Column, Page, Row, Table, Text
+from hwexplorer.views.plain import Page, Row, Table, Text
 from hwexplorer.views.tables import rows
 
 SHOWN = 25  # rows of a long division; the rest is one row

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from analysis.document import Column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
@@ -20,7 +21,6 @@ from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
 from hwexplorer.state import State, replace
-from hwexplorer.views.plain import Column
 from hwexplorer.views.words import of_node
 
 

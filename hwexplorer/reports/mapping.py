@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
 from analysis.reports.mapping_report import KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
 from hardware.sentence import counted
 from hwexplorer.declare import NODE, Report, Rows, Section, facts, of_run
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, of_node
+from hwexplorer.views.words import of_node
 
 BOUNDS = (
     Column("bound", "Bound", role="text", keep=0),
@@ -26,7 +26,7 @@ def _tile(kernel: KernelRow) -> str:
 
 KERNELS = (
     Column("kernel", "Kernel", role="text", keep=0, of="id"),
-    Column("bound", "B", role="flag", keep=0, shown=FLAGS, help=FLAGS_HELP),
+    Column("bound", "B", role="flag", keep=0, shown=BOUND_LETTERS, help=BOUND_HELP),
     Column("latency", "Latency", "s", keep=0),
     Column("utilization", "Util", "%", keep=0, help="of the peak of the format that runs"),
     Column("rate", "Rate", "FLOP/s", keep=1, of="effective_flop_per_s", help="effective"),

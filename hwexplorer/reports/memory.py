@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from analysis.document import YES_NO, Column
 from analysis.reports.memory_report import MemoryReport, memory_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Row, Table
+from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import YES_NO
 
 ROLES = (
     Column("role", "Role", role="text", keep=0),

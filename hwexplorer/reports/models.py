@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from analysis.document import Column
 from analysis.model import zoo
 from analysis.model.sources.transformer import spec as transformer_spec
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 
 

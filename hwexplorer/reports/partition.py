@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from analysis.document import Column
 from analysis.reports.partition_report import PartitionReport, partition_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import MODEL, Report, Rows, Section, facts
 from hwexplorer.reports._buckets import KINDS, distribution
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 from hwexplorer.views.words import chain
 
 LEVELS = {"Operators": "operators", "Subgraphs": "subgraphs"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
 from analysis.estimate.metrics import ORDERS
 from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Rank, rank
@@ -12,8 +13,7 @@ from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import ON_ONE, SCENARIO, choice, option
 from hwexplorer.state import State, replace, with_model
-from hwexplorer.views.plain import Column
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED
+from hwexplorer.views.words import MARKED
 
 COLUMNS = (
     Column("model", "Model", role="text", keep=0, of="candidate.point.model"),
@@ -31,7 +31,7 @@ COLUMNS = (
     Column("edp", "EDP", "Js", keep=2, of="candidate.point.edp_js"),
     Column("memory", "Memory", "byte", keep=3, of="candidate.point.peak_memory_bytes"),
     Column("utilization", "Util", "%", keep=4, of="candidate.point.utilization"),
-    Column("bound", "B", role="flag", keep=4, of="candidate.point.bound", shown=FLAGS, help=FLAGS_HELP),
+    Column("bound", "B", role="flag", keep=4, of="candidate.point.bound", shown=BOUND_LETTERS, help=BOUND_HELP),
     Column("parameters", "Params", "SI", role="quantity", keep=5),
     Column("macs", "MACs", "SI", role="quantity", keep=5),
     Column("family", "Family", role="text", keep=6),

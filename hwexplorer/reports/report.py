@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from analysis.document import Column
 from analysis.estimate.figures import about
 from analysis.explore.comparison import insights, next_steps
 from analysis.reports.checks import checks
@@ -19,7 +20,7 @@ from hwexplorer.registry import Answer
 from hwexplorer.shell import command
 from hwexplorer.state import State, replace
 from hwexplorer.views.cards import cards
-from hwexplorer.views.plain import Column, Page, Table, Text, View
+from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import rows
 from hwexplorer.views.tree import tree
 from hwexplorer.views.words import band, known, title

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
 from analysis.reports.roofline import RooflineReport, roofline
 from hardware.quantity import quantity
 from hardware.sentence import counted
@@ -9,12 +10,11 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
 from hwexplorer.views import traced
-from hwexplorer.views.plain import Column
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, of_node
+from hwexplorer.views.words import of_node
 
 KERNELS = (
     Column("kernel", "Kernel", role="text", keep=0, of="id"),
-    Column("bound", "B", role="flag", keep=0, shown=FLAGS, help=FLAGS_HELP),
+    Column("bound", "B", role="flag", keep=0, shown=BOUND_LETTERS, help=BOUND_HELP),
     Column("latency", "Latency", "s", keep=0),
     Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
     Column("ratio", "Ratio", "x", keep=0, help="measured over predicted"),

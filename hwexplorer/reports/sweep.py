@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, YES_NO, Column
 from analysis.estimate.scenario import Scenario
 from analysis.explore.search import catalogue_sweep, workers
 from analysis.explore.search.catalogue_sweep import Chunk
@@ -25,9 +26,9 @@ from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.export import files
 from hwexplorer.options import MODEL, names, option, or_default, whole, wholes
 from hwexplorer.state import IMAGE_MAX, State, replace
-from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, MARKED, YES_NO, leads
+from hwexplorer.views.words import MARKED, leads
 
 ROWS = (
     Column("device", "Device", role="text", keep=0, shown=MARKED),
@@ -43,7 +44,7 @@ ROWS = (
     Column("utilization", "Util", "%", keep=4),
     Column("memory", "Memory", "byte", keep=5, of="peak_memory_bytes"),
     Column("fits", "Fits", role="text", keep=3, shown=YES_NO),
-    Column("bound", "B", role="flag", keep=3, shown=FLAGS, help=FLAGS_HELP),
+    Column("bound", "B", role="flag", keep=3, shown=BOUND_LETTERS, help=BOUND_HELP),
 )
 _AIM_UNIT = {"energy per inference": "J", "throughput": "1/s", "edp": "Js"}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.document import Column
 from hardware import precision as formats
 from hardware.errors import RequestError, unknown
 from hardware.names import listed
@@ -17,7 +18,7 @@ from hwexplorer.export.files import SCREEN
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, replace
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.views.plain import Column, Row, Table, Text
+from hwexplorer.views.plain import Row, Table, Text
 
 if TYPE_CHECKING:
     from hwexplorer.tui.session import Session

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from shlex import quote
 
+from analysis.document import Column
 from hardware.text import safe
 from hwexplorer import state as states
 from hwexplorer.format import quantity
 from hwexplorer.state import State
 from hwexplorer.tui.widgets.table import TreeTable
-from hwexplorer.views.plain import Column, Row
+from hwexplorer.views.plain import Row
 
 
 def copied(what: str, state: State, table: TreeTable) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 import msgspec
 
+from analysis.document import Cell
 from hwexplorer.state import MORE
 from hwexplorer.tui.navigate import Index
-from hwexplorer.views.plain import Cell, Row, Stack, Table
+from hwexplorer.views.plain import Row, Stack, Table
 
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
 _SHARES = ("share", "bar")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from analysis.document import Cell, Column
 from hardware.errors import RequestError
 from hwexplorer.history import changed_fields
 from hwexplorer.state import State
 from hwexplorer.tui import query
-from hwexplorer.views.plain import Cell, Column, Table
+from hwexplorer.views.plain import Table
 
 if TYPE_CHECKING:
     from hwexplorer.tui.session import Session

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from analysis.document import Cell, Column
 from hardware.errors import RequestError, unknown
-from hwexplorer.views.plain import Cell, Column, Row, Table
+from hwexplorer.views.plain import Row, Table
 
 _CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
 _NUMBER = r"(-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ%/·]*)"

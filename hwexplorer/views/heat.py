@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from analysis.document import Column
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import outline
 from analysis.explore.node_comparison import SAME
@@ -12,7 +13,7 @@ from analysis.text.headline import ratio
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree
-from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.plain import Table
 from hwexplorer.views.words import MARKED
 
 ON, PAPER = "on:", "paper:"  # begin the key of a device's column: of one that exists, of a design target

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from analysis.document import BOUND_LETTERS, Column
 from analysis.estimate.metrics import METRICS
 from analysis.explore.node_comparison import ComparedNode, Levels
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Table
+from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import FLAGS, MARKED, title
+from hwexplorer.views.words import MARKED, title
 
 
 def by_node(state: State, levels: Levels) -> Table:
@@ -46,7 +47,7 @@ def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
                of=lambda node: METRICS[metric].of(node.devices[key])),
         Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
                help=f"to {baseline}"),
-        Column(f"{key}_bound", "B", role="flag", keep=7, of=lambda node: node.devices[key].bound, shown=FLAGS),
+        Column(f"{key}_bound", "B", role="flag", keep=7, of=lambda node: node.devices[key].bound, shown=BOUND_LETTERS),
     )  # fmt: skip
 
 

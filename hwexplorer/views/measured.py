@@ -14,6 +14,7 @@ from analysis.annexes.traces.read import read
 from analysis.annexes.traces.record import Trace, TraceOp
 from analysis.annexes.traces.report import TraceReport, trace_report
 from analysis.annexes.traces.tree import Beside
+from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of
@@ -25,7 +26,7 @@ from hardware.runtime import AUTO, record
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views.causes import LOOKS
-from hwexplorer.views.plain import Cell, Stack, Step
+from hwexplorer.views.plain import Stack, Step
 
 TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, LOOKS, strict=True)}}
 SOME = 3  # of the names that a node was measured as

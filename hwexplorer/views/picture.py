@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.document import Column
 from analysis.estimate.outline import Branch, modules
 from analysis.model.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Row, Table
+from hwexplorer.views.plain import Row, Table
 
 TOO_LARGE = 0.5  # of the whole: what is more is told by its parts
 COLUMNS = (

@@ -6,14 +6,12 @@ per visible column. `None` renders as an empty cell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from analysis.document import Cell, Column
 from hardware.quantity import Unit
-
-Cell = str | float | int | bool | None
 
 
 class Band(str):
@@ -27,10 +25,6 @@ class Band(str):
         band = super().__new__(cls, words)
         band.low, band.high = low, high
         return band
-
-
-# What a number's unit adds to the name of its column in CSV, which says it as JSON does: `latency_s`.
-_SUFFIX = {"s": "_s", "J": "_j", "Js": "_js", "byte": "_bytes", "W": "_w", "1/s": "_per_s", "FLOP/s": "_flop_per_s"}
 
 
 class Stack(float):
@@ -47,43 +41,6 @@ class Stack(float):
     @classmethod
     def sum(cls, stacks: Iterable[Stack]) -> Stack:
         return cls([sum(parts) for parts in zip(*(stack.parts for stack in stacks), strict=True)])
-
-
-class _Titled(msgspec.Struct, frozen=True):
-    key: str
-    title: str
-    unit: Unit = ""
-
-
-class Column(_Titled, frozen=True, kw_only=True):
-    """`keep` orders what is dropped when the screen is narrow: 0 never drops, higher drops first.
-
-    `role`: 'text' left aligned; 'number' right aligned, one prefix for the column; 'quantity' right aligned, each
-    cell with its own prefix and unit (for columns that span many magnitudes); 'bar' a fraction (0-1) drawn as a
-    bar, by cause where it is a Stack; 'delta' a signed fraction drawn with its sign; 'flag' one letter.
-
-    `of` is what the column shows of a row of a document: a field (`edp_js`, `point.edp_js`; by default the one named
-    as the column is in CSV), or a function of the row. `shown` maps the values of a few to words. Numbers of a column
-    are written with the prefix of the column that `scale` names. `ends` are the keys of both ends of a band in CSV."""
-
-    role: Literal["text", "number", "quantity", "bar", "delta", "flag"] = "number"
-    keep: int = 1
-    help: str = ""
-    of: str | Callable[[Any], Cell] = ""
-    shown: Mapping[Any, str] | None = None
-    scale: str = ""
-    ends: tuple[str, ...] = ()
-
-    @property
-    def si_name(self) -> str:
-        """The column in CSV: its key with the SI unit of its numbers."""
-        suffix = _SUFFIX.get(self.unit, "")
-        return self.key if suffix == f"_{self.key}" else self.key + suffix
-
-    @property
-    def si_names(self) -> tuple[str, ...]:
-        """The columns in CSV that this one is: of a band its ends."""
-        return tuple(end + _SUFFIX.get(self.unit, "") for end in self.ends) or (self.si_name,)
 
 
 class _Keyed(msgspec.Struct, frozen=True):

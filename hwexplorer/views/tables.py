@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
-from hwexplorer.views.plain import Cell, Column, Row
+from analysis.document import Cell, Column
+from hwexplorer.views.plain import Row
 
 # What identifies a row, or says what it is about: a field, several joined by `/`, or a function of the row.
 Named = str | tuple[str, ...] | Callable[[Any], str]

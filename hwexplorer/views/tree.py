@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, Cell, Column
 from analysis.estimate import causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
@@ -20,8 +21,8 @@ from hardware.execute import BOUNDS
 from hwexplorer import engine
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.causes import HELP
-from hwexplorer.views.plain import Cell, Column, Row, Stack, Table
-from hwexplorer.views.words import FLAGS, FLAGS_HELP, title
+from hwexplorer.views.plain import Row, Stack, Table
+from hwexplorer.views.words import title
 
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
@@ -29,7 +30,7 @@ COLUMNS = (
     Column("share", "%", "%", keep=0),
     Column("latency", "Latency", "s", keep=1),
     Column("energy_per_inference", "Energy/inf", "J", keep=1),
-    Column("bound", "B", role="flag", keep=2, help=FLAGS_HELP),
+    Column("bound", "B", role="flag", keep=2, help=BOUND_HELP),
     Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
     Column("modifier", "Modifier", "x", keep=5, help="attributed over base EDP: above 1 pays, below 1 hidden"),
@@ -216,7 +217,7 @@ def _cells(
             share.tolist(),
             level.latency_s.tolist(),
             (level.energy_j / result.scenario.batch).tolist(),
-            [FLAGS[BOUNDS[b]] for b in bound.tolist()],
+            [BOUND_LETTERS[BOUNDS[b]] for b in bound.tolist()],
             running.tolist(),
             [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
             [told(value) for value in modifier.tolist()],

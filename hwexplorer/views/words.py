@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.document import BOUND_LETTERS
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
 from analysis.estimate.trust import Trust
@@ -14,12 +15,9 @@ from hwexplorer import engine
 from hwexplorer.state import State, lead
 from hwexplorer.views.plain import Band
 
-FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
-FLAGS_HELP = "C compute, M memory, L launch, P power bound"
 KNOWN = {"measured": "M", "siblings": "S", "engineering": "E", "design_target": "P"}
 KNOWN_HELP = "M measured on this device, S on its siblings, E engineering values, P on paper only"
 NOT_MEASURED = "engineering values: nothing like it was measured"
-YES_NO = {True: "yes", False: "no"}
 
 
 class _Marked(dict[str, str]):
@@ -64,7 +62,7 @@ def of_node(what: str, state: State) -> str:
 
 def bounds(result: Estimate) -> str:
     """Kernels by what bounds them: `12 C, 51 L`."""
-    counts = [(int((result.run.bound == i).sum()), FLAGS[name]) for i, name in enumerate(BOUNDS)]
+    counts = [(int((result.run.bound == i).sum()), BOUND_LETTERS[name]) for i, name in enumerate(BOUNDS)]
     return ", ".join(f"{count} {letter}" for count, letter in counts if count)
 
 

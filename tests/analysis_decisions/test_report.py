@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from decisions import DEFAULTS, hwexplorer
 
+from analysis.document import Column
 from hwexplorer import registry
 from hwexplorer.declare import Report
 from hwexplorer.export import html_tree
@@ -18,7 +19,7 @@ from hwexplorer.export.html import as_html
 from hwexplorer.export.render import plain
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column, Page, Plot, Row, Series, Table, Text, View
+from hwexplorer.views.plain import Page, Plot, Row, Series, Table, Text, View
 
 VOID = {"meta", "br"}
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "=1+1", "&amp;", "\x1b[31mred", "a\nb")

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
+from analysis.document import Column
 from analysis.explore.search import catalogue_sweep
 from hardware.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.export.delimited import as_csv, as_markdown, inert
 from hwexplorer.export.render import encode
 from hwexplorer.export.text import render as as_text
-from hwexplorer.views.plain import Column, Plot, Row, Series, Table, Text
+from hwexplorer.views.plain import Plot, Row, Series, Table, Text
 from tests.headless.conftest import Call
 
 VERBS = [

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
+from analysis.document import Cell, Column
 from hardware import precision
 from hardware.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.provider import EngineProvider, Watched
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.plain import Card, Cell, Column, Page, Plot, Row, Series, Stack, Table, Text
+from hwexplorer.views.plain import Card, Page, Plot, Row, Series, Stack, Table, Text
 
 DEVICES = {
     "xeon_8490h": ("Xeon 8490H", "CPU", 12.0, 9.0),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from analysis.document import Column
 from hardware.errors import RequestError
 from hwexplorer import engine, terms
 from hwexplorer.export.sheet import Sheet, decode, encode, sheet
@@ -20,7 +21,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.results import Results
 from hwexplorer.tui.sessions import Sessions
 from hwexplorer.tui.widgets.pane import Pane
-from hwexplorer.views.plain import Column, Row, Table
+from hwexplorer.views.plain import Row, Table
 from tests.tui.fake import Fake
 from tests.tui.test_app import over, screen_text
 

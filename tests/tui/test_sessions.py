@@ -6,11 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from analysis.document import Column
 from hwexplorer.state import State
 from hwexplorer.tui.copied import copied
 from hwexplorer.tui.sessions import Sessions
 from hwexplorer.tui.widgets.table import TreeTable
-from hwexplorer.views.plain import Column, Row, Table
+from hwexplorer.views.plain import Row, Table
 
 SAVING = """
 import sys

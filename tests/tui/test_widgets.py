@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.document import Column
 from hwexplorer.state import PANES, State
 from hwexplorer.tui.cell_text import shorten, width_of, wrap
 from hwexplorer.tui.layout import arrange
@@ -20,7 +21,7 @@ from hwexplorer.tui.widgets.plot import render
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.table import TreeTable
-from hwexplorer.views.plain import Column, Plot, Row, Series, Table, Text
+from hwexplorer.views.plain import Plot, Row, Series, Table, Text
 from tests.tui.fake import Fake
 
 PALETTE = Palette("dark")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from rich.segment import Segment
 
+from analysis.document import Cell, Column
 from hwexplorer.format import quantity, safe
 from hwexplorer.tui.cell_text import pad, wrap
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cells import plain, stacked
 from hwexplorer.tui.widgets.table import EMPTY, TreeTable
-from hwexplorer.views.plain import NUMBERS, Cell, Column, Table
+from hwexplorer.views.plain import NUMBERS, Table
 
 LEAST = 12  # lines, of which the picture takes a part
 PART = 0.45

@@ -7,10 +7,11 @@ from collections.abc import Collection, Sequence
 from rich.segment import Segment
 from rich.style import Style
 
+from analysis.document import Cell
 from hwexplorer.format import safe, to_ascii
 from hwexplorer.tui.palette import CAUSE, PLAIN, Palette
 from hwexplorer.views.causes import LOOKS, cells
-from hwexplorer.views.plain import NUMBERS, Cell, Row, Table
+from hwexplorer.views.plain import NUMBERS, Row, Table
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 SAME = 1e-9  # what sums in another order differ by

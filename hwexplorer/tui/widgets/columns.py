@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from analysis.document import Column
 from hwexplorer.format import Scale, delta, quantity, scale_for
 from hwexplorer.tui.cell_text import width_of
-from hwexplorer.views.plain import NUMBERS, Column, Stack, Table, beside
+from hwexplorer.views.plain import NUMBERS, Stack, Table, beside
 
 GAP = 1
 BAR_MIN, BAR_MAX = 6, 24

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 from rich.segment import Segment
 
+from analysis.document import Cell
 from hwexplorer.terms import told
 from hwexplorer.tui.cell_text import pad, width_of
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cells import plain
 from hwexplorer.tui.widgets.columns import GAP, Measure
-from hwexplorer.views.plain import Cell, Row, Table
+from hwexplorer.views.plain import Row, Table
 
 EMPTY = Table(name="", title="", columns=(), rows=())
 

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from rich.segment import Segment
 
+from analysis.document import Cell
 from hwexplorer.format import delta, quantity, safe
 from hwexplorer.tui.cell_text import pad, shorten, whole, width_of, wrap
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
@@ -17,7 +18,7 @@ from hwexplorer.tui.widgets.cells import bar, compared, highlighted, plain, stac
 from hwexplorer.tui.widgets.columns import GAP, PERCENT, Measure, fit, is_of_device, measure
 from hwexplorer.tui.widgets.heads import EMPTY as EMPTY
 from hwexplorer.tui.widgets.heads import Headed
-from hwexplorer.views.plain import NUMBERS, Cell, Row, Stack, Table
+from hwexplorer.views.plain import NUMBERS, Row, Stack, Table
 
 TALL_ENOUGH = 8  # lines, for a footer of two
 ON_ROOT_SCALE = 0.25  # from this share of the root on its children's bars are on its scale

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.document import Column
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.options import option, whole
 from hwexplorer.state import State
-from hwexplorer.views.plain import Column
 
 
 class Word(msgspec.Struct, frozen=True):
