@@ -47,6 +47,17 @@ def parse_amount(text: str, unit: str) -> float:
     return value
 
 
+def parse_whole(text: str, least: int, most: int) -> int:
+    """Return a whole number from `least` to `most`. Raises RequestError.
+
+    Unlike `int`, it takes no underscores, no digits of other scripts and no line breaks."""
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise RequestError(f"{text[:40]!r} is not a whole number (allowed: {least} to {most})")
+    if len(text) > 12 or not least <= int(text) <= most:
+        raise RequestError(f"{text[:40]} is out of range (allowed: {least} to {most})")
+    return int(text)
+
+
 def _factor(suffix: str, unit: str) -> float | None:
     if suffix == "":
         return 1.0

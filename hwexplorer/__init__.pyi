@@ -1,20 +1,20 @@
 """Made by `python -m hwexplorer.generated` of what each report declares: the functions and their types."""
 
+from analysis.annexes.silicon.design_search import Designs
 from analysis.annexes.traces.report import TraceReport
 from analysis.capture.notebook import Captured
 from analysis.explore.advice import Advice
-from analysis.explore.result_diff import Diff
-from analysis.explore.search.candidates import Pareto, Rank, Search
-from analysis.explore.rules import Findings
 from analysis.explore.comparison import Comparison
-from analysis.explore.node_comparison import Levels
 from analysis.explore.deployment_cost import CostReport
-from analysis.explore.tuning.least_change import Crossover
-from analysis.annexes.silicon.design_search import Designs
-from analysis.explore.tuning.elasticities import Elasticities
 from analysis.explore.explanation import Explanation
+from analysis.explore.node_comparison import Levels
+from analysis.explore.result_diff import Diff
+from analysis.explore.rules import Findings
+from analysis.explore.search.candidates import Pareto, Rank, Search
 from analysis.explore.search.model_sweep import Sweep
+from analysis.explore.tuning.elasticities import Elasticities
 from analysis.explore.tuning.knob_curve import Knobs
+from analysis.explore.tuning.least_change import Crossover
 from analysis.model.workload import Workload
 from analysis.reports.concurrency import ConcurrencyReport
 from analysis.reports.edp_report import EdpReport
@@ -48,7 +48,7 @@ class _Options(TypedDict, total=False):
 
 class _Inputs(TypedDict, total=False):
     batch: int | None
-    precision: str | None
+    precision: Any | None
     image_size: int | None
     sequence: int | None
     kv: int | None
@@ -64,7 +64,7 @@ class _Inputs(TypedDict, total=False):
 
 class _Scenario(TypedDict, total=False):
     batch: int | None
-    precision: str | None
+    precision: Any | None
     runtime: str | None
     execution: str | None
     like_for_like: bool | None
@@ -105,7 +105,7 @@ def check(
 def coefficients(
     *,
     on: str | None = ...,
-    precision: str | None = ...,
+    precision: Any | None = ...,
     **options: Unpack[_Options],
 ) -> Result[Prices]:
     """Every energy constant of a device with its spread and source."""
@@ -134,11 +134,11 @@ def cost(
     model: Model | Workload | str,
     *,
     on: Sequence[str] | str | None = ...,
-    electricity: float | str | None = ...,
-    carbon: float | str | None = ...,
-    overhead: float | str | None = ...,
-    lifetime: float | str | None = ...,
-    duty: float | str | None = ...,
+    electricity: str | None = ...,
+    carbon: str | None = ...,
+    overhead: str | None = ...,
+    lifetime: str | None = ...,
+    duty: str | None = ...,
     hourly: Sequence[str] | str | None = ...,
     price: Sequence[str] | str | None = ...,
     include_design_targets: bool | None = ...,
@@ -154,39 +154,6 @@ def crossover(
     **options: Unpack[_Scenario],
 ) -> Result[Crossover]:
     """What would have to be true: the least change of a device with which it matches another."""
-
-def design(
-    *,
-    batch: int | None = ...,
-    precision: str | None = ...,
-    runtime: str | None = ...,
-    execution: str | None = ...,
-    like_for_like: bool | None = ...,
-    layout: Literal["channels_last", "nchw"] | None = ...,
-    input: Sequence[str] | str | None = ...,
-    batch_dim: str | None = ...,
-    time_limit: float | str | None = ...,
-    memory_limit: int | None = ...,
-    show_output: bool | None = ...,
-    again: bool | None = ...,
-    strict: bool | None = ...,
-    run_code: bool | None = ...,
-    base: str | None = ...,
-    workload: Sequence[str] | str | None = ...,
-    knobs: Sequence[str] | str | None = ...,
-    metric: Literal["edp", "energy", "latency"] | None = ...,
-    max_power: float | str | None = ...,
-    max_area: str | None = ...,
-    how: Literal["grid", "local", "random"] | None = ...,
-    designs: int | None = ...,
-    seed: int | None = ...,
-    workers: int | None = ...,
-    scheduler: str | None = ...,
-    resume: str | None = ...,
-    top: int | None = ...,
-    **options: Unpack[_Options],
-) -> Result[Designs]:
-    """Design search: thousands of changed chips over several models, best first, with area and cost."""
 
 def device(
     device: str,
@@ -214,7 +181,7 @@ def edp(
     model: Model | Workload | str,
     *,
     on: str | None = ...,
-    top: int | None = ...,
+    top: str | None = ...,
     **options: Unpack[_Scenario],
 ) -> Result[EdpReport]:
     """Energy-delay product: components, concentration, top nodes, eager against fused."""
@@ -233,7 +200,7 @@ def energy(
     *,
     on: str | None = ...,
     node: str | None = ...,
-    top: int | None = ...,
+    top: str | None = ...,
     **options: Unpack[_Scenario],
 ) -> Result[EnergyReport]:
     """Where the energy goes: components, power, idle losses, top consumers."""
@@ -352,12 +319,12 @@ def search(
     model: Model | Workload | str,
     *,
     on: Sequence[str] | str | None = ...,
-    max_energy: float | str | None = ...,
-    max_latency: float | str | None = ...,
-    max_memory: float | str | None = ...,
-    max_power: float | str | None = ...,
-    min_throughput: float | str | None = ...,
-    max_cost: float | str | None = ...,
+    max_energy: str | None = ...,
+    max_latency: str | None = ...,
+    max_memory: str | None = ...,
+    max_power: str | None = ...,
+    min_throughput: str | None = ...,
+    max_cost: str | None = ...,
     sort: Literal["cost", "edp", "energy", "latency", "throughput"] | None = ...,
     batches: Sequence[int] | int | None = ...,
     precisions: Sequence[str] | str | None = ...,
@@ -377,7 +344,7 @@ def sweep(
     power_modes: bool | None = ...,
     include_design_targets: bool | None = ...,
     image_sizes: Sequence[int] | int | None = ...,
-    workers: int | None = ...,
+    workers: str | None = ...,
     scheduler: str | None = ...,
     resume: bool | None = ...,
     **options: Unpack[_Scenario],
@@ -408,13 +375,46 @@ def doctor(
 ) -> Result[Doctor]:
     """What there is to run with here: versions, torch or not, terminal, colours, clipboard, cache and user folders."""
 
+def design(
+    *,
+    batch: int | None = ...,
+    precision: Any | None = ...,
+    runtime: str | None = ...,
+    execution: str | None = ...,
+    like_for_like: bool | None = ...,
+    layout: Literal["channels_last", "nchw"] | None = ...,
+    input: Sequence[str] | str | None = ...,
+    batch_dim: str | None = ...,
+    time_limit: float | str | None = ...,
+    memory_limit: int | None = ...,
+    show_output: bool | None = ...,
+    again: bool | None = ...,
+    strict: bool | None = ...,
+    run_code: bool | None = ...,
+    base: str | None = ...,
+    workload: Sequence[str] | str | None = ...,
+    knobs: Sequence[str] | str | None = ...,
+    metric: Literal["edp", "energy", "latency"] | None = ...,
+    max_power: str | None = ...,
+    max_area: str | None = ...,
+    how: Literal["grid", "local", "random"] | None = ...,
+    designs: str | None = ...,
+    seed: str | None = ...,
+    workers: str | None = ...,
+    scheduler: str | None = ...,
+    resume: str | None = ...,
+    top: str | None = ...,
+    **options: Unpack[_Options],
+) -> Result[Designs]:
+    """Design search: thousands of changed chips over several models, best first, with area and cost."""
+
 def trace(
     file: Path | str,
     *,
     model: str | None = ...,
     on: str | None = ...,
     run: bool | None = ...,
-    threads: int | None = ...,
+    threads: str | None = ...,
     **options: Unpack[_Scenario],
 ) -> Result[TraceReport]:
     """A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""

@@ -34,6 +34,13 @@ class _Parser(argparse.ArgumentParser):
         if message:
             put(message)
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return the value of an argument. argparse would hide what a RequestError, a ValueError, says."""
+        try:
+            return self._registry_get("type", action.type, action.type)(arg_string)
+        except RequestError as error:
+            raise argparse.ArgumentError(action, str(error)) from None
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             what = (action.option_strings or [action.dest])[0].lstrip("-").replace("_", " ")

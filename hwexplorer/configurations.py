@@ -12,7 +12,8 @@ from hardware.device import catalogue as all_devices
 from hardware.precision import SWEEP
 from hwexplorer import engine
 from hwexplorer.options import option, precisions, wholes
-from hwexplorer.state import BATCH_MAX, State
+from hwexplorer.settings import BATCH_MAX
+from hwexplorer.state import State
 
 GRID = (
     option("--batches", type=wholes("batch", BATCH_MAX), metavar="N,..", singular="batch",

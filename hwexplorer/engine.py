@@ -32,7 +32,8 @@ def ref(state: State) -> ModelRef:
 
 
 def scenario(state: State) -> Scenario:
-    return Scenario(state.batch, state.precision, state.execution, state.layout, state.sequence, state.kv)
+    """Return the settings of a state that estimates take; the image size belongs to the model."""
+    return Scenario(**{name: getattr(state, name) for name in Scenario.__struct_fields__})
 
 
 def workload(state: State) -> Workload:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import msgspec
 
 from hardware import precision as formats
-from hardware.amount import parse_amount
+from hardware.amount import parse_amount, parse_whole
 from hardware.errors import RequestError, unknown
 from hardware.names import listed
-from hardware.runtime import LAYOUTS, LIKE_FOR_LIKE
+from hardware.runtime import LIKE_FOR_LIKE
 from hwexplorer.export.files import FORMATS, SCREEN
-from hwexplorer.state import BATCH_MAX, EXECUTIONS, IMAGE_MAX, TOKENS_MAX, executions
+from hwexplorer.settings import BATCH_MAX, SETTINGS, NumberSetting, PrecisionSetting, Setting
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -97,17 +96,8 @@ def add(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
 
 
 def whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
-    """A converter for argparse. It must not raise a ValueError: argparse would hide the message."""
-
-    def convert(text: str) -> int:
-        # int() would also take 1_0, Arabic digits and line breaks, and refuse the longest numbers as no numbers.
-        if not re.fullmatch(r"[+-]?[0-9]+", text):
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number (allowed: {least} to {most})")
-        if len(text) > 12 or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text[:40]} is out of range (allowed: {least} to {most})")
-        return int(text)
-
-    return convert
+    """Return a converter of whole numbers from `least` to `most`."""
+    return lambda text: parse_whole(text, least, most)
 
 
 def names(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str, ...]]:
@@ -116,10 +106,10 @@ def names(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str
     def convert(text: str) -> tuple[str, ...]:
         parts = tuple(dict.fromkeys(listed(text)))
         if not parts:
-            raise argparse.ArgumentTypeError(f"no {what} in {text[:40]!r}: a list like 1,2,4 is expected")
+            raise RequestError(f"no {what} in {text[:40]!r}: a list like 1,2,4 is expected")
         for part in parts:
             if allowed and part not in allowed:
-                raise argparse.ArgumentTypeError(str(unknown(what, part, allowed)))
+                raise unknown(what, part, allowed)
         return parts
 
     return convert
@@ -135,59 +125,44 @@ def wholes(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
 
 
 def amount(unit: str) -> Callable[[str], float]:
-    """A converter of an amount of this unit: `100mJ`."""
-
-    def convert(text: str) -> float:
-        try:
-            return parse_amount(text, unit)
-        except RequestError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return convert
-
-
-def precision(text: str) -> str:
-    """A precision by any of its names."""
-    try:
-        return formats.canonical(text)
-    except RequestError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    """Return a converter of amounts of this unit: `100mJ`."""
+    return lambda text: parse_amount(text, unit)
 
 
 def precisions(text: str) -> tuple[str, ...]:
     """Some precisions, each once."""
-    return tuple(dict.fromkeys(map(precision, names("precision")(text))))
+    return tuple(dict.fromkeys(map(formats.canonical, names("precision")(text))))
 
 
 # --- what many verbs take ---------------------------------------------------------------------------------
 
 _MODEL_HELP = "a model, a building block, or a state string"
-_LENGTHS = "language models"
 MODEL = option("model", help=_MODEL_HELP, is_model=True)
-BATCH = option("--batch", type=whole(1, BATCH_MAX), metavar="N", help=f"inputs at once, 1-{BATCH_MAX} (default 1)")
-PRECISION = option(
-    "--precision",
-    type=precision,
-    metavar="P",
-    help=f"{formats.LISTED} (default {formats.DEFAULT}, of language models {formats.LANGUAGE})",
-)
-EXECUTION = option(
-    "--runtime", "--execution", dest="execution", choices=executions(), metavar="R",
-    help="what runs it: auto (what one would deploy on each device), eager, compiled, fused, or a runtime: "
-    f"{', '.join(executions()[len(EXECUTIONS) :])} (default auto)",
-)  # fmt: skip
+
+
+def _of_setting(setting: Setting) -> Option:
+    """Return the option of a setting; words that its help does not have are listed after it."""
+    listed = ""
+    settings: dict[str, Any] = {"metavar": setting.metavar, "dest": setting.name}
+    if isinstance(setting, NumberSetting | PrecisionSetting):
+        settings["type"] = setting.parse
+    else:
+        settings["choices"] = setting.choices()
+        others = [word for word in setting.choices() if word not in setting.help]
+        listed = f": {', '.join(others)}" if others else ""
+    flags = setting.flags or (f"--{setting.name.replace('_', '-')}",)
+    help = f"{setting.help}{listed} (default {setting.default_text})"
+    return Option(flags, help, settings, setting.group)
+
+
+_OF_SETTINGS = {name: _of_setting(setting) for name, setting in SETTINGS.items()}
+PRECISION, IMAGE_SIZE = _OF_SETTINGS["precision"], _OF_SETTINGS["image_size"]
 LIKE = option(
     "--like-for-like", dest="execution", action="store_const", const=LIKE_FOR_LIKE,
     help="every device by its ahead-of-time compiler, as --runtime fused",
 )  # fmt: skip
-LAYOUT = option("--layout", choices=LAYOUTS, metavar="L", help="nchw or channels_last (default nchw)")
-IMAGE_SIZE = option("--image-size", type=whole(1, IMAGE_MAX), metavar="S", help="pixels (default: the weights')")
-SEQUENCE = option(
-    "--sequence", type=whole(1, TOKENS_MAX), metavar="N", help="new tokens (default: the phase's)", group=_LENGTHS
-)
-KV = option("--kv", type=whole(0, TOKENS_MAX), metavar="N", help="tokens in the cache (as --sequence)", group=_LENGTHS)
-INPUT = (BATCH, PRECISION, IMAGE_SIZE, SEQUENCE, KV)
-SCENARIO = (BATCH, PRECISION, EXECUTION, LIKE, LAYOUT, IMAGE_SIZE, SEQUENCE, KV)
+INPUT = tuple(each for each in _OF_SETTINGS.values() if each.name not in ("execution", "layout"))
+SCENARIO = tuple(each for own in _OF_SETTINGS.values() for each in ((own, LIKE) if own.name == "execution" else (own,)))
 _DEVICES_HELP = "device ids, id:power_mode, or classes (`hwexplorer devices`)"
 ON_ONE = option("--on", metavar="DEV", help=_DEVICES_HELP)
 ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)

@@ -19,19 +19,16 @@ from hwexplorer.state import parse
 
 
 def memory(text: str) -> int:
-    """A converter for argparse: `8G`, `512MiB`; prefixes are those of every other amount, G is 1e9 and Gi 2^30."""
-    try:
-        amount = parse_amount(text, "byte")
-    except RequestError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    """Return bytes: of `8G` 8e9, of `8Gi` 8 * 2^30."""
+    amount = parse_amount(text, "byte")
     if not 1 <= amount < 1 << 50:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no amount of memory (as 8G or 512MiB)")
+        raise RequestError(f"{text[:40]!r} is no amount of memory (as 8G or 512MiB)")
     return int(amount)
 
 
 def seconds(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds (as 120)")
+        raise RequestError(f"{text[:40]!r} is no number of seconds (as 120)")
     return float(text)
 
 

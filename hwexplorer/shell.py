@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from shlex import quote
 
-from analysis.estimate.scenario import Scenario
 from analysis.explore.next_step import NextStep
 from analysis.model.targets import Target
-from hwexplorer.state import default_precision
+from hwexplorer.settings import defaults_of
 
 
 def command(step: NextStep) -> str:
     """One line that runs as it stands. Options that are the default are left out."""
     words = ["hwexplorer", step.report, *step.words]
     words += step.devices if step.report == "explain" else ("--on", ",".join(step.devices))
-    default = Scenario(precision=default_precision(step.words[0]))
+    default = defaults_of(step.words[0])
     for name in ("batch", "precision", "execution", "layout"):
         value = getattr(step.scenario, name)
-        if value != getattr(default, name):
+        if value != default[name]:
             words += [f"--{name}", str(value)]
     if step.image_size is not None:
         words += ["--image-size", str(step.image_size)]

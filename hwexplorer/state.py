@@ -4,32 +4,28 @@
 
     MODEL [@ SETTING,..] [/ DEVICE,..] [? KEY=VALUE &..]
 
-Settings: `b8` batch, `fp16` precision, `fused` execution, `channels_last` layout, `i320` image size, `s2048`
-tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out: of the precision what the
-model is stored in. Parts that are not plain
-names are percent-encoded, so a path or a shape can be a model.
+The settings are those of hwexplorer/settings.py: `b8` batch, `fp16` precision, `fused` execution, `channels_last`
+layout, `i320` image size, `s2048` tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out:
+of the precision what the model is stored in. Parts that are not plain names are percent-encoded, so a path or a shape
+can be a model.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from analysis.estimate.metrics import ADDITIVE
-from analysis.model import limits
-from hardware import precision as formats
 from hardware.errors import RequestError, unknown
 from hardware.names import listed
-from hardware.runtime import AUTO, LAYOUTS, MODES
+from hwexplorer import settings
+from hwexplorer.settings import SETTINGS
 
-EXECUTIONS = (AUTO, *MODES)
 PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
 BYS = ("module", "subgraph", "kind", "kernel")  # as analysis/estimate/outline.py has them
@@ -41,14 +37,11 @@ RANKS = ("given", "latency", "energy", "edp", "throughput", "power", "memory", "
 FOLDS = (0.0, 0.5, 1.0, 2.0, 5.0)  # per cent: what the fold key goes through
 EACH = "~each"  # ends what is open where the blocks of a branch are shown one by one
 MORE = "~more"  # ends the key of a row that stands for several small ones
-BATCH_MAX, IMAGE_MAX, TOKENS_MAX = limits.BATCH, limits.IMAGE_SIZE, limits.TOKENS
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "execution": EXECUTIONS,
-    "layout": LAYOUTS,
     "pane": PANES,
     "metric": METRICS,
     "by": BYS,
@@ -56,11 +49,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "plot": PLOTS,
     "rank": RANKS,
 }
-
-
-def _whole(what: str, value: object, most: int, least: int = 1) -> None:
-    if wrong := limits.outside(what, value, most, least):
-        raise RequestError(wrong)
 
 
 class State(msgspec.Struct, frozen=True):
@@ -82,9 +70,9 @@ class State(msgspec.Struct, frozen=True):
     sequence: int | None = None
     kv: int | None = None
     batch: int = 1
-    precision: str = formats.DEFAULT
-    execution: str = "auto"
-    layout: str = "nchw"
+    precision: str = SETTINGS["precision"].default
+    execution: str = SETTINGS["execution"].default
+    layout: str = SETTINGS["layout"].default
     devices: tuple[str, ...] = DEFAULT_DEVICES
     on: str = PREFERRED_DEVICE
     baseline: str = PREFERRED_DEVICE
@@ -118,18 +106,11 @@ class State(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not self.model:
             raise RequestError("no model named (hwexplorer models lists them)")
-        _whole("batch", self.batch, BATCH_MAX)
-        if self.image_size is not None:
-            _whole("image size", self.image_size, IMAGE_MAX)
-        if self.sequence is not None:
-            _whole("sequence", self.sequence, TOKENS_MAX)
-        if self.kv is not None:
-            _whole("kv", self.kv, TOKENS_MAX, 0)
-        msgspec.structs.force_setattr(self, "precision", formats.canonical(self.precision))
+        for name, setting in SETTINGS.items():
+            msgspec.structs.force_setattr(self, name, setting.check(getattr(self, name)))
         for what, allowed in _CHOICES.items():
-            value = getattr(self, what)
-            if value not in allowed and not (what == "execution" and value in executions()):
-                raise unknown(*(("runtime", value, executions()) if what == "execution" else (what, value, allowed)))
+            if getattr(self, what) not in allowed:
+                raise unknown(what, getattr(self, what), allowed)
         if not isinstance(self.fold, int | float) or not 0 <= self.fold <= 50:
             raise RequestError(f"fold {str(self.fold)[:40]!r}: a percentage from 0 to 50 is expected")
         if self.limits:
@@ -153,8 +134,8 @@ replace = msgspec.structs.replace
 
 def with_model(state: State, model: str, image_size: int | None = None) -> State:
     """Another model, in its own precision where the present one is that of the present model."""
-    is_default = state.precision == default_precision(state.model)
-    precision = default_precision(model) if is_default else state.precision
+    is_default = state.precision == settings.default_precision(state.model)
+    precision = settings.default_precision(model) if is_default else state.precision
     return replace(state, model=model, image_size=image_size, precision=precision)
 
 
@@ -179,69 +160,9 @@ def _decode(text: str) -> str:
         raise RequestError(f"{text[:60]!r} is not valid percent-encoded UTF-8") from None
 
 
-def _settings(state: State, against: State = _DEFAULT) -> str:
-    """The part after `@`: what differs from `against`."""
-    words = []
-    if state.batch != against.batch:
-        words.append(f"b{state.batch}")
-    words += [
-        getattr(state, name)
-        for name in ("precision", "execution", "layout")
-        if getattr(state, name) != getattr(against, name)
-    ]
-    if state.image_size is not None:
-        words.append(f"i{state.image_size}")
-    words += [f"{mark}{value}" for mark, value in (("s", state.sequence), ("kv", state.kv)) if value is not None]
-    return ("@" + ",".join(words)) if words else ""
-
-
-def _read_settings(text: str) -> dict[str, object]:
-    values: dict[str, object] = {}
-    for word in filter(None, text.split(",")):
-        name, value = _read_setting(word)
-        if name in values:
-            raise RequestError(f"{name} is given twice: {values[name]} and {value}")
-        values[name] = value
-    return values
-
-
 def with_setting(state: State, text: str) -> State:
-    """The state with other settings, as the part after `@` has them: `b8,fp16`."""
-    return replace(state, **_read_settings(text))
-
-
-_NUMBERS = {"b": "batch", "i": "image_size", "s": "sequence", "kv": "kv"}
-
-
-def _read_setting(word: str) -> tuple[str, object]:
-    if match := re.fullmatch(r"(b|i|s|kv)(-?[0-9]{1,9})", word):
-        return _NUMBERS[match[1]], int(match[2])
-    for name in ("execution", "layout"):
-        if word in _CHOICES[name]:
-            return name, word
-    if word in executions():
-        return "execution", word
-    if precision := formats.find(word):
-        return "precision", precision.name
-    names = (*formats.NAMES, *executions(), *LAYOUTS)
-    modes = f"{', '.join(EXECUTIONS)} or a runtime by name, as vllm"
-    listing = f"allowed: b8, i320, s2048, kv4096; {formats.LISTED}; {modes}; {', '.join(LAYOUTS)}"
-    raise unknown("setting", word, names, listing=listing)
-
-
-@lru_cache(maxsize=256)
-def default_precision(model: str) -> str:
-    """What a model is asked for in where nothing is said: a language model in what checkpoints are stored in."""
-    from analysis.model.model_ref import phases  # not needed to start the screen
-
-    return formats.LANGUAGE if model and phases(model) else formats.DEFAULT
-
-
-def executions() -> tuple[str, ...]:
-    """Modes, and runtimes by name: read when one is asked for."""
-    from hardware.runtime import names
-
-    return names()
+    """Return the state with other settings, as the part after `@` has them: `b8,fp16`."""
+    return replace(state, **settings.read_words(text))
 
 
 def _joined(values: tuple[str, ...]) -> str:
@@ -305,7 +226,8 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
 
 def format(state: State) -> str:
     """The state as one string, defaults left out."""
-    text = _encode(state.model, ",") + _settings(state, State(precision=default_precision(state.model)))
+    changed = settings.changed(state, settings.defaults_of(state.model))
+    text = _encode(state.model, ",") + settings.write_words(changed)
     if state.devices != _DEFAULT.devices:
         text += "/" + _joined(state.devices)
     plain = State(devices=state.devices)
@@ -325,9 +247,9 @@ def parse(text: str) -> State:
 
     head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")
-    model, _, settings = names.partition("@")
+    model, _, words = names.partition("@")
     values: dict[str, object] = {"model": _decode(model)} if model else {}
-    values |= {"precision": default_precision(_decode(model)), **_read_settings(settings)}
+    values |= {"precision": settings.default_precision(_decode(model)), **settings.read_words(words)}
     if devices:
         values["devices"] = _split(devices)
     for pair in filter(None, query.split("&")):
@@ -350,7 +272,7 @@ def parse(text: str) -> State:
 
 def pin_string(state: State) -> str:
     """What `p` keeps: the device under the cursor and every setting; the model is implied."""
-    return _encode(state.on) + _settings(state)
+    return _encode(state.on) + settings.write_words(settings.changed(state, settings.DEFAULTS))
 
 
 def pinned(state: State) -> State | None:
@@ -360,29 +282,28 @@ def pinned(state: State) -> State | None:
     """
     if not state.pin:
         return None
-    head, _, settings = state.pin.partition("@")
+    head, _, words = state.pin.partition("@")
     model, slash, device = head.rpartition("/")
     device = _decode(device)
     if not device:
         raise RequestError(f"pin {state.pin[:60]!r}: a device is expected, as in tpu_v4@b8,fp16")
-    fresh = {name: getattr(_DEFAULT, name) for name in ("batch", "precision", "execution", "layout")}
-    values = {**fresh, "image_size": None, "sequence": None, "kv": None, **_read_settings(settings)}
+    values = {**settings.DEFAULTS, **settings.read_words(words)}
     if slash:
         values["model"] = _decode(model)
     devices = state.devices if device in state.devices else (*state.devices, device)
     return replace(state, **values, devices=devices, on=device, pin="")
 
 
-def lead(model: str, device: str, *settings: str) -> str:
+def lead(model: str, device: str, *words: str) -> str:
     """A configuration as a row of results names it: `resnet18/tpu_v4@b8,fp16`."""
-    return f"{_encode(model)}/{_encode(device)}@{','.join(settings)}"
+    return f"{_encode(model)}/{_encode(device)}@{','.join(words)}"
 
 
 def led(state: State, leads: str) -> State:
     """The state at a configuration: what that does not name stays. Another model begins at its root."""
-    head, _, settings = leads.partition("@")
+    head, _, words = leads.partition("@")
     model, device = map(_decode, head.split("/"))
-    values: dict[str, Any] = _read_settings(settings)
+    values = settings.read_words(words)
     # The model on screen may be known by a longer name than its title: a path, a request with its lengths.
     if model and not state.model.rpartition("/")[2].startswith(model):
         values |= {"model": model, "at": "", "open": (), "find": ""}

@@ -21,7 +21,7 @@ from hardware.quantity import quantity
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.export import files
-from hwexplorer.options import BATCH, EXECUTION, LAYOUT, LIKE, PRECISION, amount, choice, option, whole
+from hwexplorer.options import SCENARIO, amount, choice, option, whole
 from hwexplorer.state import State, replace
 
 DESIGNS = 1000  # of a search that is no grid
@@ -133,7 +133,7 @@ def _footed(design: Design) -> str:
 
 
 VERB = Report(
-    subject=Subject(options=(BATCH, PRECISION, EXECUTION, LIKE, LAYOUT, *own_model.OPTIONS)),
+    subject=Subject(options=(*SCENARIO[:5], *own_model.OPTIONS)),
     options=(
         option("--base", required=True, metavar="DEV", help="the device that is changed"),
         option("--workload", required=True, type=_workloads, metavar="M,..", help="models, with weights: resnet50*2"),

@@ -33,7 +33,7 @@ def values(of: Option) -> tuple[str, ...]:
         return ("<models>",)
     if metavar.startswith("DEV") or (of.is_word and of.name in ("device", "a", "b")):
         return ("<devices>",)
-    if convert in (options.precision, options.precisions):
+    if convert is options.precisions or of.name == "precision":
         return formats.NAMES
     return FILES if convert is Path or metavar in ("FILE", "DIR") else ()
 

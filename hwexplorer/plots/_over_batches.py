@@ -10,10 +10,11 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.search.model_sweep import BATCHES
 from hardware.errors import RequestError
 from hwexplorer import engine
+from hwexplorer.settings import NAMES
 from hwexplorer.state import State, replace
 
 # The same at each batch.
-READS = ("model", "image_size", "sequence", "kv", "precision", "execution", "layout", "devices", "plot")
+READS = ("model", *(name for name in NAMES if name != "batch"), "devices", "plot")
 ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 

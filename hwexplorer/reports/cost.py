@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-
 from analysis.document import Column
 from analysis.explore.deployment_cost import CostReport, cost, settings
+from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
@@ -47,7 +46,7 @@ def _price(text: str) -> _Price:
     """A converter of `DEV=USD`."""
     name, equals, usd = text.rpartition("=")
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r}: DEVICE=USD is expected, as h100_sxm=2.5")
+        raise RequestError(f"{text[:40]!r}: DEVICE=USD is expected, as h100_sxm=2.5")
     return name, amount("USD")(usd)
 
 

@@ -25,7 +25,8 @@ from hwexplorer.configurations import GRID, INCLUDE_PAPER, asks_for_paper, catal
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.export import files
 from hwexplorer.options import MODEL, names, option, or_default, whole, wholes
-from hwexplorer.state import IMAGE_MAX, State, replace
+from hwexplorer.settings import IMAGE_MAX
+from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import MARKED, leads

@@ -12,6 +12,7 @@ import msgspec
 
 from hardware import precision as formats
 from hardware.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
+from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import replace
 from hwexplorer.tui import changes
@@ -172,7 +173,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "x",
             "Execution",
             "Operators one by one (eager), fused, or as one would deploy them (auto)",
-            changes.cycle("execution", states.EXECUTIONS),
+            changes.cycle("execution", settings.EXECUTIONS),
             hint="execution",
         ),
         _change(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hardware.what_if import split
 from hwexplorer.history import changed_fields
+from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
 from hwexplorer.tui.lines import settings
 from hwexplorer.views.plain import Card
 
 Cards = tuple[Card, ...]
-_RUN = frozenset({"batch", "precision", "execution", "layout", "image_size", "sequence", "kv"})
 # Fields that are answered by a sentence about their new value.
 _SAID = {
     "metric": "shares are of {}",
@@ -33,7 +33,7 @@ def answer(before: State, after: State, was: Cards, now: Cards) -> str:
         return f"{said}: {_effect(before.on, was, now) or 'no change'}"
     told = [f"added {name}" for name in after.devices if name not in before.devices]
     told += [f"removed {name}" for name in before.devices if name not in after.devices]
-    if "model" not in changed and changed & _RUN:
+    if "model" not in changed and changed & SCENARIO_FIELDS:
         told.append(f"{_settings(before, after)}: {_effect(after.on, was, now) or 'no change'}")
     if "pin" in changed:
         told.append(f"pinned {after.pin}: deltas are against it" if after.pin else "nothing is pinned")

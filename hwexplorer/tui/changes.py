@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
 
@@ -21,7 +22,7 @@ def cycle(field: str, values: tuple[str, ...], step: int = 1) -> Change:
 
 
 def batch(state: State, double: bool) -> State:
-    batch = min(states.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
+    batch = min(settings.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
     return replace(state, batch=batch)
 
 

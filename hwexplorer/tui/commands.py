@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.document import Column
-from hardware import precision as formats
 from hardware.errors import RequestError, unknown
 from hardware.names import listed
-from hardware.runtime import LAYOUTS
 from hwexplorer import registry
 from hwexplorer import state as states
 from hwexplorer.export.files import SCREEN
 from hwexplorer.export.sheet import Sheet
-from hwexplorer.state import State, replace
+from hwexplorer.settings import SETTINGS, Setting, defaults_of
+from hwexplorer.state import replace
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.views.plain import Row, Table, Text
 
@@ -45,37 +44,29 @@ def _one(words: list[str], usage: str) -> str:
     return words[0]
 
 
-def _whole(text: str, what: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise RequestError(f"{what} {text[:40]!r}: a whole number is expected")
-    return int(text)
-
-
 def _field(name: str, example: str) -> Run:
     def run(session: Session, words: list[str]) -> None:
-        _set(session, replace(session.state, **{name: _one(words, example)}))
+        session.apply(replace(session.state, **{name: _one(words, example)}))
 
     return run
 
 
-def _set(session: Session, state: State) -> None:
-    """A new state, checked: replace does not check, reading a state string does."""
-    session.apply(states.parse(states.format(state)))
+def _change_setting(setting: Setting) -> Run:
+    """A command that gives a setting a value; `default` is what the model has."""
 
-
-def _batch(session: Session, words: list[str]) -> None:
-    _set(session, replace(session.state, batch=_whole(_one(words, "batch 32"), "batch")))
-
-
-def _image_size(session: Session, words: list[str]) -> None:
-    size = _whole(_one(words, "image_size 320"), "image size")
-    session.apply(session.with_model(session.state.model, size or None))
-
-
-def _tokens(name: str) -> Run:
     def run(session: Session, words: list[str]) -> None:
-        text = _one(words, f"{name} 2048")
-        _set(session, replace(session.state, **{name: None if text == "default" else _whole(text, name)}))
+        text = _one(words, f"{setting.name} {next(iter(setting.choices()))}")
+        if text == "default":
+            value = defaults_of(session.state.model)[setting.name]
+        else:
+            try:
+                value = setting.parse(text)
+            except RequestError as error:
+                raise RequestError(f"{setting.title}: {error}") from None
+        if setting.name == "image_size":  # of a model, whose heaviest part may be another
+            session.apply(session.with_model(session.state.model, value))
+        else:
+            session.apply(replace(session.state, **{setting.name: value}))
 
     return run
 
@@ -116,7 +107,7 @@ def _devices(session: Session, words: list[str]) -> None:
         other = spelt.setdefault(session.provider.device_key(name), name)
         if other != name:
             raise RequestError(f"{other} and {name} are the same device: name it once")
-    _set(session, replace(session.state, devices=names, on=states.preferred(names), baseline=states.preferred(names)))
+    session.apply(replace(session.state, devices=names, on=states.preferred(names), baseline=states.preferred(names)))
 
 
 def _add(session: Session, words: list[str]) -> None:
@@ -167,7 +158,9 @@ def _pin(session: Session, words: list[str]) -> None:
     if not words:
         session.stage.perform("pin")
         return
-    _set(session, replace(session.state, pin=_one(words, "pin tpu_v4@b8,fp16"), diff=True))
+    state = replace(session.state, pin=_one(words, "pin tpu_v4@b8,fp16"), diff=True)
+    states.pinned(state)  # what is wrong with it is said here
+    session.apply(state)
 
 
 def _text(name: str) -> Run:
@@ -181,7 +174,7 @@ def _text(name: str) -> Run:
 
 def _plot(session: Session, words: list[str]) -> None:
     if words:
-        _set(session, replace(session.state, plot=_one(words, "plot cumulative"), pane="plot"))
+        session.apply(replace(session.state, plot=_one(words, "plot cumulative"), pane="plot"))
     else:
         session.apply(replace(session.state, pane="plot"))
 
@@ -278,7 +271,7 @@ def _trace(session: Session, words: list[str]) -> None:
 
 
 def _limits(session: Session, words: list[str]) -> None:
-    _set(session, replace(session.state, limits=" ".join(words)))
+    session.apply(replace(session.state, limits=" ".join(words)))
 
 
 def _device(session: Session, words: list[str]) -> None:
@@ -315,24 +308,20 @@ def _nodes(session: Session) -> Iterable[str]:
     return session.unfolded.place
 
 
+def _choices_of(setting: Setting) -> Complete:
+    return lambda session: setting.choices()
+
+
 COMMANDS: dict[str, Command] = {
-    "batch": Command("batch N", "inputs at once, 1 to 4096", _batch, ("1", "8", "32", "128")),
-    "precision": Command(
-        "precision P",
-        formats.LISTED,
-        _field("precision", "precision fp16"),
-        formats.NAMES,
-    ),
-    "execution": Command(
-        "execution X",
-        "auto (what one would deploy), eager, compiled, fused, or a runtime by name",
-        _field("execution", "execution fused"),
-        lambda session: states.executions(),
-    ),
-    "layout": Command("layout L", ", ".join(LAYOUTS), _field("layout", "layout nchw"), LAYOUTS),
-    "image_size": Command("image_size S", "pixels; 0: as the weights have it", _image_size),
-    "sequence": Command("sequence N", "tokens of a sequence, or default", _tokens("sequence"), ("default",)),
-    "kv": Command("kv N", "tokens in the key-value cache, or default", _tokens("kv"), ("default",)),
+    **{
+        name: Command(
+            f"{name} {setting.metavar}",
+            f"{setting.help} (default {setting.default_text})",
+            _change_setting(setting),
+            _choices_of(setting),
+        )
+        for name, setting in SETTINGS.items()
+    },
     "model": Command("model NAME [INPUT..]", "another; your own as net.py:make 1x3x224x224", _model, _models),
     "on": Command("on DEV", "the device under the cursor; added if it is new", _on, _catalogue),
     "devices": Command("devices [DEV,..]", "choose the devices, or name them", _devices, _catalogue),

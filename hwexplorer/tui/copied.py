@@ -6,6 +6,7 @@ from shlex import quote
 
 from analysis.document import Column
 from hardware.text import safe
+from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.format import quantity
 from hwexplorer.state import State
@@ -57,8 +58,7 @@ def command(state: State) -> str:
         return "hwexplorer models"
     state = states.replace(state, at=states.node(state.at))
     if verb == "plot":
-        kept = ("sequence", "kv", "image_size", "batch", "precision", "execution", "layout", "devices", "on", "at")
-        text = states.format(_only(state, (*kept, "metric", "plot")))
+        text = states.format(_only(state, (*settings.NAMES, "devices", "on", "at", "metric", "plot")))
         return f"hwexplorer plot {quote(text)}"
     beyond = _BEYOND_OPTIONS.get(verb, ())
     devices = ("devices",) if state.heat and verb == "tree" else ()
@@ -73,16 +73,14 @@ def command(state: State) -> str:
         words += ["--baseline", quote(state.baseline)]
     if verb in ("events", "why") and state.at:
         words += ["--node", quote(state.at)]
-    default = State(precision=states.default_precision(state.model))
-    for name in ("batch", "precision", "execution", "layout", "image_size", "sequence", "kv"):
-        if getattr(state, name) != getattr(default, name):
-            words += ["--" + name.replace("_", "-"), str(getattr(state, name))]
+    for name, value in settings.changed(state, settings.defaults_of(state.model)).items():
+        words += ["--" + name.replace("_", "-"), str(value)]
     return " ".join(words)
 
 
 def _only(state: State, fields: tuple[str, ...]) -> State:
     """The model and these fields, all else as it is by default."""
-    kept = {"precision": states.default_precision(state.model)} | {name: getattr(state, name) for name in fields}
+    kept = {"precision": settings.default_precision(state.model)} | {name: getattr(state, name) for name in fields}
     if "devices" in kept:
         kept |= {"on": state.on}
     return State(model=state.model, **kept)

@@ -11,6 +11,7 @@ import msgspec
 from analysis.document import Cell, Column
 from hardware.errors import RequestError
 from hwexplorer.history import changed_fields
+from hwexplorer.settings import NAMES
 from hwexplorer.state import State
 from hwexplorer.tui import query
 from hwexplorer.views.plain import Table
@@ -25,7 +26,7 @@ COLUMNS = (
     Column("memory", "Memory", "byte", role="quantity", keep=0),
 )
 _LETTERS = {"l": "latency", "e": "energy_per_inference", "energy": "energy_per_inference", "p": "power", "m": "memory"}
-_RUN = frozenset({"model", "image_size", "sequence", "kv", "batch", "precision", "execution", "layout"})
+_RUN = frozenset({"model", *NAMES})
 SLICE_S = 0.01  # of computing between two looks at the keyboard
 
 

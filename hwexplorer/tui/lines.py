@@ -13,6 +13,7 @@ from rich.style import Style
 
 from analysis.model.model_ref import phases
 from hwexplorer.format import safe
+from hwexplorer.settings import labels
 from hwexplorer.state import PANES, State, pinned
 from hwexplorer.tui.cell_text import shorten, whole, width_of
 from hwexplorer.tui.keymap import PAIRS
@@ -40,20 +41,8 @@ def _width(parts: Sequence[Part]) -> int:
     return sum(width_of(text) for _, text in parts)
 
 
-def _settings(state: State) -> list[tuple[str, str]]:
-    """(what it says, the action of a click on it), of each setting that is not as it usually is."""
-    words = [(f"batch {state.batch}", "batch_up"), (state.precision, "precision_up"), (state.execution, "execution")]
-    if state.layout != "nchw":
-        words.append((state.layout.replace("_", " "), "layout"))
-    numbers = (("px", state.image_size), ("sequence", state.sequence), ("kv", state.kv))
-    words += [
-        (f"{value} px" if name == "px" else f"{name} {value}", "") for name, value in numbers if value is not None
-    ]
-    return words
-
-
 def settings(state: State) -> str:
-    return " · ".join(text for text, _ in _settings(state))
+    return " · ".join(text for text, _ in labels(state))
 
 
 @lru_cache(maxsize=8)  # asked for with every key
@@ -100,7 +89,7 @@ def head(state: State, status: str, width: int, palette: Palette) -> tuple[list[
     chip("title", " " + shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
     if phase:
         chip("text", phase, "phase", "  ")
-    *most, last = _settings(state)
+    *most, last = labels(state)
     for text, action in most:
         chip("text", text, action, " · ")
     chip("text", *last, "  on ")

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hwexplorer.plots import reads as plot_reads
+from hwexplorer.settings import NAMES
 from hwexplorer.state import MORE, State, node, replace
 from hwexplorer.tui.folding import folded
 from hwexplorer.views.plain import Card, Page, Plot, Row, Table, Text
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
 
 _ALL = State.__struct_fields__
-_RUN = ("model", "image_size", "sequence", "kv", "batch", "precision", "execution", "layout")
+_RUN = ("model", *NAMES)
 _AGAINST = ("pin", "baseline", "metric", "devices")
 # What views hang on; a view that is not here, on everything.
 READS: dict[str, tuple[str, ...]] = {

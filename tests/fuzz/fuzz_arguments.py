@@ -12,7 +12,7 @@ from unittest import mock
 
 from hardware import files
 from hardware.precision import NAMES
-from hwexplorer import cli, registry, state
+from hwexplorer import cli, registry, settings, state
 from tests.fuzz import mutate
 
 CASE_SECONDS = 20.0
@@ -62,7 +62,7 @@ WORDS = (
     *registry.names(),
     *("mlp", "conv2d", "gemm:M=1,N=1,K=1", "layer_norm:B=2", "mlp@b2", "net.py:make", "net.onnx", "x.pt2", "hf:."),
     *("cpu", "gpu", "t4", "t4:70w", "h100_sxm", "tpu_v4,t4", "T4", "nvidia t4"),
-    *(NAMES + state.EXECUTIONS + state.LAYOUTS + state.PLOTS + state.METRICS),
+    *(NAMES + settings.EXECUTIONS + settings.LAYOUTS + state.PLOTS + state.METRICS),
     *("--on", "--batch", "--precision", "--format", "-o", "--node", "--image-size", "--kv", "--sequence", "--input"),
     *("--rule", "--sort", "--level", "--metric", "--batches", "--strict", "--run-code", "--devices-dir", "--baseline"),
     *("json", "csv", "md", "html", "text", "out.json", "0", "1x3x8x8", "5ms", "2GiB", "1e999", "50%", "--", "-", "-h"),

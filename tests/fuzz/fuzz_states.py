@@ -7,7 +7,7 @@ from random import Random
 
 from hardware.errors import RequestError
 from hardware.precision import NAMES
-from hwexplorer import state
+from hwexplorer import settings, state
 from tests.fuzz import mutate
 from tests.fuzz.running import refused
 
@@ -21,8 +21,8 @@ SEEDS = (
 )
 WORDS = (
     *NAMES,
-    *state.EXECUTIONS,
-    *state.LAYOUTS,
+    *settings.EXECUTIONS,
+    *settings.LAYOUTS,
     *state.PANES,
     *state.METRICS,
     *state.SORTS,

@@ -70,7 +70,7 @@ WRONG = {
     "btach 32": "did you mean batch",
     "batch 0": "allowed: 1 to 4096",
     "batch x": "whole number",
-    "batch": "batch 32",
+    "batch": "batch 1",
     "precision fp12": "fp16",
     "on h200": "unknown device",
     "add tpu_v4": "there already",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hardware import precision
 from hardware.errors import RequestError
+from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.history import History, push, redo, undo
 from hwexplorer.state import State, parse, pinned, replace
@@ -21,11 +22,11 @@ NAMES = st.sampled_from(["h100_sxm", "tpu_v4", "jetson_agx_orin:30w", "gpu", "a,
 STATES = st.builds(
     State,
     model=TEXT.filter(bool),
-    image_size=st.none() | st.integers(1, states.IMAGE_MAX),
-    batch=st.integers(1, states.BATCH_MAX),
+    image_size=st.none() | st.integers(1, settings.IMAGE_MAX),
+    batch=st.integers(1, settings.BATCH_MAX),
     precision=st.builds(str.__add__, st.sampled_from(precision.NAMES), st.sampled_from(("", "kv4", "kv8"))),
-    execution=st.sampled_from(states.EXECUTIONS),
-    layout=st.sampled_from(states.LAYOUTS),
+    execution=st.sampled_from(settings.EXECUTIONS),
+    layout=st.sampled_from(settings.LAYOUTS),
     devices=st.lists(NAMES, min_size=1, unique=True).map(tuple),
     on=NAMES,
     baseline=NAMES,

@@ -1,0 +1,231 @@
+"""The settings of a scenario in one table.
+
+The state string, the options of the command line, the commands of the `:` line with their completion, the head line of
+the screen and copied commands follow from it. A new setting is an entry here and a field of `State` and `Scenario`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from analysis.model import limits
+from hardware import precision as formats
+from hardware.amount import parse_whole
+from hardware.errors import RequestError, unknown
+from hardware.runtime import AUTO, LAYOUTS, MODES
+
+EXECUTIONS = (AUTO, *MODES)
+BATCH_MAX, IMAGE_MAX, TOKENS_MAX = limits.BATCH, limits.IMAGE_SIZE, limits.TOKENS
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting: a field of `State`, an option, and a command of the `:` line.
+
+    `default` None stands for what the model has; `default_text` says it. `label` is how the head line writes a value,
+    always where `is_always_shown`, and `action` what a click on it does. `group` is the heading of the option."""
+
+    name: str
+    metavar: str
+    help: str
+    default: Any = None
+    default_text: str = ""
+    flags: tuple[str, ...] = ()
+    group: str = ""
+    label: Callable[[Any], str] = str
+    is_always_shown: bool = False
+    action: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ")
+
+    def choices(self) -> tuple[str, ...]:
+        """Return the values to complete."""
+        return ()
+
+    def parse(self, text: str) -> Any:
+        """Return the value that a person typed. Raises RequestError."""
+        return self.check(text)
+
+    def check(self, value: Any) -> Any:
+        """Return the value in its one spelling. Raises RequestError for one that is not allowed."""
+        return value
+
+    def find(self, word: str) -> Any:
+        """Return the value that a word of a state string stands for, None for a word of another setting."""
+        raise NotImplementedError
+
+    def write(self, value: Any) -> str:
+        """Return the word that stands for the value in a state string."""
+        return str(value)
+
+
+class NumberSetting(Setting, frozen=True, kw_only=True):
+    """A whole number from `least` to `most`, written after its `mark`: b8."""
+
+    mark: str
+    most: int
+    least: int = 1
+    suggestions: tuple[str, ...] = ("default",)
+
+    def choices(self) -> tuple[str, ...]:
+        return self.suggestions
+
+    def parse(self, text: str) -> int:
+        return parse_whole(text, self.least, self.most)
+
+    def check(self, value: Any) -> Any:
+        if value is None and self.default is None:
+            return None
+        if wrong := limits.outside(self.title, value, self.most, self.least):
+            raise RequestError(wrong)
+        return value
+
+    def find(self, word: str) -> int | None:
+        match = re.fullmatch(rf"{self.mark}(-?[0-9]{{1,9}})", word)
+        return int(match[1]) if match else None
+
+    def write(self, value: Any) -> str:
+        return f"{self.mark}{value}"
+
+
+class WordSetting(Setting, frozen=True, kw_only=True):
+    """One of some words. `common` are those that are known without reading a file, `all_words` returns all."""
+
+    common: tuple[str, ...]
+    all_words: Callable[[], tuple[str, ...]]
+    called: str = ""
+
+    def choices(self) -> tuple[str, ...]:
+        return self.all_words()
+
+    def check(self, value: Any) -> Any:
+        if self.find(value) is None:
+            raise unknown(self.called or self.title, value, self.all_words())
+        return value
+
+    def find(self, word: str) -> str | None:
+        return word if word in self.common or word in self.all_words() else None
+
+
+class PrecisionSetting(Setting, frozen=True, kw_only=True):
+    """A precision by any of its names."""
+
+    def choices(self) -> tuple[str, ...]:
+        return formats.NAMES
+
+    def check(self, value: Any) -> str:
+        return formats.canonical(value)
+
+    def find(self, word: str) -> str | None:
+        precision = formats.find(word)
+        return precision.name if precision else None
+
+
+def executions() -> tuple[str, ...]:
+    """Return modes, and runtimes by name, which are read when one is asked for."""
+    from hardware.runtime import names
+
+    return names()
+
+
+_LENGTHS = "language models"
+# In the order of state strings and of the head line. Execution and layout come before precision where a word is read:
+# any name of a format is a precision.
+SETTINGS: dict[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        NumberSetting(
+            name="batch", mark="b", most=BATCH_MAX, default=1, default_text="1", metavar="N", label="batch {}".format,
+            help=f"inputs at once, 1 to {BATCH_MAX}", suggestions=("1", "8", "32", "128"), is_always_shown=True,
+            action="batch_up",
+        ),
+        PrecisionSetting(
+            name="precision", default=formats.DEFAULT, metavar="P", help=formats.LISTED, is_always_shown=True,
+            default_text=f"{formats.DEFAULT}, of language models {formats.LANGUAGE}", action="precision_up",
+        ),
+        WordSetting(
+            name="execution", called="runtime", flags=("--runtime", "--execution"), common=EXECUTIONS,
+            all_words=executions, default=AUTO, default_text=AUTO, metavar="R", is_always_shown=True,
+            action="execution",
+            help="what runs it: auto (what one would deploy on each device), eager, compiled, fused, or a runtime",
+        ),
+        WordSetting(
+            name="layout", common=LAYOUTS, all_words=lambda: LAYOUTS, default=LAYOUTS[0], default_text=LAYOUTS[0],
+            metavar="L", help=" or ".join(LAYOUTS), action="layout", label=lambda layout: layout.replace("_", " "),
+        ),
+        NumberSetting(
+            name="image_size", mark="i", most=IMAGE_MAX, default_text="the weights'", metavar="S", help="pixels",
+            label="{} px".format,
+        ),
+        NumberSetting(
+            name="sequence", mark="s", most=TOKENS_MAX, default_text="the phase's", metavar="N", help="new tokens",
+            group=_LENGTHS, label="sequence {}".format,
+        ),
+        NumberSetting(
+            name="kv", mark="kv", most=TOKENS_MAX, least=0, default_text="as --sequence", metavar="N",
+            help="tokens in the cache", group=_LENGTHS, label="kv {}".format,
+        ),
+    )
+}  # fmt: skip
+NAMES = tuple(SETTINGS)
+SCENARIO_FIELDS = frozenset(NAMES)
+DEFAULTS: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS.values()}
+_LAST_READ = "precision"
+
+
+@lru_cache(maxsize=256)
+def default_precision(model: str) -> str:
+    """Return the precision of a model where none is asked for: of a language model, what checkpoints are stored in."""
+    from analysis.model.model_ref import phases  # not needed to start the screen
+
+    return formats.LANGUAGE if model and phases(model) else formats.DEFAULT
+
+
+def defaults_of(model: str) -> dict[str, Any]:
+    """Return the settings of a model where none is given."""
+    return {**DEFAULTS, "precision": default_precision(model)}
+
+
+def changed(values: Any, against: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings, fields of `values` (a State), that differ from `against`, in the order of the table."""
+    pairs = {name: getattr(values, name) for name in NAMES}
+    return {name: value for name, value in pairs.items() if value != against[name]}
+
+
+def write_words(settings: Mapping[str, Any]) -> str:
+    """Return the part of a state string after the model: `@b8,fp16`, '' without settings."""
+    words = [SETTINGS[name].write(value) for name, value in settings.items() if value is not None]
+    return "@" + ",".join(words) if words else ""
+
+
+def read_words(text: str) -> dict[str, Any]:
+    """Return the settings that words like `b8,fp16` name. Raises RequestError."""
+    values: dict[str, Any] = {}
+    for word in filter(None, text.split(",")):
+        name, value = _read_word(word)
+        if name in values:
+            raise RequestError(f"{name} is given twice: {values[name]} and {value}")
+        values[name] = value
+    return values
+
+
+def _read_word(word: str) -> tuple[str, Any]:
+    for setting in sorted(SETTINGS.values(), key=lambda setting: setting.name == _LAST_READ):
+        if (value := setting.find(word)) is not None:
+            return setting.name, value
+    names = (*formats.NAMES, *executions(), *LAYOUTS)
+    modes = f"{', '.join(EXECUTIONS)} or a runtime by name, as vllm"
+    listing = f"allowed: b8, i320, s2048, kv4096; {formats.LISTED}; {modes}; {', '.join(LAYOUTS)}"
+    raise unknown("setting", word, names, listing=listing)
+
+
+def labels(values: Any) -> list[tuple[str, str]]:
+    """Return (text, action of a click) of each setting of a State that the head line shows."""
+    shown = [s for s in SETTINGS.values() if s.is_always_shown or getattr(values, s.name) != s.default]
+    return [(setting.label(getattr(values, setting.name)), setting.action) for setting in shown]
