@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.model.workload import Floats
 
 
@@ -25,11 +27,11 @@ class Bucket(msgspec.Struct, frozen=True, kw_only=True):
 class KindCount(msgspec.Struct, frozen=True):
     """Members of one type; fractions of the count and of the FLOPs."""
 
-    type: str
-    count: int
-    fraction: float
-    flops: float
-    flops_fraction: float
+    type: Annotated[str, column("Type")]
+    count: Annotated[int, column("Count", "count")]
+    fraction: Annotated[float, column("%", "%")]
+    flops: Annotated[float, column("FLOP", "FLOP", keep=1)]
+    flops_fraction: Annotated[float, column("of FLOPs", "%", keep=1)]
 
 
 def buckets(values: Floats, edges: Sequence[float], labels: Sequence[str], weights: Floats) -> tuple[Bucket, ...]:

@@ -7,10 +7,12 @@ roofs, bounds against intensities), so that a mistake in one shows as a contradi
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.roles import tensor_bytes
 from analysis.model.workload import BUFFER, WEIGHT
@@ -24,9 +26,9 @@ _DRAM = 2  # of hardware.execute.RESOURCES
 class Check(msgspec.Struct, frozen=True):
     """One check; the sentence quotes the numbers it compared."""
 
-    name: str
-    passed: bool
-    sentence: str
+    name: Annotated[str, column("Check")]
+    passed: Annotated[bool, column("Passed", shown={True: "yes", False: "NO"})]
+    sentence: Annotated[str, column("What was found")]
 
 
 def checks(result: Estimate) -> tuple[Check, ...]:

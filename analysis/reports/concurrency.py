@@ -10,9 +10,12 @@ reaches half of the best speed.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.estimate.dependencies import Dependencies, chains, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
@@ -33,11 +36,11 @@ _PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
 class Stage(msgspec.Struct, frozen=True):
     """Subgraphs that need only earlier stages; `time_s` of the slowest of them, `serial_s` one after another."""
 
-    stage: int
+    stage: Annotated[int, column("Stage", "count")]
     subgraphs: tuple[str, ...]
-    flops: float
-    time_s: float
-    serial_s: float
+    flops: Annotated[float, column("FLOP", "FLOP", keep=1)]
+    time_s: Annotated[float, column("At once", "s", help="the slowest of them")]
+    serial_s: Annotated[float, column("In turn", "s", keep=1, help="one after another")]
 
 
 class CriticalPath(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +57,11 @@ class CriticalPath(msgspec.Struct, frozen=True, kw_only=True):
 class Parallelism(msgspec.Struct, frozen=True):
     """One kind of parallelism: the most at once, the mean, and the speed-up it could give by itself (1: none)."""
 
-    level: str
-    most: float
-    mean: float
-    speedup: float
-    meaning: str
+    level: Annotated[str, column("Parallelism")]
+    most: Annotated[float, column("At most", "SI", role="quantity")]
+    mean: Annotated[float, column("Typical", "SI", role="quantity", keep=1)]
+    speedup: Annotated[float, column("Speed-up", "x", help="by itself")]
+    meaning: Annotated[str, column("Of what", keep=2)]
 
 
 class SubgraphSplit(msgspec.Struct, frozen=True):
@@ -75,14 +78,14 @@ class Units(msgspec.Struct, frozen=True, kw_only=True):
     """Hardware units of one subgraph: `threads` results it could compute at once, times with all units and with
     the optimal number."""
 
-    id: str
+    id: Annotated[str, column("Subgraph", key="subgraph")]
     type: str
-    threads: float
-    minimum: int
-    optimal: int
-    units_total: int
-    best_s: float
-    optimal_s: float
+    threads: Annotated[float, column("Threads", "SI", role="quantity", keep=2)]
+    minimum: Annotated[int, column("Minimum", "count", help="units for half of the best speed")]
+    optimal: Annotated[int, column("Optimal", "count", help="units within 5 % of the best time")]
+    units_total: Annotated[int, column("Of", "count", key="total", keep=1)]
+    best_s: Annotated[float, column("Best", "s", keep=1)]
+    optimal_s: Annotated[float, column("At optimal", "s", key="time", keep=2)]
     splits: tuple[SubgraphSplit, ...]
 
 

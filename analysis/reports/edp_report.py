@@ -8,10 +8,12 @@ component's energy times the whole time, which adds up as well but leaves the ti
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 
-from analysis.document import records
+from analysis.document import column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.tree import Level, Tree, how_many, told, tree
@@ -24,61 +26,75 @@ _FIRST_MEMORY_RESOURCE = 2  # of hardware.execute.RESOURCES: DRAM and on-chip me
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
+    name: Annotated[str, column("Component")]
     energy_j: float
-    energy_j_per_inference: float
-    time_s: float
-    share: float
-    edp_js: float
-    energy_delay_js: float
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference", keep=1)]
+    time_s: Annotated[float, column("Time", "s", keep=1)]
+    share: Annotated[float, column("Share", "%", key="bar", role="bar", keep=1), column("%", "%")]
+    edp_js: Annotated[float, column("EDP", "Js", help="attributed: (energy share + time share) / 2")]
+    energy_delay_js: Annotated[
+        float, column("Energy x time", "Js", keep=2, help="its energy per inference times the whole time")
+    ]
 
 
 class Concentration(msgspec.Struct, frozen=True):
     """The fewest nodes of a level that make `fraction` of the EDP."""
 
-    fraction: float
-    subgraphs: int
-    subgraphs_fraction: float
-    operators: int
-    operators_fraction: float
+    fraction: Annotated[float, column("Of the EDP", "%")]
+    subgraphs: Annotated[int, column("Subgraphs", "count")]
+    subgraphs_fraction: Annotated[float, column("of all", "%")]
+    operators: Annotated[int, column("Operators", "count")]
+    operators_fraction: Annotated[float, column("of all", "%")]
 
 
 class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
     """A subgraph or operator; `edp_js` attributed, split into components; `own_edp_js` its own energy
     per inference x time."""
 
-    id: str
-    type: str
-    edp_js: float
-    share: float
-    cumulative: float
+    id: Annotated[str, column("Node", key="name")]
+    type: Annotated[str, column("Kind", key="kind", keep=4)]
+    edp_js: Annotated[float, column("EDP", "Js")]
+    share: Annotated[float, column("Share", "%")]
+    cumulative: Annotated[float, column("Cum", "%", keep=1)]
     own_edp_js: float
     energy_j: float
-    energy_j_per_inference: float
-    latency_s: float
-    compute_edp_js: float
-    memory_edp_js: float
-    static_edp_js: float
-    is_fused: bool
-    base_edp_js: float
-    architectural_modifier: float | None
-    fusion_benefit_js: float
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference", keep=4)]
+    latency_s: Annotated[float, column("Latency", "s", keep=4)]
+    compute_edp_js: Annotated[float, column("Compute", "Js", key="compute", keep=2)]
+    memory_edp_js: Annotated[
+        float, column("Memory", "Js", key="memory", keep=2, help="of moving data, on the chip and beside it")
+    ]
+    static_edp_js: Annotated[float, column("Static", "Js", key="static", keep=2)]
+    is_fused: Annotated[
+        bool,
+        column(
+            "F",
+            key="fused",
+            role="flag",
+            keep=3,
+            shown={True: "F", False: "S"},
+            help="F fused with another operator, S a kernel of its own",
+        ),
+    ]
+    base_edp_js: Annotated[float, column("Base", "Js", key="base", keep=3)]
+    architectural_modifier: Annotated[float | None, column("Modifier", "x", key="modifier", keep=3)]
+    fusion_benefit_js: Annotated[float, column("Fusion", "Js", key="benefit", keep=3, help="EDP that fusing takes off")]
 
 
 class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
     """The model under one execution mode."""
 
-    execution: str
-    edp_js: float
+    execution: Annotated[str, column("Execution")]
+    edp_js: Annotated[float, column("EDP", "Js")]
     energy_j: float
-    energy_j_per_inference: float
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference")]
     memory_j: float
-    memory_j_per_inference: float
-    latency_s: float
-    kernels: int
-    values_moved: int
-    activation_bytes: float
-    dram_bytes: float
+    memory_j_per_inference: Annotated[float, column("Mem. energy/inf", "J", key="memory_per_inference", keep=1)]
+    latency_s: Annotated[float, column("Latency", "s")]
+    kernels: Annotated[int, column("Kernels", "count", keep=1)]
+    values_moved: Annotated[int, column("Values moved", "count", key="values", keep=1)]
+    activation_bytes: Annotated[float, column("Activations", "byte", key="activations", keep=2)]
+    dram_bytes: Annotated[float, column("DRAM", "byte", keep=1)]
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,21 +115,23 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
     """One subgraph under both modes."""
 
-    id: str
+    id: Annotated[str, column("Subgraph", key="subgraph")]
     type: str
-    eager_edp_js: float
-    fused_edp_js: float
-    benefit_js: float
-    eager_share: float
-    fused_share: float
+    eager_edp_js: Annotated[float, column("Eager", "Js", key="eager")]
+    fused_edp_js: Annotated[float, column("Fused", "Js", key="fused")]
+    benefit_js: Annotated[float, column("Benefit", "Js")]
+    eager_share: Annotated[float, column("Eager", "%", keep=2)]
+    fused_share: Annotated[float, column("Fused", "%", keep=2)]
     eager_energy_j: float
-    eager_energy_j_per_inference: float
+    eager_energy_j_per_inference: Annotated[float, column("Eager/inf", "J", key="eager_energy_per_inference", keep=3)]
     fused_energy_j: float
-    fused_energy_j_per_inference: float
-    eager_latency_s: float
-    fused_latency_s: float
-    round_trips_saved: int
-    dram_bytes_saved: float
+    fused_energy_j_per_inference: Annotated[float, column("Fused/inf", "J", key="fused_energy_per_inference", keep=3)]
+    eager_latency_s: Annotated[float, column("Eager", "s", keep=3)]
+    fused_latency_s: Annotated[float, column("Fused", "s", keep=3)]
+    round_trips_saved: Annotated[
+        int, column("Trips saved", "count", key="trips", keep=1, help="values no longer written and read back")
+    ]
+    dram_bytes_saved: Annotated[float, column("DRAM saved", "byte", key="dram", keep=1)]
 
 
 class EdpReport(Head, frozen=True, kw_only=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.estimate.causes import CAUSES, of_event
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
@@ -21,13 +24,13 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
 
     category: str
     event: str
-    count: float
-    unit: str
-    energy_j: float
+    count: Annotated[float, column("Count", "SI", role="quantity", keep=2, help="how often, in the unit beside it")]
+    unit: Annotated[str, column("of", keep=4)]
+    energy_j: Annotated[float, column("Energy", "J")]
     energy_low_j: float
     energy_high_j: float
-    fraction: float
-    coefficient_j: float
+    fraction: Annotated[float, column("%", "%")]
+    coefficient_j: Annotated[float, column("Each", "J", key="each", role="quantity", keep=3, help="energy of one")]
     coefficient_low_j: float
     coefficient_high_j: float
     source: str
@@ -35,7 +38,10 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     component: str
     cause: str
     is_dynamic: bool
-    waits: float | None
+    waits: Annotated[
+        float | None,
+        column("Waits", "%", keep=3, help="of its cycles, those in which what it works for has nothing to do"),
+    ]
 
 
 class EventReport(Head, frozen=True, kw_only=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.model.workload import Floats, Ints
@@ -18,39 +21,39 @@ UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
 
 
 class Bound(msgspec.Struct, frozen=True):
-    bound: str
-    count: int
-    fraction: float
-    time_s: float
-    time_fraction: float
+    bound: Annotated[str, column("Bound")]
+    count: Annotated[int, column("Kernels", "count")]
+    fraction: Annotated[float, column("%", "%")]
+    time_s: Annotated[float, column("Time", "s")]
+    time_fraction: Annotated[float, column("of time", "%")]
 
 
 class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel. `blocks` pieces of work dealt to `units` of `units_total`, in `waves`; `tile_m` x `tile_n`
     results each, 0 where it is no tiled product; `split` ways K is divided; `occupancy` None but on GPUs."""
 
-    id: str
+    id: Annotated[str, column("Kernel", key="kernel")]
     type: str
     operators: int
-    bound: str
+    bound: Annotated[str, column("B", role="flag", shown=BOUND_LETTERS, help=BOUND_HELP)]
     resource: str
-    latency_s: float
+    latency_s: Annotated[float, column("Latency", "s")]
     flops: float
-    effective_flop_per_s: float
-    utilization: float
-    effective_byte_per_s: float
+    effective_flop_per_s: Annotated[float, column("Rate", "FLOP/s", key="rate", keep=1, help="effective")]
+    utilization: Annotated[float, column("Util", "%", help="of the peak of the format that runs")]
+    effective_byte_per_s: Annotated[float, column("DRAM", "byte/s", key="bandwidth", keep=4, help="effective")]
     runs_on: str
     format: str
-    blocks: float
+    blocks: Annotated[float, column("Blocks", "count", keep=2, help="pieces of work dealt to units")]
     tile_m: float
     tile_n: float
-    split: float
-    waves: float
-    units: float
+    split: Annotated[float, column("Split K", "count", keep=5)]
+    waves: Annotated[float, column("Waves", "count", keep=2)]
+    units: Annotated[float, column("Units", "count", keep=1)]
     units_total: float
-    units_fraction: float
-    occupancy: float | None
-    sentence: str
+    units_fraction: Annotated[float, column("Active", "%", keep=1)]
+    occupancy: Annotated[float | None, column("Occ", "%", keep=2, help="resident warps over the maximum")]
+    sentence: Annotated[str, column("What it does", keep=6)]
 
 
 class MappingReport(Head, frozen=True, kw_only=True):

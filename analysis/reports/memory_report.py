@@ -5,9 +5,12 @@ Reuse is how often the activation memory is used again: the bytes of all values 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 
+from analysis.document import YES_NO, column
 from analysis.estimate import workspace
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, about
@@ -23,53 +26,55 @@ from hardware.precision import ACTIVATION, CACHE, KEPT, KEYS, QUANTIZED, parse
 class Moment(msgspec.Struct, frozen=True):
     """What is held while one kernel runs, weights included in `total_bytes`, a `fraction` of the peak."""
 
-    kernel: str
-    activation_bytes: float
-    workspace_bytes: float
-    total_bytes: float
-    fraction: float
+    kernel: Annotated[str, column("Kernel")]
+    activation_bytes: Annotated[float, column("Activations", "byte", key="activations")]
+    workspace_bytes: Annotated[float, column("Workspace", "byte", keep=1)]
+    total_bytes: Annotated[float, column("Total", "byte")]
+    fraction: Annotated[float, column("Held", "%", key="bar", role="bar", keep=1, help="of the peak")]
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
     """A value held at the peak, by name and by the operator that makes it ('input')."""
 
-    name: str
-    made_by: str
-    bytes: float
-    fraction: float
-    first: str
-    last: str
+    name: Annotated[str, column("Value", key="value")]
+    made_by: Annotated[str, column("Made by", keep=2)]
+    bytes: Annotated[float, column("Size", "byte")]
+    fraction: Annotated[float, column("of live", "%")]
+    first: Annotated[str, column("Held from", keep=3)]
+    last: Annotated[str, column("Until", keep=3)]
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
     """What tensors of one role take at the peak: `values` of them, each of `bits` with its part of the scales."""
 
-    role: str
-    format: str
-    bits: float
-    values: float
-    bytes: float
-    fraction: float
+    role: Annotated[str, column("Role")]
+    format: Annotated[str, column("Stored as")]
+    bits: Annotated[float, column("Bits", help="of a value, with its part of the scales")]
+    values: Annotated[float, column("Values", keep=2)]
+    bytes: Annotated[float, column("Size", "byte")]
+    fraction: Annotated[float, column("of peak", "%")]
 
 
 class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):
     """One level of the device's memory. `kernels_that_fit` is the fraction whose operands and results fit."""
 
-    level: str
-    capacity_bytes: float
-    peak_fits: bool
-    activations_fit: bool
-    weights_fit: bool
-    kernels_that_fit: float
+    level: Annotated[str, column("Level")]
+    capacity_bytes: Annotated[float, column("Capacity", "byte", role="quantity")]
+    peak_fits: Annotated[bool, column("Peak fits", key="peak", shown=YES_NO)]
+    activations_fit: Annotated[bool, column("Activations", key="activations", keep=1, shown=YES_NO)]
+    weights_fit: Annotated[bool, column("Weights", key="weights", keep=1, shown=YES_NO)]
+    kernels_that_fit: Annotated[
+        float, column("Kernels that fit", "%", key="kernels", keep=1, help="operands and results of one kernel")
+    ]
 
 
 class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     """The same inference in a narrower precision, run by the engine; ratios to the present one."""
 
-    precision: str
-    precision_run: str
-    peak_bytes: float
-    saved_bytes: float
+    precision: Annotated[str, column("Change", key="change")]
+    precision_run: Annotated[str, column("Runs as", key="runs", keep=2)]
+    peak_bytes: Annotated[float, column("Peak", "byte")]
+    saved_bytes: Annotated[float, column("Saved", "byte")]
     latency_s: float
     latency_ratio: float
     energy_j: float

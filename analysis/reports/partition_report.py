@@ -8,12 +8,12 @@ subgraph what crosses its border (ingress, weights, egress), since the rest stay
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from analysis.document import records
+from analysis.document import column, records
 from analysis.estimate.dependencies import (
     edge_bytes,
     heaviest_path,
@@ -41,23 +41,26 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     """One subgraph; its class and parallelism are its head's. `stage` is its depth in the dependency graph; bytes cross
     its border, `internal_bytes` pass between its operators (written and read)."""
 
-    id: str
-    type: str
-    operator_class: str
+    id: Annotated[str, column("Subgraph", key="subgraph")]
+    type: Annotated[str, column("Pattern", key="pattern", keep=3)]
+    operator_class: Annotated[str, column("Class", key="class", keep=4)]
     batch_parallelism: int
     channel_parallelism: int
     spatial_parallelism: int
-    stage: int
+    stage: Annotated[int, column("Stage", "count", keep=2, help="depth in the dependency graph")]
     operators: tuple[str, ...]
     macs: float
-    flops: float
-    ingress_bytes: float
-    egress_bytes: float
-    weight_bytes: float
-    internal_bytes: float
-    threads: float
-    intensity: float
-    on_critical_path: bool
+    flops: Annotated[float, column("FLOP", "FLOP")]
+    ingress_bytes: Annotated[float, column("In", "byte", keep=1, help="activations that enter")]
+    egress_bytes: Annotated[float, column("Out", "byte", keep=1, help="results that leave")]
+    weight_bytes: Annotated[float, column("Weights", "byte", key="weights", keep=1)]
+    internal_bytes: Annotated[float, column("Inside", "byte", keep=4, help="exchanged between its operators")]
+    threads: Annotated[float, column("Threads", "SI", role="quantity", keep=2, help="elements its head writes")]
+    intensity: Annotated[float, column("Intensity", "FLOP/byte", keep=1)]
+    on_critical_path: Annotated[
+        bool,
+        column("P", key="critical", role="flag", keep=2, shown={True: "*", False: ""}, help="* on the critical path"),
+    ]
 
 
 class Edge(msgspec.Struct, frozen=True):

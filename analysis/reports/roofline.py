@@ -12,10 +12,13 @@ How far a kernel lies below it is what everything else costs: instructions, regi
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, column
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
@@ -28,9 +31,11 @@ from hardware.execute import BOUNDS, RESOURCES
 class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a trace that is laid over the estimate has of a kernel or operator; left out where there is none."""
 
-    measured_s: float | None = None
-    ratio: float | None = None
-    measured_flop_per_s: float | None = None
+    measured_s: Annotated[float | None, column("Measured", "s", help="of the trace that the state names")] = None
+    ratio: Annotated[float | None, column("Ratio", "x", help="measured over predicted")] = None
+    measured_flop_per_s: Annotated[
+        float | None, column("Reached", "FLOP/s", key="measured_rate", keep=2, help="as measured")
+    ] = None
 
 
 class OperatorRoof(Seen, frozen=True, kw_only=True):
@@ -55,25 +60,27 @@ class KernelRoof(Seen, frozen=True, kw_only=True):
     `side` of the ridge: 'left' (memory would bound a perfect kernel) or 'right'; '' without arithmetic.
     `attainable_flop_per_s` is the roof at its intensity, `efficiency` what is achieved of it."""
 
-    id: str
+    id: Annotated[str, column("Kernel", key="kernel")]
     type: str
     operators: int
-    flops: float
-    dram_bytes: float
+    flops: Annotated[float, column("FLOP", "FLOP", keep=4)]
+    dram_bytes: Annotated[float, column("DRAM", "byte", keep=4)]
     chip_bytes: float
-    intensity: float | None
-    ridge: float | None
-    side: str
-    compute_s: float
-    memory_s: float
-    overhead_s: float
-    latency_s: float
-    bound: str
+    intensity: Annotated[
+        float | None, column("Intensity", "FLOP/byte", keep=1, help="per byte of memory traffic; empty: all on chip")
+    ]
+    ridge: Annotated[float | None, column("Ridge", "FLOP/byte", keep=2)]
+    side: Annotated[str, column("Side", keep=3)]
+    compute_s: Annotated[float, column("Compute", "s")]
+    memory_s: Annotated[float, column("Memory", "s", help="time at the slowest memory")]
+    overhead_s: Annotated[float, column("Overhead", "s", keep=1)]
+    latency_s: Annotated[float, column("Latency", "s")]
+    bound: Annotated[str, column("B", role="flag", shown=BOUND_LETTERS, help=BOUND_HELP)]
     resource: str
-    achieved_flop_per_s: float
-    attainable_flop_per_s: float
-    efficiency: float
-    flips: str
+    achieved_flop_per_s: Annotated[float, column("Achieved", "FLOP/s", keep=2)]
+    attainable_flop_per_s: Annotated[float, column("Attainable", "FLOP/s", keep=2)]
+    efficiency: Annotated[float, column("of it", "%", keep=2)]
+    flips: Annotated[str, column("What would flip it", keep=5)]
     parts: tuple[OperatorRoof, ...]
 
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from analysis.document import Cell, Column
-from analysis.reports.buckets import Bucket
+from analysis.document import Cell, Column, columns
+from analysis.reports.buckets import Bucket, KindCount
 from hwexplorer.declare import Rows
 
-KINDS = (
-    Column("type", "Type", role="text", keep=0),
-    Column("count", "Count", "count", keep=0),
-    Column("fraction", "%", "%", keep=0),
-    Column("flops", "FLOP", "FLOP", keep=1),
-    Column("flops_fraction", "of FLOPs", "%", keep=1),
-)
+KINDS = columns(KindCount)
 
 
 def distribution(name: str, title: str, what: str, weighed: str, of: dict[str, str]) -> Rows:

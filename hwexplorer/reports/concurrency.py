@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from analysis.document import Column
-from analysis.reports.concurrency import ConcurrencyReport, SubgraphSplit, Units, concurrency
+from analysis.document import Column, columns
+from analysis.reports.checks import Check
+from analysis.reports.concurrency import ConcurrencyReport, Parallelism, Stage, SubgraphSplit, Units, concurrency
 from hardware.quantity import quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.state import State
 from hwexplorer.views.words import chain, of_node, some
 
-PARALLELISM = (
-    Column("level", "Parallelism", role="text", keep=0),
-    Column("most", "At most", "SI", role="quantity", keep=0),
-    Column("mean", "Typical", "SI", role="quantity", keep=1),
-    Column("speedup", "Speed-up", "x", keep=0, help="by itself"),
-    Column("meaning", "Of what", role="text", keep=2),
-)
-CHECKS = (
-    Column("name", "Check", role="text", keep=0),
-    Column("passed", "Passed", role="text", keep=0, shown={True: "yes", False: "NO"}),
-    Column("sentence", "What was found", role="text", keep=0),
-)
+PARALLELISM = columns(Parallelism)
+CHECKS = columns(Check)
 STAGES = (
-    Column("stage", "Stage", "count", keep=0),
+    *columns(Stage, "stage"),
     Column("count", "Subgraphs", "count", keep=0, of=lambda stage: len(stage.subgraphs)),
-    Column("flops", "FLOP", "FLOP", keep=1),
-    Column("time", "At once", "s", keep=0, help="the slowest of them"),
-    Column("serial", "In turn", "s", keep=1, help="one after another"),
+    *columns(Stage, "flops time serial"),
     Column("subgraphs", "Which", role="text", keep=2, of=lambda stage: some(stage.subgraphs)),
 )
 
@@ -45,13 +34,7 @@ def _split(split: SubgraphSplit) -> str:
 
 
 UNITS = (
-    Column("subgraph", "Subgraph", role="text", keep=0, of="id"),
-    Column("threads", "Threads", "SI", role="quantity", keep=2),
-    Column("minimum", "Minimum", "count", keep=0, help="units for half of the best speed"),
-    Column("optimal", "Optimal", "count", keep=0, help="units within 5 % of the best time"),
-    Column("total", "Of", "count", keep=1, of="units_total"),
-    Column("best", "Best", "s", keep=1),
-    Column("time", "At optimal", "s", keep=2, of="optimal_s"),
+    *columns(Units),
     Column(
         "splits", "Can be divided along (parts; repeated or exchanged for each more)", role="text", keep=3, of=_splits
     ),

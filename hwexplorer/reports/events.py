@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.document import Cell, Column
+from analysis.document import Cell, Column, columns
 from analysis.estimate.causes import CAUSES
 from analysis.estimate.tree import find
 from analysis.reports.events import EventReport, EventRow
@@ -57,12 +57,7 @@ def _key(row: EventRow | _Category) -> str:
 COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=lambda row: _words(row.event)),
     Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row), help=f"of the node, {HELP}"),
-    Column("fraction", "%", "%", keep=0),
-    Column("energy", "Energy", "J", keep=0),
-    Column("waits", "Waits", "%", keep=3, help="of its cycles, those in which what it works for has nothing to do"),
-    Column("count", "Count", "SI", role="quantity", keep=2, help="how often, in the unit beside it"),
-    Column("unit", "of", role="text", keep=4),
-    Column("each", "Each", "J", role="quantity", keep=3, of="coefficient_j", help="energy of one"),
+    *columns(EventRow, "fraction energy waits count unit each"),
     Column(
         "band",
         "Band",

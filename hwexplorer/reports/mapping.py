@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
-from analysis.reports.mapping_report import KernelRow, MappingReport, mapping_report
+from analysis.document import Column, columns
+from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
 from hardware.sentence import counted
 from hwexplorer.declare import NODE, Report, Rows, Section, facts, of_run
@@ -11,13 +11,7 @@ from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.words import of_node
 
-BOUNDS = (
-    Column("bound", "Bound", role="text", keep=0),
-    Column("count", "Kernels", "count", keep=0),
-    Column("fraction", "%", "%", keep=0),
-    Column("time", "Time", "s", keep=0),
-    Column("time_fraction", "of time", "%", keep=0),
-)
+BOUNDS = columns(Bound)
 
 
 def _tile(kernel: KernelRow) -> str:
@@ -25,21 +19,11 @@ def _tile(kernel: KernelRow) -> str:
 
 
 KERNELS = (
-    Column("kernel", "Kernel", role="text", keep=0, of="id"),
-    Column("bound", "B", role="flag", keep=0, shown=BOUND_LETTERS, help=BOUND_HELP),
-    Column("latency", "Latency", "s", keep=0),
-    Column("utilization", "Util", "%", keep=0, help="of the peak of the format that runs"),
-    Column("rate", "Rate", "FLOP/s", keep=1, of="effective_flop_per_s", help="effective"),
-    Column("bandwidth", "DRAM", "byte/s", keep=4, of="effective_byte_per_s", help="effective"),
+    *columns(KernelRow, "kernel bound latency utilization rate bandwidth"),
     Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}"),
-    Column("blocks", "Blocks", "count", keep=2, help="pieces of work dealt to units"),
+    *columns(KernelRow, "blocks"),
     Column("tile", "Tile", role="text", keep=3, of=_tile),
-    Column("split", "Split K", "count", keep=5),
-    Column("waves", "Waves", "count", keep=2),
-    Column("units", "Units", "count", keep=1),
-    Column("units_fraction", "Active", "%", keep=1),
-    Column("occupancy", "Occ", "%", keep=2, help="resident warps over the maximum"),
-    Column("sentence", "What it does", role="text", keep=6),
+    *columns(KernelRow, "split waves units units_fraction occupancy sentence"),
 )
 
 

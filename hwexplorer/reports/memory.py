@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.document import YES_NO, Column
-from analysis.reports.memory_report import MemoryReport, memory_report
+from analysis.document import Column, columns
+from analysis.reports.memory_report import Held, Live, MemoryLevel, MemoryReport, Moment, Quantization, memory_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
@@ -11,46 +11,16 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
 
-ROLES = (
-    Column("role", "Role", role="text", keep=0),
-    Column("format", "Stored as", role="text", keep=0),
-    Column("bits", "Bits", keep=0, help="of a value, with its part of the scales"),
-    Column("values", "Values", keep=2),
-    Column("bytes", "Size", "byte", keep=0, of="bytes"),
-    Column("fraction", "of peak", "%", keep=0),
-)
-LIVE = (
-    Column("value", "Value", role="text", keep=0, of="name"),
-    Column("bytes", "Size", "byte", keep=0, of="bytes"),
-    Column("fraction", "of live", "%", keep=0),
-    Column("made_by", "Made by", role="text", keep=2),
-    Column("first", "Held from", role="text", keep=3),
-    Column("last", "Until", role="text", keep=3),
-)
-LEVELS = (
-    Column("level", "Level", role="text", keep=0),
-    Column("capacity", "Capacity", "byte", role="quantity", keep=0),
-    Column("peak", "Peak fits", role="text", keep=0, of="peak_fits", shown=YES_NO),
-    Column("activations", "Activations", role="text", keep=1, of="activations_fit", shown=YES_NO),
-    Column("weights", "Weights", role="text", keep=1, of="weights_fit", shown=YES_NO),
-    Column("kernels", "Kernels that fit", "%", keep=1, of="kernels_that_fit",
-           help="operands and results of one kernel"),
-)  # fmt: skip
+ROLES = columns(Held)
+LIVE = columns(Live, "value bytes fraction made_by first last")
+LEVELS = columns(MemoryLevel)
 SAVINGS = (
-    Column("change", "Change", role="text", keep=0, of="precision"),
-    Column("peak", "Peak", "byte", keep=0),
-    Column("saved", "Saved", "byte", keep=0),
+    *columns(Quantization, "change peak saved"),
     Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
     Column("energy", "Energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
-    Column("runs", "Runs as", role="text", keep=2, of="precision_run"),
+    *columns(Quantization, "runs"),
 )
-TIMELINE = (
-    Column("kernel", "Kernel", role="text", keep=0),
-    Column("bar", "Held", "%", role="bar", keep=1, of="fraction", help="of the peak"),
-    Column("total", "Total", "byte", keep=0),
-    Column("activations", "Activations", "byte", keep=0, of="activation_bytes"),
-    Column("workspace", "Workspace", "byte", keep=1),
-)
+TIMELINE = columns(Moment, "kernel bar total activations workspace")
 
 
 def _title(report: MemoryReport, state: State) -> str:

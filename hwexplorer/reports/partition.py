@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.document import Column
-from analysis.reports.partition_report import PartitionReport, partition_report
+from analysis.document import columns
+from analysis.reports.partition_report import PartitionReport, Subgraph, partition_report
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import MODEL, Report, Rows, Section, facts
@@ -12,23 +12,7 @@ from hwexplorer.state import State
 from hwexplorer.views.words import chain
 
 LEVELS = {"Operators": "operators", "Subgraphs": "subgraphs"}
-SUBGRAPHS = (
-    Column("subgraph", "Subgraph", role="text", keep=0, of="id"),
-    Column("pattern", "Pattern", role="text", keep=3, of="type"),
-    Column("class", "Class", role="text", keep=4, of="operator_class"),
-    Column("stage", "Stage", "count", keep=2, help="depth in the dependency graph"),
-    Column("flops", "FLOP", "FLOP", keep=0),
-    Column("ingress", "In", "byte", keep=1, help="activations that enter"),
-    Column("egress", "Out", "byte", keep=1, help="results that leave"),
-    Column("weights", "Weights", "byte", keep=1, of="weight_bytes"),
-    Column("internal", "Inside", "byte", keep=4, help="exchanged between its operators"),
-    Column("threads", "Threads", "SI", role="quantity", keep=2, help="elements its head writes"),
-    Column("intensity", "Intensity", "FLOP/byte", keep=1),
-    Column(
-        "critical", "P", role="flag", keep=2, of="on_critical_path", shown={True: "*", False: ""},
-        help="* on the critical path",
-    ),
-)  # fmt: skip
+SUBGRAPHS = columns(Subgraph)
 
 
 def _document(state: State) -> PartitionReport:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
-from analysis.reports.roofline import RooflineReport, roofline
+from analysis.document import columns
+from analysis.reports.roofline import KernelRoof, RooflineReport, roofline
 from hardware.quantity import quantity
 from hardware.sentence import counted
 from hwexplorer import engine
@@ -12,25 +12,10 @@ from hwexplorer.state import State
 from hwexplorer.views import traced
 from hwexplorer.views.words import of_node
 
-KERNELS = (
-    Column("kernel", "Kernel", role="text", keep=0, of="id"),
-    Column("bound", "B", role="flag", keep=0, shown=BOUND_LETTERS, help=BOUND_HELP),
-    Column("latency", "Latency", "s", keep=0),
-    Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
-    Column("ratio", "Ratio", "x", keep=0, help="measured over predicted"),
-    Column("measured_rate", "Reached", "FLOP/s", keep=2, of="measured_flop_per_s", help="as measured"),
-    Column("compute", "Compute", "s", keep=0),
-    Column("memory", "Memory", "s", keep=0, help="time at the slowest memory"),
-    Column("overhead", "Overhead", "s", keep=1),
-    Column("intensity", "Intensity", "FLOP/byte", keep=1, help="per byte of memory traffic; empty: all on chip"),
-    Column("ridge", "Ridge", "FLOP/byte", keep=2),
-    Column("side", "Side", role="text", keep=3),
-    Column("achieved", "Achieved", "FLOP/s", keep=2),
-    Column("attainable", "Attainable", "FLOP/s", keep=2),
-    Column("efficiency", "of it", "%", keep=2),
-    Column("flops", "FLOP", "FLOP", keep=4),
-    Column("dram", "DRAM", "byte", keep=4),
-    Column("flips", "What would flip it", role="text", keep=5),
+KERNELS = columns(
+    KernelRoof,
+    "kernel bound latency measured ratio measured_rate compute memory overhead intensity ridge side "
+    "achieved attainable efficiency flops dram flips",
 )
 
 
