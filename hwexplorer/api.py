@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_origin, ge
 
 import msgspec
 
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware.errors import RequestError as RequestError
 from hwexplorer import cli, engine, headless, output, registry, request
 from hwexplorer.declare import DEVICE, Report

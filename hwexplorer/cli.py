@@ -86,7 +86,7 @@ def _flag(word: str, parser: _Parser) -> str:
     flags = list(parser._option_string_actions)
     if not flag.startswith("--") or flag in flags:
         return word
-    from analysis.model import aliases
+    from analysis.model.names import aliases
 
     meant = aliases.option(flag, flags)
     return f"--{meant}{equals}{value}" if meant else word
@@ -99,7 +99,7 @@ def _check_typo(words: list[str]) -> None:
     followed = len(words) > 1 and not words[1].startswith("-")
     verbs = registry.names()
     if followed or nearest(words[0], verbs, cutoff=0.75):
-        from analysis.model.model_ref import names
+        from analysis.model.names.model_ref import names
 
         if words[0] not in names():
             raise unknown("verb", words[0], verbs)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Candidate, candidates
 from analysis.explore.search.model_sweep import BATCHES
-from analysis.model.targets import batches_of
+from analysis.model.names.targets import batches_of
 from hardware.device import catalogue as all_devices
 from hardware.precision import SWEEP
 from hwexplorer import engine

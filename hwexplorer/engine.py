@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from analysis.estimate.engine import CodeError, Engine
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import targets
-from analysis.model.model_ref import ModelRef
+from analysis.model.ir.workload import Workload
+from analysis.model.names import targets
+from analysis.model.names.model_ref import ModelRef
 from analysis.model.store import ProgressCallback
-from analysis.model.workload import Workload
 from hardware.errors import RequestError
 from hwexplorer.state import State
 
 if TYPE_CHECKING:
-    from analysis.model.job import Job
-from analysis.model.limits import Limits
+    from analysis.model.process.capture_job import Job
+from analysis.model.process.process_limits import ProcessLimits
 
 ENGINE = Engine()
 device, named, allow, use_folders = ENGINE.device, ENGINE.named, ENGINE.allow, ENGINE.use_folders
@@ -120,7 +120,7 @@ def folders() -> tuple[Path, ...]:
     return ENGINE.folders
 
 
-def run_limits(state: State) -> Limits:
+def run_limits(state: State) -> ProcessLimits:
     """What a run of the model of a state may take. Raises RequestError where nobody asked for its code to run."""
     return ENGINE.run_limits(ref(state))
 

@@ -6,11 +6,11 @@ import argparse
 import re
 from typing import Any
 
-from analysis.model.coverage import coverage
-from analysis.model.errors import ModelError
-from analysis.model.limits import USER_LIMITS, Limits
-from analysis.model.model_ref import own
-from analysis.model.workload import Workload
+from analysis.model.ir.coverage import coverage
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import ModelError
+from analysis.model.names.model_ref import own
+from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hwexplorer import engine
@@ -92,8 +92,8 @@ def gap(model: Workload) -> str:
     return f"{model.name}: {many} of {model.n_operators} operators have no cost rule: {listed}"
 
 
-def _limits(arguments: argparse.Namespace) -> Limits:
-    return Limits(
+def _limits(arguments: argparse.Namespace) -> ProcessLimits:
+    return ProcessLimits(
         arguments.time_limit or USER_LIMITS.seconds,
         arguments.memory_limit or USER_LIMITS.memory_bytes,
         arguments.show_output,

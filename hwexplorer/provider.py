@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
 from analysis.estimate.tree import operators_of
-from analysis.model.coverage import lacking
-from analysis.model.errors import ModelError
+from analysis.model.ir.coverage import lacking
+from analysis.model.model_errors import ModelError
 from hwexplorer import engine, registry
 from hwexplorer.plots import plot
 from hwexplorer.registry import Answer
@@ -19,7 +19,7 @@ from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:
-    from analysis.model.job import Job
+    from analysis.model.process.capture_job import Job
     from hwexplorer.export.sheet import Sheet
 
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns

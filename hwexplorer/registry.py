@@ -111,7 +111,7 @@ class Answer:
     @cached_property
     def gap(self) -> str:
         """What of its models has no cost rule, where that is too much for their figures to be the models'."""
-        from analysis.model.coverage import lacking
+        from analysis.model.ir.coverage import lacking
         from hwexplorer import engine
 
         if not self.report.subject.options:

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from analysis.model import limits
+from analysis.model import request_bounds
 from hardware import precision as formats
 from hardware.amount import parse_whole
 from hardware.errors import RequestError, unknown
 from hardware.runtime import AUTO, LAYOUTS, MODES
 
 EXECUTIONS = (AUTO, *MODES)
-BATCH_MAX, IMAGE_MAX, TOKENS_MAX = limits.BATCH, limits.IMAGE_SIZE, limits.TOKENS
+BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SIZE, request_bounds.TOKENS
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
     def check(self, value: Any) -> Any:
         if value is None and self.default is None:
             return None
-        if wrong := limits.outside(self.title, value, self.most, self.least):
+        if wrong := request_bounds.outside(self.title, value, self.most, self.least):
             raise RequestError(wrong)
         return value
 
@@ -182,7 +182,7 @@ _LAST_READ = "precision"
 @lru_cache(maxsize=256)
 def default_precision(model: str) -> str:
     """Return the precision of a model where none is asked for: of a language model, what checkpoints are stored in."""
-    from analysis.model.model_ref import phases  # not needed to start the screen
+    from analysis.model.names.model_ref import phases  # not needed to start the screen
 
     return formats.LANGUAGE if model and phases(model) else formats.DEFAULT
 

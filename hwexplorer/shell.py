@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from analysis.explore.next_step import NextStep
-from analysis.model.targets import Target
+from analysis.model.names.targets import Target
 from hwexplorer.settings import defaults_of
 
 

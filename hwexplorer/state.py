@@ -243,7 +243,7 @@ def parse(text: str) -> State:
     """The state that a string names; RequestError says in one line what is wrong with it."""
     if len(text) > 100_000:
         raise RequestError("a state string of more than 100,000 characters is refused")
-    from analysis.model.model_ref import plain  # not needed to start the screen
+    from analysis.model.names.model_ref import plain  # not needed to start the screen
 
     head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")

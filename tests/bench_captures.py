@@ -32,12 +32,12 @@ from analysis.annexes.readers.onnx.file import read
 from analysis.annexes.readers.onnx.inputs import OpenSizeError
 from analysis.capture import user
 from analysis.capture.runtime import import_torchvision, versions, without_weights
-from analysis.model import targets
-from analysis.model.answer import one_line
-from analysis.model.coverage import coverage
-from analysis.model.lower import lower
-from analysis.model.sources.budget import Budget
-from analysis.model.workload import Workload
+from analysis.model.ir.coverage import coverage
+from analysis.model.ir.workload import Workload
+from analysis.model.lowering.lower import lower
+from analysis.model.names import targets
+from analysis.model.process.answer import one_line
+from analysis.model.reading_budget import Budget
 from hardware import files
 from tests import captured_families as families
 from tests import onnx_counter

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import tree
-from analysis.model import store, zoo
-from analysis.model.workload import Workload
+from analysis.model import store
+from analysis.model.ir.workload import Workload
+from analysis.model.names import zoo
 from hardware import device as catalogue
 
 DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")

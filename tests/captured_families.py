@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from analysis.capture import libraries
-from analysis.model import targets
+from analysis.model.names import targets
 from hardware import files
 from tests.bench_models import Recurrent
 

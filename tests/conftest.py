@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from analysis.model.job import CaptureJob
+from analysis.model.process.capture_job import CaptureJob
 from hwexplorer import headless
 from hwexplorer.registry import Answer
 from tests import forks

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from analysis.model.targets import Input
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
+from analysis.model.names.targets import Input
 
 Shapes = list[list[int]]
 

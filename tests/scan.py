@@ -18,7 +18,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware import runtime
 from hardware.device import Device, load, load_all
 from hardware.precision import NAMES

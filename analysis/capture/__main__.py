@@ -1,4 +1,4 @@
-"""`python -m analysis.capture SPEC` answers on standard output, as analysis/model/answer.py does.
+"""`python -m analysis.capture SPEC` answers on standard output, as analysis/model/process/answer.py does.
 
 `python -m analysis.capture --all --out FOLDER` writes the captures of torchvision that ship with the package,
 `python -m analysis.capture --out FOLDER diffusers:unet_sd15 ..` those of models of libraries.
@@ -13,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.model import store, targets, zoo
-from analysis.model.answer import Progress, answer, one_line
-from analysis.model.errors import ModelSpecError
-from analysis.model.model_ref import ModelRef, refer
-from analysis.model.targets import Target
-from analysis.model.workload import Workload, encode
+from analysis.model import store
+from analysis.model.ir.workload import Workload, encode
+from analysis.model.model_errors import ModelSpecError
+from analysis.model.names import targets, zoo
+from analysis.model.names.model_ref import ModelRef, refer
+from analysis.model.names.targets import Target
+from analysis.model.process.answer import Progress, answer, one_line
 from hardware import files
 
 

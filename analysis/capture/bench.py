@@ -21,12 +21,12 @@ import msgspec
 from analysis.annexes.machine import machine
 from analysis.annexes.machine.here import Case, Line, Machine, Sample, read, written
 from analysis.model import store
-from analysis.model.answer import Progress, answer
-from analysis.model.errors import CaptureError
-from analysis.model.lower import lower
-from analysis.model.model_ref import refer
-from analysis.model.targets import Target
-from analysis.model.workload import encode
+from analysis.model.ir.workload import encode
+from analysis.model.lowering.lower import lower
+from analysis.model.model_errors import CaptureError
+from analysis.model.names.model_ref import refer
+from analysis.model.names.targets import Target
+from analysis.model.process.answer import Progress, answer
 from hardware import files
 from hardware.architectures import registry
 from hardware.architectures.registry import TORCH_HOST

@@ -1,4 +1,4 @@
-"""The building blocks as torch modules. Parameters as in `analysis.model.zoo.BLOCKS`."""
+"""The building blocks as torch modules. Parameters as in `analysis.model.names.zoo.BLOCKS`."""
 
 from __future__ import annotations
 

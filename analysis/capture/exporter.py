@@ -1,4 +1,4 @@
-"""torch.export of a module, walked into the neutral graph that `analysis.model.lower` reads."""
+"""torch.export of a module, walked into the neutral graph that `analysis.model.lowering.lower` reads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,20 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import SUPPORTED_NODES, tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
-from analysis.model.graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
-from analysis.model.operators import rules, rules_more  # noqa: F401 - the second registers its rules
-from analysis.model.poly import Poly, dim, poly, product
-from analysis.model.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.ir.operator_graph import (
+    Graph,
+    GraphNode,
+    InputShape,
+    Meta,
+    Ref,
+    Scope,
+    Source,
+    base_name,
+    references,
+)
+from analysis.model.ir.poly import Poly, dim, poly, product
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.operators import cost_rules, rules_more  # noqa: F401 - the second registers its rules
 
 from .held import watched
 from .inline import Added, BoundValue, ExportError, Inline
@@ -266,7 +276,7 @@ class _Walk:
     def _stated(self, fx_node: Any) -> dict[str, Any]:
         """The FLOPs of a call that has no rule of ours but a formula of its author's
         (`torch.utils.flop_counter.register_flop_formula`)."""
-        if rules.has_rule(base_name(_target(fx_node.target))[0]):
+        if cost_rules.has_rule(base_name(_target(fx_node.target))[0]):
             return {}
         formula = flop_registry.get(getattr(fx_node.target, "overloadpacket", None))
         if formula is None:
@@ -274,7 +284,7 @@ class _Walk:
         args, kwargs = torch.fx.map_arg((fx_node.args, fx_node.kwargs), self._example)
         try:
             flops = formula(*args, **kwargs, out_val=fx_node.meta["val"])
-            return {rules.STATED: self.size(flops)} if isinstance(flops, (int, torch.SymInt)) else {}
+            return {cost_rules.STATED: self.size(flops)} if isinstance(flops, (int, torch.SymInt)) else {}
         except Exception:  # foreign code: without its answer the operator counts as uncovered
             return {}
 

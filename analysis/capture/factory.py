@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from analysis.model import targets
-from analysis.model.errors import CaptureError
+from analysis.model.model_errors import CaptureError
+from analysis.model.names import targets
 from hardware.names import hint
 
 from . import blame

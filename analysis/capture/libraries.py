@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from analysis.model import aliases, targets, zoo
-from analysis.model.errors import CaptureError
-from analysis.model.targets import Target
+from analysis.model.model_errors import CaptureError
+from analysis.model.names import aliases, targets, zoo
+from analysis.model.names.targets import Target
 from hardware.names import hint, known
 
 from . import mlperf

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from analysis.model import targets, zoo
-from analysis.model.errors import CaptureError
-from analysis.model.model_ref import ModelRef
+from analysis.model.model_errors import CaptureError
+from analysis.model.names import targets, zoo
+from analysis.model.names.model_ref import ModelRef
 from hardware.architectures.registry import TORCH_HOST
 
 from . import blame, blocks, namesakes, recipes

@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import torch
 
-from analysis.model import zoo
-from analysis.model.lower import lower
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
+from analysis.model.lowering.lower import lower
+from analysis.model.names import zoo
 
 from . import blocks, recipes
 from .exporter import export

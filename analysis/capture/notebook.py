@@ -6,8 +6,8 @@ from html import escape
 
 import numpy as np
 
-from analysis.model.coverage import coverage
-from analysis.model.workload import Workload
+from analysis.model.ir.coverage import coverage
+from analysis.model.ir.workload import Workload
 
 _ROWS = 12
 
@@ -65,7 +65,7 @@ def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
     from analysis.estimate.estimate import estimate
     from analysis.estimate.scenario import Scenario
     from analysis.estimate.tree import tree
-    from analysis.model.targets import fixed_batch
+    from analysis.model.names.targets import fixed_batch
     from hardware.architectures import registry
     from hardware.device import load
     from hardware.quantity import quantity

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import torch
 
-from analysis.model import zoo
+from analysis.model.names import zoo
 
 _META = "meta"
 _kept: list[Any] = []

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from analysis.model import store, targets
+from analysis.model import store
+from analysis.model.names import targets
 
 _FILES_MAX = 2000  # what is to be read each time somebody asks whether a capture is current
 _OURS = tuple(Path(__file__).resolve().parents[2] / name for name in ("analysis", "hardware", "hwexplorer"))

@@ -15,12 +15,12 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._pytree import tree_map
 
-from analysis.model import targets
-from analysis.model.errors import CaptureError, ModelError
-from analysis.model.graph import Graph
-from analysis.model.lower import lower
-from analysis.model.sources.transformer import hf
-from analysis.model.workload import Workload
+from analysis.model.ir.operator_graph import Graph
+from analysis.model.ir.workload import Workload
+from analysis.model.lowering.lower import lower
+from analysis.model.model_errors import CaptureError, ModelError
+from analysis.model.names import targets
+from analysis.model.transformer import hf
 from hardware.architectures.registry import TORCH_HOST
 
 from . import blame, caches, factory, libraries, namesakes, tracked

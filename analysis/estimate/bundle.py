@@ -21,7 +21,7 @@ from analysis.estimate.kernels import Structure, demand, structure
 from analysis.estimate.memory import memory
 from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows
-from analysis.model.workload import Floats, Workload
+from analysis.model.ir.workload import Floats, Workload
 from hardware.demand import READ_WEIGHT, Demand, Stream
 from hardware.execute import execute, grouped, repeated
 from hardware.map_demand import map_demand

@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import FAMILIES, family_of
-from analysis.model.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints
 from hardware.events import Event
 from hardware.remember import remembered
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis.estimate.partition import Partition, op_classes, partition
 from analysis.estimate.roles import tensor_bytes
-from analysis.model.workload import Floats, Ints, Workload
+from analysis.model.ir.workload import Floats, Ints, Workload
 from hardware.demand import OpClass
 from hardware.precision import Widths
 from hardware.remember import remembered

@@ -15,12 +15,13 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import aliases, store, targets
-from analysis.model.errors import ModelError
-from analysis.model.limits import USER_LIMITS, Limits
-from analysis.model.model_ref import ModelRef, own, refer
-from analysis.model.targets import Target
-from analysis.model.workload import Workload
+from analysis.model import store
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import ModelError
+from analysis.model.names import aliases, targets
+from analysis.model.names.model_ref import ModelRef, own, refer
+from analysis.model.names.targets import Target
+from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware import device as catalogue
 from hardware import places, policy
 from hardware.device import Device
@@ -28,7 +29,7 @@ from hardware.errors import RequestError
 from hardware.remember import forget, remembered
 
 if TYPE_CHECKING:
-    from analysis.model.job import Job
+    from analysis.model.process.capture_job import Job
 
 
 class CodeError(RequestError):
@@ -46,7 +47,7 @@ class Engine:
     def __init__(self, folders: Sequence[Path] = ()) -> None:
         self._folders = tuple(folders)
         self.revision = 0
-        self._allowed: dict[str, Limits] = {}  # models of the user's whose code a person asked to run
+        self._allowed: dict[str, ProcessLimits] = {}  # models of the user's whose code a person asked to run
         # What was captured here: it stays usable where the cache cannot be written.
         self._captured: dict[ModelRef, Workload] = {}
         self._again: set[ModelRef] = set()  # to be captured anew, though a capture of them is stored
@@ -139,7 +140,7 @@ class Engine:
         model: str,
         inputs: Sequence[str] = (),
         batch_dim: str | None = None,
-        limits: Limits = USER_LIMITS,
+        limits: ProcessLimits = USER_LIMITS,
         *,
         trusted: bool = True,
     ) -> str:
@@ -157,18 +158,18 @@ class Engine:
             self.allow(str(target), limits)
         return str(target)
 
-    def allow(self, model: str, limits: Limits) -> None:
+    def allow(self, model: str, limits: ProcessLimits) -> None:
         """A person asked for this model of theirs by name: its code may run, in the capture subprocess."""
         self._allowed[model] = limits
 
-    def _limits(self, ref: ModelRef) -> Limits | None:
+    def _limits(self, ref: ModelRef) -> ProcessLimits | None:
         """What a capture may take. Raises CodeError where it would run code that nobody asked to run."""
         allowed = self._allowed.get(str(ref))
         if allowed is None and isinstance(ref, Target) and ref.runs_code:
             raise CodeError(ref)
         return allowed
 
-    def run_limits(self, ref: ModelRef) -> Limits:
+    def run_limits(self, ref: ModelRef) -> ProcessLimits:
         """What a run of the model may take. Raises RequestError where nobody asked for its code to run."""
         with _request_errors():
             return self._limits(ref) or USER_LIMITS

@@ -14,9 +14,9 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Rates, rates, totals
 from analysis.estimate.trust import Factors, Trust, trust, work_class
 from analysis.estimate.workspace import blocked
-from analysis.model.coverage import Coverage, coverage
-from analysis.model.targets import check_batch
-from analysis.model.workload import Floats, Workload
+from analysis.model.ir.coverage import Coverage, coverage
+from analysis.model.ir.workload import Floats, Workload
+from analysis.model.names.targets import check_batch
 from hardware.demand import Demand, OpClass
 from hardware.device import Device
 from hardware.events import Event

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
-from analysis.model.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints
 from hardware.events import Event
 
 FAMILIES = (

@@ -11,7 +11,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import Serving, serving
 from analysis.estimate.totals import rates
 from analysis.estimate.trust import Trust
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware.execute import BOUNDS
 
 

@@ -15,8 +15,8 @@ from analysis.estimate.dependencies import row_lags
 from analysis.estimate.partition import op_classes, partition
 from analysis.estimate.roles import right_roles, roles, stored_bytes, value_bytes
 from analysis.estimate.windows import windows
-from analysis.model.operators.kinds import KINDS
-from analysis.model.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
+from analysis.model.ir.operator_kinds import KINDS
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Stream
 from hardware.precision import CACHE, QUANTIZED, Widths
 from hardware.remember import remembered

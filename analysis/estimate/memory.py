@@ -8,7 +8,7 @@ import numpy as np
 from analysis.estimate.kernels import structure
 from analysis.estimate.roles import roles, stored_bytes, value_bytes
 from analysis.estimate.workspace import workspace
-from analysis.model.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.precision import CACHE, Widths
 from hardware.remember import remembered
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.partition import Partition, partition
-from analysis.model.workload import Ints, Workload
+from analysis.model.ir.workload import Ints, Workload
 from hardware.remember import remembered
 
 BYS = ("module", "subgraph", "kind", "kernel")

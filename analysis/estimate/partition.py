@@ -11,8 +11,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.model.operators.kinds import KINDS
-from analysis.model.workload import Floats, Ints, Workload
+from analysis.model.ir.operator_kinds import KINDS
+from analysis.model.ir.workload import Floats, Ints, Workload
 from hardware.demand import OpClass
 from hardware.remember import remembered
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.model.workload import INPUT, WEIGHT, Floats, Ints, Workload
+from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
 from hardware.remember import remembered
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.model import limits
-from analysis.model.workload import Workload
+from analysis.model import request_bounds
+from analysis.model.ir.workload import Workload
 from hardware import runtime as runtimes
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
@@ -32,11 +32,11 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for what, number, most, least in (
-            ("batch", self.batch, limits.BATCH, 1),
-            ("sequence", self.sequence, limits.TOKENS, 1),
-            ("kv", self.kv, limits.TOKENS, 0),
+            ("batch", self.batch, request_bounds.BATCH, 1),
+            ("sequence", self.sequence, request_bounds.TOKENS, 1),
+            ("kv", self.kv, request_bounds.TOKENS, 0),
         ):
-            if number is not None and (wrong := limits.outside(what, number, most, least)):
+            if number is not None and (wrong := request_bounds.outside(what, number, most, least)):
                 raise RequestError(wrong)
         msgspec.structs.force_setattr(self, "precision", canonical(self.precision))
         for what, value, allowed in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from analysis.estimate.estimate import Estimate
-from analysis.model.lengths import steps
+from analysis.model.ir.lengths import steps
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):

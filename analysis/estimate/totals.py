@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hardware.demand import Ints
 from hardware.execute import BOUNDS, Execution
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from analysis.estimate import dependencies, outline
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.model.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
 from hardware.errors import unknown
 from hardware.execute import BOUNDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from analysis.model.workload import INPUT, Floats, Workload
+from analysis.model.ir.workload import INPUT, Floats, Workload
 from hardware.remember import remembered
 
 # Heights and widths, plain first: where results do not share inputs, a window is as good as a channel for each value.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.model.workload import INPUT, WEIGHT, Floats, Workload
+from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Workload
 from hardware.device import Device
 from hardware.remember import remembered
 

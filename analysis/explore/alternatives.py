@@ -8,8 +8,8 @@ import msgspec
 
 from analysis.estimate.causes import DRAM, LAUNCH, causes
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.model import limits
-from analysis.model.workload import Ints
+from analysis.model import request_bounds
+from analysis.model.ir.workload import Ints
 from hardware.errors import RequestError
 from hardware.precision import FORMATS, NARROWER, parse
 from hardware.remember import remembered
@@ -73,7 +73,7 @@ def _settings(result: Estimate, cause: int) -> Iterator[tuple[str, str, int | st
     if cause in (LAUNCH, DRAM):
         for factor in BATCHES:
             batch = result.scenario.batch * factor
-            if batch <= limits.BATCH:
+            if batch <= request_bounds.BATCH:
                 yield f"b{batch}", "batch", batch
     if cause != LAUNCH:
         bits = FORMATS[parse(result.scenario.precision).weights].bits

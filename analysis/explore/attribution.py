@@ -18,7 +18,7 @@ from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.families import FAMILIES, family_energy, family_of
 from analysis.estimate.kernels import structure
 from analysis.estimate.memory import allocation_bytes, lifetimes
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hardware.execute import RESOURCES
 from hardware.remember import remembered
 

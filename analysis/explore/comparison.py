@@ -14,8 +14,8 @@ from analysis.estimate.serving import serving
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, odds, settling, told
 from analysis.explore.runtime_share import split
-from analysis.model.targets import refusal
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
+from analysis.model.names.targets import refusal
 from analysis.text.headline import phrases
 from hardware.area import area
 from hardware.device import Device

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import zoo
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
+from analysis.model.names import zoo
 
 
 class NextStep:

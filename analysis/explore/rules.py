@@ -22,7 +22,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import tree
-from analysis.model import coverage
+from analysis.model.ir import coverage
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hardware.quantity import Unit, quantity

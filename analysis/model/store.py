@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.model import targets, zoo
-from analysis.model.errors import ModelSpecError, UnknownModelError
-from analysis.model.model_ref import ModelRef, refer
-from analysis.model.targets import Target
-from analysis.model.valid import decode
-from analysis.model.workload import SCHEMA, Workload, encode
-from analysis.model.zoo import Spec
+from analysis.model.ir.validation import decode
+from analysis.model.ir.workload import SCHEMA, Workload, encode
+from analysis.model.model_errors import ModelSpecError, UnknownModelError
+from analysis.model.names import targets, zoo
+from analysis.model.names.model_ref import ModelRef, refer
+from analysis.model.names.targets import Target
+from analysis.model.names.zoo import Spec
 from hardware import files, places
 
 if TYPE_CHECKING:
-    from analysis.model.job import Job
-    from analysis.model.limits import Limits
+    from analysis.model.process.capture_job import Job
+    from analysis.model.process.process_limits import ProcessLimits
 
 ProgressCallback = Callable[[str, float], None]
 
@@ -38,7 +38,7 @@ def load(
     image_size: int | None = None,
     *,
     progress: ProgressCallback | None = None,
-    limits: Limits | None = None,
+    limits: ProcessLimits | None = None,
     cancel: threading.Event | None = None,
     again: bool = False,
 ) -> Workload:
@@ -76,18 +76,17 @@ def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | No
         return _ready_target(ref)
     if isinstance(ref, Spec):
         return _ready_spec(ref)
-    from analysis.model.sources.transformer import (
-        build as transformer,  # lowering: not needed to open a shipped capture
-    )
+    from analysis.model.transformer import build as transformer
 
     return transformer.build(ref.text, ref.config, ref.run)
 
 
 def _ready_spec(spec: Spec) -> Workload | None:
     if spec.name == "gemm":
-        from analysis.model.sources import blocks  # lowering: not needed to open a shipped capture
+        from analysis.model.lowering.gemm_block import gemm_workload  # not needed to open a shipped capture
 
-        return blocks.gemm(spec)
+        sizes = dict(spec.parameters)
+        return gemm_workload(str(spec), sizes["M"], sizes["N"], sizes["K"])
     workload = _kept(spec)
     if workload is None or workload.name == str(spec):
         return workload
@@ -124,10 +123,10 @@ def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
     return _kept(ref) is not None
 
 
-def capture_job(model: str | ModelRef, image_size: int | None = None, limits: Limits | None = None) -> Job:
+def capture_job(model: str | ModelRef, image_size: int | None = None, limits: ProcessLimits | None = None) -> Job:
     """A capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from has
     changed meanwhile. A file that is data is read."""
-    from analysis.model.job import CaptureJob, ReadJob
+    from analysis.model.process.capture_job import CaptureJob, ReadJob
 
     ref = refer(model, image_size)
     if isinstance(ref, Target) and not ref.runs_code:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.roles import tensor_bytes
-from analysis.model.workload import BUFFER, WEIGHT
+from analysis.model.ir.workload import BUFFER, WEIGHT
 from hardware.execute import LAUNCH, MEMORY, POWER
 from hardware.quantity import quantity
 

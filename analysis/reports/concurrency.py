@@ -20,7 +20,7 @@ from analysis.estimate.dependencies import Dependencies, chains, heaviest_path, 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.kernels import demand
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from analysis.reports.checks import Check
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device import Device

@@ -17,7 +17,7 @@ from analysis.document import column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.tree import Level, Tree, how_many, told, tree
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hardware.demand import READ_WEIGHT, WRITE
 
 TOP = 10

@@ -16,7 +16,7 @@ from analysis.document import column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.tree import operators_of
-from analysis.model.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernel_id, kernels, kernels_of
 
 TOP = 10

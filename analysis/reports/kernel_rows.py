@@ -7,7 +7,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of
-from analysis.model.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints
 from hardware.remember import remembered
 
 

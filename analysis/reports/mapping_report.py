@@ -10,7 +10,7 @@ import numpy as np
 from analysis.document import BOUND_HELP, BOUND_LETTERS, column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
-from analysis.model.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.buckets import Bucket, buckets
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of
 from hardware.execute import BOUNDS, RESOURCES

@@ -16,7 +16,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.estimate.roles import roles, tensor_bytes
-from analysis.model.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
 from analysis.reports.kernel_rows import kernel_id
 from analysis.reports.recompute import Checkpointing, Recomputation, checkpointing, recompute_one
 from hardware.device import Device

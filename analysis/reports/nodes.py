@@ -11,7 +11,7 @@ from analysis.estimate.causes import causes, named
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.outline import Branch, outline
 from analysis.estimate.tree import Level, Tree, find, level_of, operators_of, told, tree
-from analysis.model.workload import Ints
+from analysis.model.ir.workload import Ints
 from analysis.text.reason import bounding, members_reason, model_reason, operator_reason, subgraph_reason
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.estimate.partition import partition
-from analysis.model.operators.kinds import KINDS
-from analysis.model.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
+from analysis.model.ir.operator_kinds import KINDS
+from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 from hardware.demand import OpClass
 from hardware.remember import remembered
 

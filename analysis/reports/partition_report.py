@@ -25,7 +25,7 @@ from analysis.estimate.dependencies import (
 from analysis.estimate.figures import Head, about_model
 from analysis.estimate.kernels import demand
 from analysis.estimate.partition import partition
-from analysis.model.workload import Floats, Workload
+from analysis.model.ir.workload import Floats, Workload
 from analysis.reports.buckets import Bucket, KindCount, buckets, kinds
 from analysis.reports.operator_classes import OperatorInfo, operator_classes, operator_infos
 from hardware.demand import READ, READ_WEIGHT, WRITE

@@ -16,7 +16,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
 from analysis.estimate.memory import allocation_bytes, lifetimes, live_bytes, roots
-from analysis.model.workload import BUFFER, INPUT, WEIGHT, Floats
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
 from analysis.reports.kernel_rows import kernels
 from hardware.demand import WRITE
 

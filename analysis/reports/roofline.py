@@ -22,7 +22,7 @@ from analysis.document import BOUND_HELP, BOUND_LETTERS, column
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
-from analysis.model.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of, members
 from analysis.text.reason import flip
 from hardware.execute import BOUNDS, RESOURCES

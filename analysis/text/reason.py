@@ -6,8 +6,8 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import Tree
-from analysis.model.targets import refusal
-from analysis.model.workload import Ints
+from analysis.model.ir.workload import Ints
+from analysis.model.names.targets import refusal
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import link_seconds

@@ -15,11 +15,12 @@ import msgspec
 
 from analysis.document import Column
 from analysis.explore.search.workers import cores
-from analysis.model import store, targets
-from analysis.model.coverage import coverage, lacking
-from analysis.model.errors import ModelError
-from analysis.model.job import Job, run_all
-from analysis.model.workload import Workload
+from analysis.model import store
+from analysis.model.ir.coverage import coverage, lacking
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import ModelError
+from analysis.model.names import targets
+from analysis.model.process.capture_job import Job, run_all
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine, output, own_model, request

@@ -40,7 +40,7 @@ def values(of: Option) -> tuple[str, ...]:
 
 def _known() -> dict[str, tuple[str, ...]]:
     """The lists that many options share."""
-    from analysis.model import aliases, model_ref
+    from analysis.model.names import aliases, model_ref
     from hardware.architectures import registry as architectures
     from hardware.device import load_all
     from hwexplorer import engine

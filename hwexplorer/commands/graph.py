@@ -8,7 +8,7 @@ from itertools import chain
 
 import msgspec
 
-from analysis.model.coverage import lacking
+from analysis.model.ir.coverage import lacking
 from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
 from analysis.reports.operator_classes import TensorInfo
 from hwexplorer import engine, output, request

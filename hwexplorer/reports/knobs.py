@@ -13,7 +13,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning.knob_curve import Knob, Knobs, Point, desk, knobs, looked_at, more
 from analysis.explore.tuning.knob_curve import turned as turned_changes
-from analysis.model.model_ref import ModelRef
+from analysis.model.names.model_ref import ModelRef
 from hardware import what_if
 from hardware.errors import unknown
 from hardware.quantity import of_fact, quantity

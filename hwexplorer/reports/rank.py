@@ -6,8 +6,9 @@ from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
 from analysis.estimate.metrics import ORDERS
 from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Rank, rank
-from analysis.model import store, zoo
-from analysis.model.sources.transformer import spec as transformer_spec
+from analysis.model import store
+from analysis.model.names import zoo
+from analysis.model.transformer import spec as transformer_spec
 from hardware.errors import RequestError, unknown
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject

@@ -15,7 +15,7 @@ from analysis.explore.search import catalogue_sweep, workers
 from analysis.explore.search.catalogue_sweep import Chunk
 from analysis.explore.search.model_sweep import BATCHES, Best, Crossover, Sweep
 from analysis.explore.search.model_sweep import sweep as run_sweep
-from analysis.model.targets import batches_of
+from analysis.model.names.targets import batches_of
 from hardware import files as hardware_files
 from hardware.errors import RequestError
 from hardware.precision import SWEEP

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from rich.style import Style
 
-from analysis.model.model_ref import phases
+from analysis.model.names.model_ref import phases
 from hwexplorer.format import safe
 from hwexplorer.settings import labels
 from hwexplorer.state import PANES, State, pinned

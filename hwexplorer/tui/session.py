@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from analysis.model.model_ref import phases
+from analysis.model.names.model_ref import phases
 from hardware.errors import RequestError
 from hwexplorer import history as histories
 from hwexplorer import state as states

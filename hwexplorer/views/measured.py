@@ -18,7 +18,7 @@ from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of
-from analysis.model.workload import Ints
+from analysis.model.ir.workload import Ints
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hardware.remember import remembered

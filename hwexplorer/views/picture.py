@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from analysis.document import Column
 from analysis.estimate.outline import Branch, modules
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Row, Table

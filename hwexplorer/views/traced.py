@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analysis.estimate.estimate import Estimate
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hwexplorer.state import State
 
 if TYPE_CHECKING:

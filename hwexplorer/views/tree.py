@@ -16,7 +16,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import Branch, outline
 from analysis.estimate.tree import Level, Tree, cumulative, find, how_many, level_of, told
 from analysis.estimate.tree import tree as tree_figures
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hardware.execute import BOUNDS
 from hwexplorer import engine
 from hwexplorer.state import State, pinned, replace

@@ -8,7 +8,7 @@ from analysis.document import BOUND_LETTERS
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
 from analysis.estimate.trust import Trust
-from analysis.model import zoo
+from analysis.model.names import zoo
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from analysis.reports.events import is_dynamic
 from hardware.architectures import registry
 from hardware.device import CATALOG, Device, load, load_all

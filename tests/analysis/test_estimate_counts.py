@@ -12,7 +12,7 @@ import pytest
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
 from analysis.estimate.partition import op_classes
-from analysis.model.workload import INPUT, WEIGHT, Bools, Floats, Workload
+from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from hardware.demand import READ_WEIGHT, OpClass
 
 KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size

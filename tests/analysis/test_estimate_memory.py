@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analysis.estimate.memory import memory
-from analysis.model.workload import BUFFER, WEIGHT, Workload
+from analysis.model.ir.workload import BUFFER, WEIGHT, Workload
 from hardware.precision import uniform
 
 ALL = (*grid.MODELS, *grid.BLOCKS)

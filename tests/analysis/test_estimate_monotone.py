@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from analysis.model import store
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware.device import Device, load
 from hardware.plan import plan
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from analysis.model.workload import WEIGHT, Workload
+from analysis.model.ir.workload import WEIGHT, Workload
 from hardware.plan import plan
 from hardware.precision import FORMATS, NAMES, parse
 

@@ -17,7 +17,7 @@ from analysis.estimate import trust
 from analysis.estimate.estimate import estimate
 from analysis.estimate.trust import classes
 from analysis.model import store
-from analysis.model.workload import KINDS
+from analysis.model.ir.workload import KINDS
 from hardware import files, precision
 from hardware.runtime import runtimes
 from hwexplorer.cli import main

@@ -11,7 +11,7 @@ from typing import Any
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware.architectures import registry
 from hardware.device import Device, load
 

@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from analysis.capture import recipes
 from analysis.capture.named import _torchvision
 from analysis.capture.runtime import without_weights
-from analysis.model import zoo
+from analysis.model.names import zoo
 
 
 def ready(name: str, batch: int) -> tuple[Any, list[Any]]:

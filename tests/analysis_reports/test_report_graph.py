@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
-from analysis.model import store, zoo
+from analysis.model import store
+from analysis.model.names import zoo
 from analysis.reports.buckets import buckets, kinds
 
 

@@ -8,7 +8,7 @@ import reports_grid as grid
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.workspace import blocked, workspace
-from analysis.model.workload import BUFFER, WEIGHT
+from analysis.model.ir.workload import BUFFER, WEIGHT
 from analysis.reports.memory_report import memory_report
 from analysis.reports.recompute import checkpointing, recompute_one
 from hardware.precision import FORMATS

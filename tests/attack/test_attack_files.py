@@ -13,11 +13,12 @@ import pytest
 from analysis.annexes.readers import pt2
 from analysis.annexes.readers.onnx import file as onnx_file
 from analysis.annexes.readers.onnx import model as onnx_model
-from analysis.model import store, targets
-from analysis.model.errors import CaptureCancelledError, ModelError
-from analysis.model.job import Job, ReadJob
-from analysis.model.limits import Limits
-from analysis.model.sources.budget import STEPS, Budget
+from analysis.model import store
+from analysis.model.model_errors import CaptureCancelledError, ModelError
+from analysis.model.names import targets
+from analysis.model.process.capture_job import Job, ReadJob
+from analysis.model.process.process_limits import ProcessLimits
+from analysis.model.reading_budget import STEPS, Budget
 from tests.attack import onnx_files, pt2_files
 
 SMALL = [("onnx", name) for name in onnx_files.SMALL] + [("pt2", name) for name in pt2_files.SMALL]
@@ -85,7 +86,7 @@ def test_a_large_file_costs_no_more_than_its_budget(kind: str, name: str, tmp_pa
     code = """
 import resource, sys
 from pathlib import Path
-from analysis.model.sources.budget import STEPS, Budget
+from analysis.model.reading_budget import STEPS, Budget
 from tests.attack.test_attack_files import read
 before = resource.getrusage(resource.RUSAGE_SELF)
 line = read(Path(sys.argv[1]), Budget(STEPS // 10))
@@ -134,7 +135,9 @@ def test_an_honest_file_says_how_far_it_is(tmp_path: Path) -> None:
 def test_a_limit_of_the_process_holds_where_the_budget_would_not(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(40_000))
-    job = Job("reading", "analysis.annexes.readers", ("--", str(path)), Limits(seconds=60, memory_bytes=64 << 20))
+    job = Job(
+        "reading", "analysis.annexes.readers", ("--", str(path)), ProcessLimits(seconds=60, memory_bytes=64 << 20)
+    )
     job.start()
     with pytest.raises(ModelError, match=r"memory|MemoryError"):
         job.result(120)

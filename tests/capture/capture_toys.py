@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from analysis.capture.exporter import export
-from analysis.model.lower import lower
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
+from analysis.model.lowering.lower import lower
 
 
 def lowered(module: Any, *inputs: Any) -> Workload:

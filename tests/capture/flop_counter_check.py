@@ -16,9 +16,10 @@ from analysis.capture.exporter import export
 from analysis.capture.named import _torchvision
 from analysis.capture.recipes import adapt, inputs, patches
 from analysis.capture.runtime import export_settings, import_torchvision, without_weights
-from analysis.model import store, zoo
-from analysis.model.lower import lower
-from analysis.model.workload import Workload
+from analysis.model import store
+from analysis.model.ir.workload import Workload
+from analysis.model.lowering.lower import lower
+from analysis.model.names import zoo
 
 
 def ours(workload: Workload) -> int:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import job as job_module
-from analysis.model import store, warden
-from analysis.model.errors import CaptureError
-from analysis.model.limits import Limits
+from analysis.model import store
+from analysis.model.model_errors import CaptureError
+from analysis.model.process import capture_job as job_module
+from analysis.model.process import warden
+from analysis.model.process.process_limits import ProcessLimits
 
 MEBIBYTE = 1 << 20
-SOON = Limits(seconds=60.0, memory_bytes=128 * MEBIBYTE)
+SOON = ProcessLimits(seconds=60.0, memory_bytes=128 * MEBIBYTE)
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +57,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, code: str, limits: Limits = SOON) -> tuple[str, float]:
+def refused(monkeypatch: pytest.MonkeyPatch, code: str, limits: ProcessLimits = SOON) -> tuple[str, float]:
     """What a capture says whose subprocess runs this code, and after how many seconds."""
     monkeypatch.setattr(job_module.CaptureJob, "_command", lambda self: [sys.executable, "-c", code])
     start = time.monotonic()
@@ -111,7 +112,7 @@ def test_a_reason_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_shown_output_steers_no_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     code = "import sys; sys.stderr.write('\\x1b]0;owned\\x07epoch 1\\r\\x9b2J epoch 2\\n'); sys.exit(3)"
-    refused(monkeypatch, code, Limits(seconds=60.0, show_output=True))
+    refused(monkeypatch, code, ProcessLimits(seconds=60.0, show_output=True))
     assert capsys.readouterr().err == "\u241b]0;owned\u2407epoch 1\n\ufffd2J epoch 2\n"
 
 
@@ -145,7 +146,7 @@ def loose(path: Path, code: str) -> str:
 @pytest.mark.parametrize("then", ["os._exit(3)", "print('nonsense', flush=True); time.sleep(100)", "time.sleep(100)"])
 def test_what_cut_itself_loose_ends_with_it(monkeypatch: pytest.MonkeyPatch, left: Path, then: str) -> None:
     code = loose(left, f"for _ in range(3): loose(lambda: time.sleep(100))\ntime.sleep(0.3)\n{then}")
-    _, seconds = refused(monkeypatch, code, Limits(seconds=3.0))
+    _, seconds = refused(monkeypatch, code, ProcessLimits(seconds=3.0))
     assert seconds < 18
     assert len(left.read_text().split()) == 4
 
@@ -162,7 +163,7 @@ def again():
 for _ in range(8): loose(again)
 time.sleep(100)
 """
-    said, _ = refused(monkeypatch, loose(left, code), Limits(seconds=2.0))
+    said, _ = refused(monkeypatch, loose(left, code), ProcessLimits(seconds=2.0))
     assert "longer than 2 s" in said or "2 s of processor time" in said
 
 
@@ -181,7 +182,7 @@ import signal
 for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}: signal.signal(number, signal.SIG_IGN)
 """
     for attack in ("time.sleep(100)", "os.kill(os.getppid(), signal.SIGSTOP); time.sleep(100)"):
-        said, seconds = refused(monkeypatch, loose(left, stop + attack), Limits(seconds=1.0))
+        said, seconds = refused(monkeypatch, loose(left, stop + attack), ProcessLimits(seconds=1.0))
         assert "longer than 1 s" in said
         assert seconds < 15
     said, seconds = refused(monkeypatch, loose(left, stop + "os.kill(os.getppid(), signal.SIGKILL); time.sleep(100)"))
@@ -232,7 +233,7 @@ def test_no_file_is_larger_than_its_memory(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_processor_time_is_that_of_all_its_processes(monkeypatch: pytest.MonkeyPatch, left: Path) -> None:
     code = "def burn():\n    while True: pass\nfor _ in range(3): loose(burn)\nburn()"
-    said, _ = refused(monkeypatch, loose(left, code), Limits(seconds=3.0))
+    said, _ = refused(monkeypatch, loose(left, code), ProcessLimits(seconds=3.0))
     assert "3 s of processor time in all its processes" in said or "longer than 3 s" in said
 
 
@@ -244,7 +245,8 @@ def test_processor_time_is_that_of_all_its_processes(monkeypatch: pytest.MonkeyP
 def test_it_ends_with_its_parent(left: Path, work: str, number: int) -> None:
     code = loose(left, f"loose(lambda: time.sleep(100))\n{work}")
     parent = (
-        "import sys, time; from analysis.model import job, model_ref\n"
+        "import sys, time\nfrom analysis.model.names import model_ref\n"
+        "from analysis.model.process import capture_job as job\n"
         f"job.CaptureJob._command = lambda self: [sys.executable, '-c', {code!r}]\n"
         "one = job.CaptureJob(model_ref.refer('resnet18', 64)); one.start(); print('runs', flush=True); time.sleep(100)"
     )

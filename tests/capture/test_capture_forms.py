@@ -16,7 +16,7 @@ from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
 from analysis.capture.exporter import ExportError
-from analysis.model.errors import EmptyModelError
+from analysis.model.model_errors import EmptyModelError
 
 
 class Form(NamedTuple):

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import store, targets
-from analysis.model.coverage import coverage
+from analysis.model import store
+from analysis.model.ir.coverage import coverage
+from analysis.model.names import targets
 
 _TOKENS = '{"input_ids": torch.zeros(1, 16, dtype=torch.int64)}'
 _SMALL = "num_hidden_layers=2, hidden_size=64, intermediate_size=128, num_attention_heads=4, vocab_size=1000"

@@ -10,10 +10,10 @@ from capture_toys import flops, gemm, lowered, macs, reads, row, tensor, writes
 from torch import nn
 from torch.nn import functional as F
 
-from analysis.model import zoo
-from analysis.model.operators.kinds import KINDS
-from analysis.model.sources import blocks
-from analysis.model.workload import BUFFER, WEIGHT
+from analysis.model.ir.operator_kinds import KINDS
+from analysis.model.ir.workload import BUFFER, WEIGHT
+from analysis.model.lowering.gemm_block import gemm_workload
+from analysis.model.names import zoo
 
 
 def module(function: Any, **parts: nn.Module) -> nn.Module:
@@ -291,10 +291,16 @@ def test_a_value_lives_until_the_module_it_was_passed_into_returns() -> None:
 
 
 def test_every_kind_is_in_the_table() -> None:
-    from analysis.model.operators import contractions, costs
+    from analysis.model.operators import contractions, element_costs
 
-    named = {row.kind for row in (*costs.ELEMENTWISE.values(), *costs.REDUCTIONS.values())}
-    named |= {*costs.POOLS.values(), *costs.MOVEMENT.values(), *costs.GATHERS.values(), "sort", "fft"}
+    named = {row.kind for row in (*element_costs.ELEMENTWISE.values(), *element_costs.REDUCTIONS.values())}
+    named |= {
+        *element_costs.POOLS.values(),
+        *element_costs.MOVEMENT.values(),
+        *element_costs.GATHERS.values(),
+        "sort",
+        "fft",
+    }
     named |= {"resample", "bias", "recurrent", "attention", "deform_conv", "unknown", "norm", "cast"}
     assert contractions.DEPTHWISE_CHANNELS == 4
     assert named <= set(KINDS)
@@ -304,7 +310,7 @@ def test_gemm_without_torch_equals_the_captured_one() -> None:
     from analysis.capture.named import capture
 
     spec = zoo.spec("gemm", "M=32,N=48,K=64")
-    written, captured = blocks.gemm(spec), capture(spec)
+    written, captured = gemm_workload(str(spec), *dict(spec.parameters).values()), capture(spec)
     assert written.operators.path == captured.operators.path == ("matmul",)
     assert gemm(written, "matmul", 2) == gemm(captured, "matmul", 2) == (1, 64, 48, 64)
     assert reads(written, "matmul", 2) == reads(captured, "matmul", 2) == {"a": 4096, "weight": 3072}

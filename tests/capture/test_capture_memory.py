@@ -13,8 +13,9 @@ from torch.utils._pytree import tree_leaves
 
 from analysis.capture.named import _torchvision
 from analysis.capture.runtime import export_settings, without_weights
-from analysis.model import store, zoo
-from analysis.model.workload import ACTIVATION, Workload
+from analysis.model import store
+from analysis.model.ir.workload import ACTIVATION, Workload
+from analysis.model.names import zoo
 
 BATCH = 4
 

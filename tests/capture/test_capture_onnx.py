@@ -19,8 +19,9 @@ from torch import nn
 from analysis.annexes.readers.onnx import model as onnx_model
 from analysis.annexes.readers.onnx.file import OnnxError
 from analysis.capture.runtime import export_settings, import_torchvision
-from analysis.model import store, targets
-from analysis.model.workload import Workload
+from analysis.model import store
+from analysis.model.ir.workload import Workload
+from analysis.model.names import targets
 
 TEN = ten()
 # GoogLeNet: branches; the others each have an operator family of their own.

@@ -15,10 +15,11 @@ from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
 from analysis.annexes.readers.onnx.file import OnnxError
 from analysis.annexes.readers.onnx.model import load
-from analysis.model import store, targets
-from analysis.model.errors import EmptyModelError, UnreadableError
-from analysis.model.sources.budget import TooMuchError
-from analysis.model.workload import Workload
+from analysis.model import store
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import EmptyModelError, UnreadableError
+from analysis.model.names import targets
+from analysis.model.reading_budget import TooMuchError
 
 Parts = tuple[Any, ...]
 

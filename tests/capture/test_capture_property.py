@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from analysis.model.poly import Poly, dim, poly, product, smaller
+from analysis.model.ir.poly import Poly, dim, poly, product, smaller
 
 small = st.integers(1, 6)
 

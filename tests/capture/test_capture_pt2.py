@@ -21,8 +21,8 @@ from analysis.annexes.readers import pt2
 from analysis.annexes.readers.pt2_sizes import expression, is_viewable, stride
 from analysis.capture.runtime import export_settings, import_torchvision
 from analysis.model import store
-from analysis.model.poly import SizeError, dim, poly
-from analysis.model.workload import Workload
+from analysis.model.ir.poly import SizeError, dim, poly
+from analysis.model.ir.workload import Workload
 
 
 def save(module: nn.Module, path: Path, *inputs: torch.Tensor, live: bool = True) -> None:

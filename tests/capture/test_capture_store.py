@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import job as job_module
 from analysis.model import store
-from analysis.model.errors import CaptureCancelledError, CaptureError
-from analysis.model.model_ref import refer
-from analysis.model.workload import encode
+from analysis.model.ir.workload import encode
+from analysis.model.model_errors import CaptureCancelledError, CaptureError
+from analysis.model.names.model_ref import refer
+from analysis.model.process import capture_job as job_module
+from analysis.model.process.process_limits import ProcessLimits
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,8 @@ def alive(group: int) -> bool:
 
 def test_shipped_captures_need_neither_torch_nor_textual() -> None:
     code = (
-        "import sys; from analysis.model import store, zoo; store.load('resnet50'); zoo.models();"
+        "import sys; from analysis.model import store; from analysis.model.names import zoo;"
+        "store.load('resnet50'); zoo.models();"
         "print([m for m in ('torch', 'torchvision', 'textual', 'sympy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -187,7 +189,7 @@ def test_load_can_be_cancelled_from_another_thread() -> None:
 
 def test_a_capture_that_takes_too_long_is_stopped() -> None:
     with pytest.raises(CaptureError, match="longer than"):
-        store.load("resnet18", 64, limits=job_module.Limits(seconds=0.2))
+        store.load("resnet18", 64, limits=ProcessLimits(seconds=0.2))
 
 
 def test_the_subprocess_ends_with_its_parent() -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import job as job_module
-from analysis.model import store, valid
-from analysis.model.errors import CaptureError, ModelSpecError
-from analysis.model.model_ref import refer
-from analysis.model.workload import encode
+from analysis.model import store
+from analysis.model.ir import validation
+from analysis.model.ir.workload import encode
+from analysis.model.model_errors import CaptureError, ModelSpecError
+from analysis.model.names.model_ref import refer
+from analysis.model.process import capture_job as job_module
 from hwexplorer import cli, engine
 from tests.capture import altered
 
@@ -38,7 +39,7 @@ def whole() -> bytes:
 def test_what_we_make_passes(name: str) -> None:
     found = store.ready(name)
     assert found is not None
-    assert encode(valid.decode(encode(found))) == encode(found)
+    assert encode(validation.decode(encode(found))) == encode(found)
 
 
 @pytest.mark.parametrize("what", altered.BY_HAND)

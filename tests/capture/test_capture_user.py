@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from analysis.model import job as job_module
-from analysis.model import store, targets
-from analysis.model.errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
-from analysis.model.limits import Limits
-from analysis.model.model_ref import own
-from analysis.model.workload import Workload
+from analysis.model import store
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
+from analysis.model.names import targets
+from analysis.model.names.model_ref import own
+from analysis.model.process import capture_job as job_module
+from analysis.model.process.process_limits import ProcessLimits
 from hardware.errors import RequestError
 from hwexplorer import cli, engine
 from hwexplorer.state import State, format, parse
 
 OWN = Path(__file__).with_name("own_models.py")
-LIMITS = Limits(seconds=60, memory_bytes=8 << 30)
+LIMITS = ProcessLimits(seconds=60, memory_bytes=8 << 30)
 INPUT = "1x3x16x16"
 pytestmark = pytest.mark.usefixtures("quick_captures")
 ALONE = pytest.mark.usefixtures("captures_alone")
@@ -37,7 +38,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def captured(factory: str, inputs: str = INPUT, limits: Limits = LIMITS) -> Workload:
+def captured(factory: str, inputs: str = INPUT, limits: ProcessLimits = LIMITS) -> Workload:
     return store.load(f"{OWN}:{factory}({inputs})", limits=limits)
 
 
@@ -286,7 +287,7 @@ def test_one_line_with_the_cause(
 @pytest.mark.parametrize("factory", ["forever", "Looping"])
 def test_an_endless_loop_is_stopped(factory: str) -> None:
     with pytest.raises(CaptureError, match="longer than 6 s"):
-        captured(factory, limits=Limits(seconds=6, memory_bytes=8 << 30))
+        captured(factory, limits=ProcessLimits(seconds=6, memory_bytes=8 << 30))
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from analysis.model import store, zoo
-from analysis.model.errors import ModelSpecError, UnknownModelError
-from analysis.model.operators.kinds import KINDS
-from analysis.model.valid import decode
-from analysis.model.workload import WEIGHT, Workload, encode
+from analysis.model import store
+from analysis.model.ir.operator_kinds import KINDS
+from analysis.model.ir.validation import decode
+from analysis.model.ir.workload import WEIGHT, Workload, encode
+from analysis.model.model_errors import ModelSpecError, UnknownModelError
+from analysis.model.names import zoo
 
 _NO_PROPOSALS = "published without any proposal, so without its box head; ours has torchvision's proposals"
 # Weights whose published multiply-accumulates are not ours -> why. Everything else agrees.

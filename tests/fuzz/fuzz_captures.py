@@ -10,7 +10,8 @@ from random import Random
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store, targets
+from analysis.model import store
+from analysis.model.names import targets
 from hardware.device import load
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report

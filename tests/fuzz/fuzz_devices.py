@@ -13,7 +13,7 @@ import numpy as np
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware import device as devices
 from hardware import device_file
 from hardware.architectures import registry

@@ -12,10 +12,10 @@ from random import Random
 import numpy as np
 
 from analysis.annexes.readers.onnx import model
-from analysis.model import targets
-from analysis.model.errors import ModelError
-from analysis.model.sources.budget import Budget
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import ModelError
+from analysis.model.names import targets
+from analysis.model.reading_budget import Budget
 from tests.attack import onnx_files
 from tests.fuzz import mutate, wired
 from tests.fuzz.running import refused

@@ -9,8 +9,8 @@ from functools import cache
 from random import Random
 
 from analysis.annexes.readers import pt2
-from analysis.model.errors import ModelError
-from analysis.model.sources.budget import Budget
+from analysis.model.model_errors import ModelError
+from analysis.model.reading_budget import Budget
 from tests.attack import pt2_files
 from tests.fuzz import mutate
 from tests.fuzz.fuzz_onnx import _SEEDS, _STEPS, _written, possible

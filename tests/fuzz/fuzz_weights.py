@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from analysis.model.errors import ModelError
-from analysis.model.sources import weights
-from analysis.model.sources.budget import Budget
+from analysis.model.model_errors import ModelError
+from analysis.model.reading_budget import Budget
+from analysis.model.transformer import weight_headers
 from tests.attack import weight_files
 from tests.fuzz import mutate
 from tests.fuzz.fuzz_onnx import _STEPS, _written, possible
@@ -28,7 +28,7 @@ def mutations(random: Random) -> Iterator[tuple[str, bytes]]:
 def survive(case: tuple[str, bytes]) -> bool:
     suffix, data = case
     try:
-        possible(weights.load(_written(data, suffix), "", Budget(_STEPS)))
+        possible(weight_headers.load(_written(data, suffix), "", Budget(_STEPS)))
     except ModelError as error:
         return refused(error)
     return True

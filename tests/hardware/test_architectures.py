@@ -13,7 +13,7 @@ from hardware.device import load
 
 ROOT = Path(__file__).parents[2]
 OWN = "hardware/architectures/"
-TORCH = "analysis/model/limits.py"  # has the name of where torch puts a tensor
+TORCH = "analysis/model/request_bounds.py"  # has the name of where torch puts a tensor
 
 
 def product_files() -> list[Path]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.model import zoo
+from analysis.model.names import zoo
 
 NAMES = tuple(zoo.table())
 

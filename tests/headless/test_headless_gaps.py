@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.model.coverage import Coverage, coverage, least
-from analysis.model.workload import Workload
+from analysis.model.ir.coverage import Coverage, coverage, least
+from analysis.model.ir.workload import Workload
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report
 from hwexplorer.state import State, parse

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from analysis.model import store
-from analysis.model.model_ref import refer
+from analysis.model.names.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer import registry
 from hwexplorer.state import State
@@ -59,7 +59,7 @@ ANSWERS = {
 SCRIPT = """
 import contextlib, io, json, sys
 from analysis.model import store
-from analysis.model.model_ref import refer
+from analysis.model.names.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 from hwexplorer.state import State

@@ -20,7 +20,7 @@ from random import Random
 import pytest
 
 from analysis.explore.search import catalogue_sweep, workers
-from analysis.model import zoo
+from analysis.model.names import zoo
 from hwexplorer import cli
 
 MODELS = zoo.models()[:15]

@@ -15,7 +15,7 @@ from analysis.annexes.machine.here import Case, Line, Machine, Measured, Sample,
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from analysis.model.workload import encode
+from analysis.model.ir.workload import encode
 from hardware.device import Device, in_mode, load
 from hardware.errors import RequestError
 from hwexplorer import engine

@@ -95,7 +95,9 @@ def ready(app):
     app.cards = len(app.explorer.strip.cards)
     app.early = {"prompts", "commands", "exports", "results", "clipboard"} & {
         name.rpartition(".")[2] for name in sys.modules if name.startswith("hwexplorer.tui.")
-    } | {"hwexplorer.configurations", "hwexplorer.reports.knobs", "analysis.model.job"} & sys.modules.keys()
+    }
+    late = {"hwexplorer.configurations", "hwexplorer.reports.knobs", "analysis.model.process.capture_job"}
+    app.early |= late & sys.modules.keys()
     app.exit()
 
 HwExplorer.on_ready = ready

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from analysis.estimate.engine import Engine
-from analysis.model import aliases, store, targets, zoo
-from analysis.model.errors import UnknownModelError
-from analysis.model.model_ref import names, own, plain, refer
+from analysis.model import store
+from analysis.model.model_errors import UnknownModelError
+from analysis.model.names import aliases, targets, zoo
+from analysis.model.names.model_ref import names, own, plain, refer
 from hardware import files
 from hwexplorer import cli
 from hwexplorer.state import parse

@@ -7,11 +7,12 @@ import pytest
 
 from analysis.estimate.engine import Engine
 from analysis.estimate.scenario import Scenario
-from analysis.model import limits, model_ref, targets, zoo
-from analysis.model.errors import ModelError
-from analysis.model.model_ref import names, refer
-from analysis.model.targets import Target
-from analysis.model.zoo import Spec
+from analysis.model import request_bounds
+from analysis.model.model_errors import ModelError
+from analysis.model.names import model_ref, targets, zoo
+from analysis.model.names.model_ref import names, refer
+from analysis.model.names.targets import Target
+from analysis.model.names.zoo import Spec
 from hardware import device
 from hardware.errors import RequestError
 from hardware.names import folded, known, nearest
@@ -53,12 +54,12 @@ def test_a_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read == ["mobilenet_v3_small"]
 
 
-@pytest.mark.parametrize("size", [limits.IMAGE_SIZE + 1, 10_000, 20_000, 1 << 40, 0, -1])
+@pytest.mark.parametrize("size", [request_bounds.IMAGE_SIZE + 1, 10_000, 20_000, 1 << 40, 0, -1])
 def test_an_image_size_is_refused_alike_everywhere(size: int) -> None:
     """10,000 was `not between 1 and 8192` in one place, 20,000 `allowed: 1 to 16384` in another."""
-    with pytest.raises(ModelError, match=f"allowed: 1 to {limits.IMAGE_SIZE}"):
+    with pytest.raises(ModelError, match=f"allowed: 1 to {request_bounds.IMAGE_SIZE}"):
         refer("resnet18", size)
-    with pytest.raises(RequestError, match=f"1 to {limits.IMAGE_SIZE}"):
+    with pytest.raises(RequestError, match=f"1 to {request_bounds.IMAGE_SIZE}"):
         State("resnet18", image_size=size)
 
 

@@ -10,7 +10,7 @@ from transformer_cases import total, workload
 
 import analysis.capture
 from analysis.estimate.memory import weight_bytes
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware.precision import uniform
 
 torch = pytest.importorskip("torch")

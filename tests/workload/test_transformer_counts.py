@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from transformer_cases import PUBLISHED, PYTHIA_BODY, ROUNDED, SMALL, total, workload
 
-from analysis.model.operators.kinds import KINDS
-from analysis.model.sources.transformer import presets, spec
-from analysis.model.sources.transformer.config import macs, size
-from analysis.model.valid import decode
-from analysis.model.workload import WEIGHT, encode
+from analysis.model.ir.operator_kinds import KINDS
+from analysis.model.ir.validation import decode
+from analysis.model.ir.workload import WEIGHT, encode
+from analysis.model.transformer import presets, spec
+from analysis.model.transformer.config import macs, size
 
 # What they share takes a third of a second to write for each of the large ones.
 pytestmark = pytest.mark.xdist_group("transformer counts")

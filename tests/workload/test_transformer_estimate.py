@@ -10,7 +10,7 @@ from transformer_cases import SMALL, run, total, workload
 
 from analysis.estimate.memory import cache_bytes, memory
 from analysis.estimate.tree import tree
-from analysis.model.workload import Routing
+from analysis.model.ir.workload import Routing
 from analysis.reports.memory_report import memory_report
 from hardware.device import load
 from hardware.execute import BOUNDS, MEMORY

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.model.sources.transformer import hf, presets
+from analysis.model.transformer import hf, presets
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "gemma2_2b": {

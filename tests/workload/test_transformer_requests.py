@@ -10,10 +10,10 @@ import pytest
 from transformer_cases import PUBLISHED
 
 from analysis.model import store
-from analysis.model.errors import ModelError, ModelSpecError
-from analysis.model.model_ref import phases, refer
-from analysis.model.sources.transformer import spec as transformer_spec
-from analysis.model.sources.transformer.config import size
+from analysis.model.model_errors import ModelError, ModelSpecError
+from analysis.model.names.model_ref import phases, refer
+from analysis.model.transformer import spec as transformer_spec
+from analysis.model.transformer.config import size
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main

@@ -9,10 +9,10 @@ from transformer_cases import total, workload
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.serving import serving
-from analysis.model.errors import ModelSpecError
-from analysis.model.lengths import Routing, derived, through_window
-from analysis.model.sources.transformer import presets, spec
-from analysis.model.sources.transformer.config import macs
+from analysis.model.ir.lengths import Routing, derived, through_window
+from analysis.model.model_errors import ModelSpecError
+from analysis.model.transformer import presets, spec
+from analysis.model.transformer.config import macs
 from hardware.device import load
 
 LATENT = "hidden=64,layers=2,heads=4,head_dim=24,value_dim=16,rotary=8,kv_lora=32,q_lora=48,ffn=160,vocab=1000"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from analysis.model import store
-from analysis.model.errors import ModelError, ModelSpecError
-from analysis.model.model_ref import refer
-from analysis.model.sources import weights
-from analysis.model.sources.budget import STEPS, Budget
+from analysis.model.model_errors import ModelError, ModelSpecError
+from analysis.model.names.model_ref import refer
+from analysis.model.reading_budget import STEPS, Budget
+from analysis.model.transformer import weight_headers
 from tests.attack import weight_files
 
 LLAMA = 64 * 100 * 2 + 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 64
@@ -54,7 +54,7 @@ def test_hostile_files_are_refused_at_once(kind: str, name: str, tmp_path: Path)
     path = written(tmp_path, f"net.{kind}", made())
     start = time.process_time()
     with pytest.raises(ModelError) as refused:
-        weights.load(path, "", Budget(STEPS // 10))
+        weight_headers.load(path, "", Budget(STEPS // 10))
     assert time.process_time() - start < 5
     line = str(refused.value)
     assert len(line) < 400
@@ -62,7 +62,7 @@ def test_hostile_files_are_refused_at_once(kind: str, name: str, tmp_path: Path)
 
 
 def test_known_files_that_cannot_be_opened_say_what_to_do(tmp_path: Path) -> None:
-    for suffix, instead in weights.table()["instead"].items():
+    for suffix, instead in weight_headers.table()["instead"].items():
         with pytest.raises(ModelSpecError, match="net") as refused:
             refer(f"runs/net{suffix}")
         assert str(refused.value) == f"runs/net{suffix} is {instead}"

@@ -9,7 +9,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware.device import load
 
 # Parameters as published: elements of the tensors on the model's Hugging Face page (safetensors header or state

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from analysis.annexes.machine.errors import spearman
 from analysis.annexes.machine.validate import LARGE, Point
 from analysis.estimate.trust import ENGINEERING, Factors, Known, Measured, TrustTable, classes
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 
 TARGET = 0.82  # of what was left out that a band is to hold; between 80 and 90 % is meant
 LEAST = float(np.log(1.05))  # no band is narrower than measurements repeat

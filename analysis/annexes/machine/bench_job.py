@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from analysis.annexes.machine.here import Measured, read
-from analysis.model.child import Child
-from analysis.model.errors import ModelError
-from analysis.model.limits import Limits
+from analysis.model.model_errors import ModelError
+from analysis.model.process.child import Child
+from analysis.model.process.process_limits import ProcessLimits
 from hardware import policy
 from hardware.errors import RequestError
 
@@ -25,7 +25,7 @@ _INSTALL = "pip install torch torchvision"
 Report = Callable[[str, float], None]
 
 
-def run(module: str, plan: dict[str, Any], file: Path, limits: Limits, report: Report) -> bytes:
+def run(module: str, plan: dict[str, Any], file: Path, limits: ProcessLimits, report: Report) -> bytes:
     """What a module of ours answers that runs models here. Raises RequestError, in a line, for what went wrong."""
     policy.require("code", "running models")
     if importlib.util.find_spec("torch") is None:
@@ -48,7 +48,7 @@ def measure(plan: dict[str, Any], log: Path, seconds: float, report: Report) -> 
         log.touch()
     except OSError as error:
         raise RequestError(f"cannot write {log}: {error.strerror}") from None
-    limits = Limits(seconds=(seconds + _SPARE_S) * (os.cpu_count() or 1))
+    limits = ProcessLimits(seconds=(seconds + _SPARE_S) * (os.cpu_count() or 1))
     try:
         run("analysis.capture.bench", plan, log, limits, report)
     except OSError as error:

@@ -23,7 +23,7 @@ from analysis.annexes.machine.measurement import FITTED_ON, Measurement, Unpredi
 from analysis.annexes.machine.rows import interpret
 from analysis.annexes.machine.validate_kernels import kernel_points
 from analysis.estimate.trust import PATH
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hardware import files
 from hardware.architectures import registry
 from hardware.architectures.data import Software

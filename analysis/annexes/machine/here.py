@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from analysis.model import store
-from analysis.model.targets import fixed_batch
-from analysis.model.valid import decode
-from analysis.model.workload import Workload
+from analysis.model.ir.validation import decode
+from analysis.model.ir.workload import Workload
+from analysis.model.names.targets import fixed_batch
 from hardware import files
 from hardware.architectures import registry
 from hardware.errors import RequestError

@@ -17,7 +17,7 @@ from analysis.annexes.machine.measurement import (
     threads_idle,
 )
 from analysis.estimate.scenario import Scenario
-from analysis.model.sources.transformer import spec
+from analysis.model.transformer import spec
 from hardware import files, precision
 from hardware.errors import RequestError
 from hardware.names import known

@@ -18,7 +18,7 @@ from analysis.annexes.machine.rows import interpret
 from analysis.annexes.machine.validate import LARGE
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hardware import files
 from hardware.demand import OpClass
 from hardware.device import Device, in_mode, load_all

@@ -20,8 +20,8 @@ from analysis.annexes.machine.rows import interpret
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.trust import classes
 from analysis.model import store
-from analysis.model.errors import ModelError
-from analysis.model.workload import INPUT, Workload
+from analysis.model.ir.workload import INPUT, Workload
+from analysis.model.model_errors import ModelError
 from hardware import files
 from hardware.architectures import registry
 from hardware.architectures.data import common

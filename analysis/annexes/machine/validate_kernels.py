@@ -18,8 +18,8 @@ from analysis.annexes.machine.errors import Errors, Row, errors
 from analysis.annexes.machine.measurement import SHIPPED, read
 from analysis.annexes.machine.validate import Point
 from analysis.estimate.trust import trust, work_class
+from analysis.model.ir.workload import Floats
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
-from analysis.model.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, OpClass
 from hardware.device import Device, load
 from hardware.errors import RequestError

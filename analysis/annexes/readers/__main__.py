@@ -1,14 +1,14 @@
 """`python -m analysis.annexes.readers TARGET`: a file that is data, read in a process of its own, where it can take no
-more than its limits and be given up. It answers as analysis/model/answer.py says."""
+more than its limits and be given up. It answers as analysis/model/process/answer.py says."""
 
 from __future__ import annotations
 
 import sys
 
-from analysis.model import targets
-from analysis.model.answer import Progress, answer
-from analysis.model.sources.budget import Budget
-from analysis.model.workload import Workload, encode
+from analysis.model.ir.workload import Workload, encode
+from analysis.model.names import targets
+from analysis.model.process.answer import Progress, answer
+from analysis.model.reading_budget import Budget
 
 
 def main() -> int:
@@ -21,9 +21,9 @@ def _read(text: str, progress: Progress) -> Workload:
         raise ValueError(text)
     budget, path = Budget(progress=progress), targets.source(target)
     if target.path.endswith(targets.WEIGHTS):
-        from analysis.model.sources import weights
+        from analysis.model.transformer import weight_headers
 
-        return weights.load(path, target.factory, budget)
+        return weight_headers.load(path, target.factory, budget)
     if target.takes_inputs:
         from analysis.annexes.readers.onnx import model
 

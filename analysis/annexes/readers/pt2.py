@@ -14,13 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from analysis.annexes.readers.pt2_sizes import Layout, expression, is_viewable, layout, stride, symbols_in, whole
-from analysis.model.errors import ModelError
-from analysis.model.graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, base_name, references
-from analysis.model.lower import lower
-from analysis.model.poly import Poly, SizeError, dim, poly
-from analysis.model.sources.budget import Budget, TooMuchError
-from analysis.model.targets import fixed_note
-from analysis.model.workload import BUFFER, INPUT, WEIGHT, Workload
+from analysis.model.ir.operator_graph import (
+    Graph,
+    GraphNode,
+    InputShape,
+    Meta,
+    Ref,
+    Scope,
+    Source,
+    base_name,
+    references,
+)
+from analysis.model.ir.poly import Poly, SizeError, dim, poly
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Workload
+from analysis.model.lowering.lower import lower
+from analysis.model.model_errors import ModelError
+from analysis.model.names.targets import fixed_note
+from analysis.model.reading_budget import Budget, TooMuchError
 from hardware import files
 
 SCHEMA_MAJOR, SCHEMA_MINOR = 8, 20  # what was tried; a newer minor version adds fields only

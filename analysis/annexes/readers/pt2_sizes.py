@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from analysis.model.poly import Poly, SizeError, bounded, poly
+from analysis.model.ir.poly import Poly, SizeError, bounded, poly
 
 _MAX_EXPRESSION = 4000
 _MAX_SIZE = 1 << 48

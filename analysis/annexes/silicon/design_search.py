@@ -24,7 +24,7 @@ from analysis.estimate.workspace import blocked
 from analysis.explore.search.candidates import front
 from analysis.explore.search.catalogue_sweep import bundled, ready
 from analysis.explore.tuning.knob_bench import Cost
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hardware.architectures.data import WHOLE
 from hardware.area import area
 from hardware.device import Device, load

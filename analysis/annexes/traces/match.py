@@ -17,7 +17,7 @@ from analysis.annexes.traces.pairs import Overlay, Pair, family, group, leaves
 from analysis.annexes.traces.record import Trace, TraceOp
 from analysis.annexes.traces.totals import counted, is_sums, of_sums, of_tests
 from analysis.estimate.estimate import Estimate
-from analysis.model.workload import WEIGHT
+from analysis.model.ir.workload import WEIGHT
 from hardware.demand import OpClass
 
 _CELLS = 6_000_000  # of the table that aligns the two sequences; longer ones are aligned within a band

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from analysis.annexes.traces.record import NAMES, Trace, TraceOp
-from analysis.model.operators.kinds import KINDS
+from analysis.model.ir.operator_kinds import KINDS
 from hardware.demand import OpClass
 
 _FAMILIES: dict[str, str] = {kind: names[0] for names in NAMES["same"] for kind in names}

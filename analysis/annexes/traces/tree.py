@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from analysis.annexes.traces.pairs import Overlay
 from analysis.estimate.causes import CAUSES, LAUNCH, causes
 from analysis.estimate.estimate import Estimate
-from analysis.model.workload import Floats, Ints
+from analysis.model.ir.workload import Floats, Ints
 
 Seen = NDArray[np.bool_]
 

@@ -15,8 +15,8 @@ from analysis.explore.deployment_cost import CostSettings, cost_per_million
 from analysis.explore.odds import DOUBT
 from analysis.explore.odds import within as odds_within
 from analysis.explore.search.model_sweep import need
-from analysis.model import zoo
-from analysis.model.workload import Floats, Workload
+from analysis.model.ir.workload import Floats, Workload
+from analysis.model.names import zoo
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.quantity import quantity

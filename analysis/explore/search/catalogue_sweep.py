@@ -23,8 +23,9 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
 from analysis.estimate.workspace import blocked
 from analysis.explore.search.model_sweep import BATCHES, need
-from analysis.model import store, zoo
-from analysis.model.workload import Floats, Workload
+from analysis.model import store
+from analysis.model.ir.workload import Floats, Workload
+from analysis.model.names import zoo
 from hardware import errors as hardware_errors
 from hardware.device import Device, catalogue, load
 from hardware.errors import RequestError

@@ -12,7 +12,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError
 

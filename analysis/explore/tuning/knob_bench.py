@@ -10,7 +10,7 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import operators_of
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
 from hardware.what_if import Change, changed

@@ -24,7 +24,7 @@ from analysis.estimate.figures import Head, about
 from analysis.explore.odds import METRICS as WITH_ODDS
 from analysis.explore.odds import probability
 from analysis.explore.tuning.knob_bench import Bench, Cost, cost
-from analysis.model.workload import Floats
+from analysis.model.ir.workload import Floats
 from hardware.errors import RequestError
 
 MOST = 64.0  # how far a knob is turned at most, either way

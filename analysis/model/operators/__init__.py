@@ -1,1 +1,1 @@
-"""What operators are called and what one call of each costs."""
+"""What one operator call costs, by its ATen name."""

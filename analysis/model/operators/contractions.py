@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from analysis.model.graph import Meta, Ref, references
-from analysis.model.poly import Poly, poly, product
+from analysis.model.ir.operator_graph import Meta, Ref, references
+from analysis.model.ir.poly import Poly, poly, product
 
 Gemm = tuple[Poly, Poly, Poly, Poly]  # G, M, N, K
 Metas = dict[str, Meta]

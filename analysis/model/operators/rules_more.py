@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from analysis.model.graph import Meta, Ref, references
-from analysis.model.operators import contractions, costs
+from analysis.model.ir.operator_graph import Meta, Ref, references
+from analysis.model.ir.poly import poly, product
+from analysis.model.operators import contractions, element_costs
 from analysis.model.operators.contractions import Contraction, Metas
-from analysis.model.operators.rules import Call, Cost, Rule, contract, ints, register, rule_of
-from analysis.model.poly import poly, product
+from analysis.model.operators.cost_rules import Call, Cost, Rule, contract, ints, register, rule_of
 
 
 def _decomposition(cubes: float) -> Rule:
@@ -102,7 +102,7 @@ def _alignment(call: Call) -> Cost:
 
 def _membership(call: Call) -> Cost:
     tests = call.tensors()[-1].numel
-    levels = math.ceil(math.log2(max(2, tests.constant() if tests.is_constant else costs.LIVE_LENGTH)))
+    levels = math.ceil(math.log2(max(2, tests.constant() if tests.is_constant else element_costs.LIVE_LENGTH)))
     return Cost("sort", call.tensors()[0].numel * levels)
 
 
@@ -119,7 +119,7 @@ def _batch_norm(call: Call) -> Cost:
     """In training mode the statistics are computed as well."""
     tensor = call.tensors()[0]
     if call.args.get("training"):
-        return Cost("batch_norm", tensor.numel * costs.NORM_FLOPS, tensor.shape[1])
+        return Cost("batch_norm", tensor.numel * element_costs.NORM_FLOPS, tensor.shape[1])
     return Cost("batch_norm", tensor.numel * 2)
 
 
@@ -128,7 +128,7 @@ def _first(args: dict[str, Any]) -> str:
 
 
 register({
-    **{name: _decomposition(cubes) for name, cubes in costs.DECOMPOSITIONS.items()},
+    **{name: _decomposition(cubes) for name, cubes in element_costs.DECOMPOSITIONS.items()},
     **{name: contract(_distances) for name in ("cdist", "_cdist_forward", "_euclidean_dist")},
     "tensordot": contract(_tensordot),
     "addbmm": contract(_batch_sum),
@@ -147,4 +147,4 @@ register({
     **dict.fromkeys(("torchvision.roi_pool", "torchvision.ps_roi_pool", "torchvision.ps_roi_align"), _roi_pool),
     **dict.fromkeys(("batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), _batch_norm),
 })  # fmt: skip
-register({alias: rule_of(name) for alias, name in costs.ALIASES.items()})
+register({alias: rule_of(name) for alias, name in element_costs.ALIASES.items()})

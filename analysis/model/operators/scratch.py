@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from analysis.model.graph import references
-from analysis.model.operators.rules import ZERO, Call
-from analysis.model.poly import Poly, product, smaller
+from analysis.model.ir.operator_graph import references
+from analysis.model.ir.poly import Poly, product, smaller
+from analysis.model.operators.cost_rules import ZERO, Call
 
 
 def scratch_of(call: Call) -> Poly:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.annexes.readers.onnx.file import OnnxError, OnnxGraph
 from analysis.annexes.readers.onnx.op import OnnxOp, OnnxValue, positive
-from analysis.model.poly import Poly, poly
+from analysis.model.ir.poly import Poly, poly
 
 _MAX_TURNS = 4096
 _NO_LIMIT = 1 << 30  # what exporters write for "until the condition fails"

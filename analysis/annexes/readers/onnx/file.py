@@ -33,8 +33,8 @@ from analysis.annexes.readers.onnx.wire import (
     text,
     wholes,
 )
-from analysis.model.errors import ModelError
-from analysis.model.sources.budget import Budget
+from analysis.model.model_errors import ModelError
+from analysis.model.reading_budget import Budget
 from hardware import files
 
 _MAX_NESTING = 24

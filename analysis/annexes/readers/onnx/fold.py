@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis.annexes.readers.onnx.file import MAX_VALUES, TensorInfo
 from analysis.annexes.readers.onnx.op import Known, OnnxOp, ShapeError, as_known, positive, whole_array
-from analysis.model.poly import Poly, poly, product
+from analysis.model.ir.poly import Poly, poly, product
 
 Fold = Callable[[OnnxOp], Any]
 # RuntimeError: what NumPy says of more dimensions than it can broadcast.

@@ -8,8 +8,8 @@ import msgspec
 
 from analysis.annexes.readers.onnx.file import OnnxError, ValueInfo
 from analysis.annexes.readers.onnx.op import Shape
-from analysis.model.poly import Poly, poly
-from analysis.model.targets import Input
+from analysis.model.ir.poly import Poly, poly
+from analysis.model.names.targets import Input
 
 
 class OpenSizeError(OnnxError):

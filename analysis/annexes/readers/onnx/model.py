@@ -9,12 +9,12 @@ from pathlib import Path
 from analysis.annexes.readers.onnx.file import OnnxError, OnnxModel, read
 from analysis.annexes.readers.onnx.inputs import OpenSizeError
 from analysis.annexes.readers.onnx.walk import WRONG, Walk
-from analysis.model.graph import Graph
-from analysis.model.lower import lower
-from analysis.model.poly import SizeError
-from analysis.model.sources.budget import Budget, TooMuchError
-from analysis.model.targets import Input, fixed_note
-from analysis.model.workload import Workload
+from analysis.model.ir.operator_graph import Graph
+from analysis.model.ir.poly import SizeError
+from analysis.model.ir.workload import Workload
+from analysis.model.lowering.lower import lower
+from analysis.model.names.targets import Input, fixed_note
+from analysis.model.reading_budget import Budget, TooMuchError
 
 
 def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None) -> Workload:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from analysis.annexes.readers.onnx.file import OnnxNode
-from analysis.model.graph import Scope
+from analysis.model.ir.operator_graph import Scope
 
 
 def where(node: OnnxNode) -> str:

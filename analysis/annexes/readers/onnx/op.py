@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.annexes.readers.onnx.file import MAX_VALUES, OnnxNode, TensorInfo
-from analysis.model.graph import Meta, Ref
-from analysis.model.poly import Poly, Size, bounded, poly
+from analysis.model.ir.operator_graph import Meta, Ref
+from analysis.model.ir.poly import Poly, Size, bounded, poly
 
 Shape = tuple[Poly, ...]
 Known = NDArray[Any]  # numbers and, where a size is live, Poly

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from analysis.model.operators.rules import BIASED, Call, Cost, register
-from analysis.model.poly import Poly, poly, product
+from analysis.model.ir.poly import Poly, poly, product
+from analysis.model.operators.cost_rules import BIASED, Call, Cost, register
 
 
 def _stated(call: Call) -> Cost:

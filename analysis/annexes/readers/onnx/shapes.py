@@ -23,7 +23,7 @@ from analysis.annexes.readers.onnx.op import (
     shape_of,
 )
 from analysis.annexes.readers.pt2_sizes import is_viewable, layout
-from analysis.model.poly import Poly, Size, poly, product
+from analysis.model.ir.poly import Poly, Size, poly, product
 
 Axes = list[tuple[Poly, int]]  # size and stride of each dimension
 

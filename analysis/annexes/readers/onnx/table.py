@@ -15,15 +15,15 @@ from typing import Any
 
 from analysis.annexes.readers.onnx.op import ONE, Made, OnnxOp, Shape, ShapeError, broadcast
 from analysis.annexes.readers.pt2_sizes import expression
-from analysis.model.operators import contractions, costs
-from analysis.model.poly import Poly, poly, product
+from analysis.model.ir.poly import Poly, poly, product
+from analysis.model.operators import contractions, element_costs
 
 Symbols = dict[str, Poly]
 Results = Callable[[OnnxOp], Shape | list[Shape] | list[Made]]
 
 _CONSTANTS = {
-    "NORM_FLOPS": poly(costs.NORM_FLOPS),
-    "RMS_NORM_FLOPS": poly(costs.RMS_NORM_FLOPS),
+    "NORM_FLOPS": poly(element_costs.NORM_FLOPS),
+    "RMS_NORM_FLOPS": poly(element_costs.RMS_NORM_FLOPS),
     "ATTENTION_FLOPS": poly(contractions.ATTENTION_FLOPS),
     "ATTENTION_SPECIAL": poly(contractions.ATTENTION_SPECIAL),
 }

@@ -38,11 +38,11 @@ from analysis.annexes.readers.onnx.operators import fold_of, row_of
 from analysis.annexes.readers.onnx.shapes import reduced
 from analysis.annexes.readers.onnx.table import Symbols
 from analysis.annexes.readers.pt2_sizes import expression, layout
-from analysis.model.graph import Graph, GraphNode, InputShape, Meta, Ref, Source
-from analysis.model.poly import Poly, dim, poly, product
-from analysis.model.sources.budget import Budget
-from analysis.model.targets import Input, fixed_note
-from analysis.model.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Meta, Ref, Source
+from analysis.model.ir.poly import Poly, dim, poly, product
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.names.targets import Input, fixed_note
+from analysis.model.reading_budget import Budget
 
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
 # Steps of the budget for a node, a value, a name that a node reads or makes, a known number, a letter of a size.

@@ -12,7 +12,7 @@ from dataclasses import field
 from functools import cache
 from typing import Any, BinaryIO, TypeVar
 
-from analysis.model.sources.budget import Budget
+from analysis.model.reading_budget import Budget
 
 Span = tuple[int, int]  # from, to
 T = TypeVar("T")

@@ -1,0 +1,129 @@
+"""The neutral graph between an exporter and `lower`: ATen calls as plain data, without torch.
+
+An exporter writes it from a live program; a reader of `.pt2` files can write the same without torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from analysis.model.ir.poly import Poly, SizeError, is_negative, poly, product
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Shape and dtype of one tensor, and `storage`: equal numbers share memory (a view and its base). `is_flat`: its
+    rows are evenly spaced, so that it is a matrix as it stands."""
+
+    shape: tuple[Poly, ...]
+    dtype: str
+    storage: int
+    is_flat: bool = True
+
+    @property
+    def numel(self) -> Poly:
+        return product(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An argument that is the result of a node or an input, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A value the graph starts from. `role` as in `workload`; `label` is its name in the model
+    (`layer1.0.conv1.weight`); two sources with one label are one tensor (tied weights)."""
+
+    name: str
+    label: str
+    role: int
+    meta: Meta
+
+    def __post_init__(self) -> None:
+        _check(self.label, self.meta)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One call of a module: `key` is unique to the call, `path` and `type` name the module."""
+
+    key: str
+    path: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """One ATen call. `args` by schema name: numbers, strings, None, Poly, Ref and lists of these.
+
+    `outputs` has one entry per result; `multiple` says the call returns a list or tuple, whose parts
+    are read by `getitem` nodes.
+    """
+
+    name: str
+    target: str
+    args: dict[str, Any]
+    outputs: tuple[Meta, ...]
+    scopes: tuple[Scope, ...] = ()
+    multiple: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self.name, *self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class InputShape:
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """`held`: call -> the last call during which the program that it was read from keeps the result; empty where that
+    is not known."""
+
+    sources: tuple[Source, ...]
+    nodes: tuple[GraphNode, ...]
+    outputs: tuple[str, ...]
+    parameters: int
+    inputs: tuple[InputShape, ...]
+    dims: tuple[str, ...] = ("batch",)
+    notes: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    repeats: dict[str, Poly] = field(default_factory=dict)  # how often a module at the top runs, where not once
+    held: dict[str, str] = field(default_factory=dict)
+
+
+def _check(name: str, *tensors: Meta) -> None:
+    """Whichever reader wrote them: a size below nothing would be work below nothing. Raises SizeError."""
+    for tensor in tensors:
+        if any(map(is_negative, tensor.shape)):
+            raise SizeError(f"a tensor has a negative size ({name[:40]}: {', '.join(map(str, tensor.shape))[:80]})")
+
+
+def meta(shape: tuple[Poly | int, ...], storage: int, dtype: str = "float32") -> Meta:
+    """A tensor description from plain sizes, for graphs written by hand."""
+    return Meta(tuple(poly(size) for size in shape), dtype, storage)
+
+
+def base_name(target: str) -> tuple[str, bool]:
+    """`aten.relu_.default` -> (`relu`, in place). Other namespaces keep theirs: `torchvision.nms`."""
+    parts = target.split(".")
+    name = parts[1] if len(parts) > 1 else parts[0]
+    in_place = name.endswith("_") and not name.endswith("__")
+    name = name.rstrip("_") if in_place else name
+    return (name if parts[0] in ("aten", "prims") or len(parts) == 1 else f"{parts[0]}.{name}"), in_place
+
+
+def references(value: Any) -> list[Ref]:
+    """The references in one argument, nested lists included, in order."""
+    if isinstance(value, Ref):
+        return [value]
+    if isinstance(value, list):
+        return [ref for item in value for ref in references(item)]
+    return []

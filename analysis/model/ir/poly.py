@@ -1,0 +1,166 @@
+"""Polynomials in the live dimensions: what a tensor size is before the batch is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import prod
+
+from analysis.model import request_bounds
+
+Monomial = tuple[str, ...]  # dimension names, sorted, repeated for powers; () is the constant
+Coefficient = int | Fraction  # a causal mask leaves half of a square and half of its diagonal
+Terms = Mapping[Monomial, Coefficient]
+
+# Where two sizes must be ordered (the distinct elements behind a view), they are compared at this value of
+# every live dimension. Sizes cross, if at all, at smaller values.
+_REFERENCE = 64
+# What a stranger's file may ask for: no size is larger, or has more factors that are live (products of sizes do).
+_MAX_NUMBER = 1 << 64
+_MAX_DEGREE = 8
+_MAX_PRODUCT_DEGREE = 32
+
+
+class SizeError(ValueError):
+    """A size that no tensor has, or an expression that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poly:
+    """`sum(coefficient * product(dimensions))`; zero terms are never stored, so equality is structural."""
+
+    terms: Terms = field(default_factory=dict)
+
+    def __add__(self, other: Size) -> Poly:
+        terms = dict(self.terms)
+        for monomial, value in poly(other).terms.items():
+            terms[monomial] = terms.get(monomial, 0) + value
+        return Poly({key: value for key, value in terms.items() if value})
+
+    def __sub__(self, other: Size) -> Poly:
+        return self + poly(other) * -1
+
+    def __mul__(self, other: Size) -> Poly:
+        if isinstance(other, int):  # most sizes are plain numbers
+            return Poly({key: value * other for key, value in self.terms.items()} if other else {})
+        terms: dict[Monomial, Coefficient] = {}
+        for left, a in self.terms.items():
+            for right, b in other.terms.items():
+                if len(left) + len(right) > _MAX_PRODUCT_DEGREE:
+                    raise SizeError("a size is too high a power of the batch")
+                key = tuple(sorted(left + right))
+                terms[key] = terms.get(key, 0) + a * b
+        return Poly({key: value for key, value in terms.items() if value})
+
+    def __floordiv__(self, other: Size) -> Poly:
+        """Exact division by a monomial; a ValueError where it leaves a remainder."""
+        divisor = poly(other)
+        if len(divisor.terms) != 1:
+            raise ValueError(f"cannot divide {self} by {other}")
+        ((monomial, scale),) = divisor.terms.items()
+        terms: dict[Monomial, Coefficient] = {}
+        for key, value in self.terms.items():
+            rest = list(key)
+            for name in monomial:
+                if name not in rest:
+                    raise ValueError(f"{self} is not a multiple of {other}")
+                rest.remove(name)
+            if value % scale:
+                raise ValueError(f"{self} is not a multiple of {other}")
+            terms[tuple(rest)] = value // scale
+        return Poly(terms)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: Size) -> Poly:
+        return self * -1 + other
+
+    def __neg__(self) -> Poly:
+        return self * -1
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    @property
+    def is_constant(self) -> bool:
+        return not any(self.terms)
+
+    def constant(self) -> int:
+        """The value of a size without live dimensions."""
+        if not self.is_constant:
+            raise ValueError(f"{self} depends on a live dimension")
+        return int(self.terms.get((), 0))
+
+    @property
+    def label(self) -> int | str:
+        """As a shape shows it."""
+        return self.constant() if self.is_constant else "batch" if self == dim("batch") else str(self)
+
+    @property
+    def half(self) -> Poly:
+        """What a count of pairs needs: n (n + 1) / 2 is whole although its coefficients are not."""
+        return Poly({key: Fraction(value, 2) for key, value in self.terms.items()})
+
+    def at(self, **dims: int) -> int:
+        return int(sum(value * prod(dims[name] for name in key) for key, value in self.terms.items()))
+
+    def __str__(self) -> str:
+        words = ["*".join((*(() if value == 1 else (str(value),)), *key)) if key else str(value)
+                 for key, value in sorted(self.terms.items())]  # fmt: skip
+        return " + ".join(words) or "0"
+
+
+Size = Poly | int
+
+
+def poly(size: Size) -> Poly:
+    if isinstance(size, Poly):
+        return size
+    return Poly({(): size} if size else {})
+
+
+def dim(name: str) -> Poly:
+    """A live dimension."""
+    return Poly({(name,): 1})
+
+
+def product(sizes: Iterable[Size]) -> Poly:
+    number: Coefficient = 1
+    live: Poly | None = None
+    for size in sizes:
+        if isinstance(size, int):
+            number *= size
+        elif size.is_constant:  # most sizes are plain numbers
+            number *= size.terms.get((), 0)
+        else:
+            live = size if live is None else live * size
+    terms: Terms = {(): 1} if live is None else live.terms
+    return Poly({key: value * number for key, value in terms.items()} if number else {})
+
+
+def bounded(size: Poly) -> Poly:
+    """The same size. Raises a `SizeError` for one that no tensor can have: files ask for the square of a square of
+    a square, so every step of a computation is looked at."""
+    terms = size.terms.items()
+    if any(len(key) > _MAX_DEGREE or not -_MAX_NUMBER <= value <= _MAX_NUMBER for key, value in terms):
+        raise SizeError("a number is too large to be a size")
+    return size
+
+
+def is_negative(size: Poly) -> bool:
+    """Whether a size is below nothing where every live dimension is one, and where all are many."""
+    if all(value >= 0 for value in size.terms.values()):  # most are
+        return False
+    names = {name for monomial in size.terms for name in monomial}
+    return any(size.at(**dict.fromkeys(names, count)) < 0 for count in (1, _REFERENCE, request_bounds.BATCH))
+
+
+def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:
+    """The lesser of two sizes, with every live dimension at `reference`; the left where they are equal."""
+    return left if _value(left, reference) <= _value(right, reference) else right
+
+
+def _value(size: Poly, reference: int) -> float:
+    return float(sum(value * reference ** len(key) for key, value in size.terms.items()))

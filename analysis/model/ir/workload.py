@@ -1,0 +1,222 @@
+"""The captured model as plain data: operators, tensors and the edges between them.
+
+Every size is a polynomial in the *live dimensions* (the batch; of language models also the sequence
+length and the length of the key-value cache).
+`monomials` lists the exponents, one row per monomial, one column per live dimension: `[[0], [1]]` is
+"constant, batch". A quantity is then a row of coefficients and its value at a point is one dot product,
+so one capture serves every batch and a whole model is evaluated in one matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.model.ir.lengths import SHARE, Routing, derived
+from hardware.remember import remembered, share
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+SCHEMA = "hwexplorer-workload/1"
+
+_KEEP_BOUND = 16
+
+# What work is like, for how well it is known: images, encoders, tokens one at a time, a prompt at once, both, a block.
+KINDS = ("vision", "encoder", "decode", "prefill", "request", "kernel")
+
+# Tensor roles.
+ACTIVATION, INPUT, WEIGHT, BUFFER = range(4)
+
+
+class InputSpec(msgspec.Struct, frozen=True):
+    """One model input: its name, dtype and shape; live dimensions by name, e.g. `("batch", 3, 224, 224)`."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+class Operators(msgspec.Struct, frozen=True):
+    """Costed operators in execution order. n operators, m monomials, e input edges, f output edges.
+
+    `macs`, `flops`, `special` are (n, m): multiply-accumulates of contractions, all arithmetic
+    (2 per MAC plus element-wise work), and evaluations of special functions (exp, erf, rsqrt, division ...),
+    which are also counted once each in `flops`.
+    `gemm` is (n, 4, m), in the order G, M, N, K: the contraction as G independent products of (M x K) by
+    (K x N); zero elsewhere. Fused attention gives its first product (Q x K^T); its macs count both.
+    Convolutions read as implicit products: G = groups, M = batch * output pixels, N = output channels / G,
+    K = input channels / G * kernel area.
+    `in_tensor[in_ptr[i]:in_ptr[i+1]]` are the tensors operator i reads (weights too), `in_numel` (e, m) the
+    distinct elements it reads of each; `out_tensor[out_ptr[i]:...]` those it writes (f).
+    `has_rule` is False where no cost rule is known: such a row counts its bytes only.
+    """
+
+    path: tuple[str, ...]
+    kind: tuple[str, ...]
+    target: tuple[str, ...]
+    module_type: tuple[str, ...]
+    macs: Floats
+    flops: Floats
+    special: Floats
+    gemm: Floats
+    in_ptr: Ints
+    in_tensor: Ints
+    in_numel: Floats
+    out_ptr: Ints
+    out_tensor: Ints
+    has_rule: Bools
+
+
+class Tensors(msgspec.Struct, frozen=True):
+    """Distinct values. t tensors, m monomials. A view is no tensor: an edge names the tensor behind it.
+
+    `fixed_bytes` is 0 where an element is as wide as the precision of the run, else its width (8 for int64).
+    `storage` is the index of the tensor whose memory this one shares (itself, or for an in-place result the
+    tensor overwritten). `producer` is an operator index, -1 for inputs, weights and constants.
+    `live_until` is the last operator during which the value must be kept, module scope included
+    (a tensor passed into a module lives until that module returns); n - 1 for outputs. `shape` and `dtype` are as
+    captured, sizes that are live as in "2*batch"; empty where the capture does not tell them.
+    """
+
+    name: tuple[str, ...]
+    role: Ints
+    numel: Floats
+    fixed_bytes: Ints
+    storage: Ints
+    producer: Ints
+    live_until: Ints
+    is_output: Bools
+    shape: tuple[tuple[int | str, ...], ...] = ()
+    dtype: tuple[str, ...] = ()
+
+
+class Parallel(msgspec.Struct, frozen=True):
+    """The workload is the share of one of `degree` devices, joined by links of so much in each direction; 0: by those
+    of the device that it runs on."""
+
+    degree: int
+    link_bytes_per_s: float
+
+    def sent(self, kind: str) -> tuple[float, int]:
+        """The part of its result that a collective sends from a device, and its messages one after another: those of
+        a ring, as many parts as there are devices; to all others at once."""
+        rounds = {"all_reduce": 2, "all_gather": 1, "all_to_all": 1}.get(kind, 0) * (self.degree - 1)
+        return rounds / self.degree, min(rounds, 1) if kind == "all_to_all" else rounds
+
+
+class Workload(msgspec.Struct, frozen=True, dict=True):
+    """A captured model. `parameters` counts elements; `origin` says where it came from.
+
+    `defaults` are the values of live dimensions other than the batch where nothing else is asked. `windows` are the
+    lengths, in tokens, beyond which attention of some layers does not see. `repeats` (n, m), where given, is how often
+    each operator runs in one inference; all other figures are of one run. `scratch` (n, m), where given, is
+    what PyTorch on a CPU takes while an operator runs, beside its tensors, in elements.
+    """
+
+    name: str
+    family: str
+    origin: str
+    inputs: tuple[InputSpec, ...]
+    image_size: int | None
+    parameters: int
+    dims: tuple[str, ...]
+    monomials: tuple[tuple[int, ...], ...]
+    operators: Operators
+    tensors: Tensors
+    versions: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+    defaults: dict[str, int] = {}
+    windows: tuple[int, ...] = ()
+    repeats: Floats | None = None
+    scratch: Floats | None = None
+    routing: Routing | None = None
+    parallel: Parallel | None = None
+    asked: tuple[str, ...] = ()  # how the command line asks for it, where its name is not enough
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What follows a verb of the command line to mean this model."""
+        return self.asked or (self.name,)
+
+    @property
+    def work(self) -> str:
+        """The kind of work, as runtimes tell it apart: 'vision', 'encoder' or 'language'."""
+        return self.family if self.family in ("encoder", "language") else "vision"
+
+    @property
+    def devices(self) -> int:
+        """How many devices run it together, each its share."""
+        return self.parallel.degree if self.parallel else 1
+
+    def attended(self, batch: int) -> int:
+        """Sequences of a batch that one of the devices attends to."""
+        return -(-batch // self.routing.devices) if self.routing and SHARE in self.dims else batch
+
+    @property
+    def kind(self) -> str:
+        """The kind of work, as measurements tell it apart: one of KINDS."""
+        if self.work != "language":
+            return "kernel" if self.family == "block" else self.work
+        if self.repeats is not None:
+            return "request"
+        return "decode" if self.defaults.get("sequence") == 1 else "prefill"
+
+    @property
+    def n_operators(self) -> int:
+        return len(self.operators.path)
+
+    def at(self, **dims: int) -> Floats:
+        """The value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`.
+
+        Live dimensions not given have their defaults; those that follow from others are derived."""
+        values: dict[str, float] = {**self.defaults, **dims}
+        values = derived(values, self.windows, self.routing) | values
+        point = np.array([values[name] for name in self.dims], dtype=np.float64)
+        exponents = np.array(self.monomials, dtype=np.float64).reshape(len(self.monomials), len(self.dims))
+        return np.asarray(np.prod(point**exponents, axis=1), dtype=np.float64)
+
+    def total(self, values: Floats, **dims: int) -> float:
+        """A quantity of all operators, (n, m), in one inference at a point."""
+        point = self.at(**dims)
+        times = 1.0 if self.repeats is None else self.repeats @ point
+        return float((values @ point * times).sum())
+
+    def bound(self, **dims: int | None) -> Workload:
+        """The same model with other defaults, remembered; dimensions that it lacks and None change nothing."""
+        changes = {name: value for name, value in dims.items() if value is not None and name in self.defaults}
+        wanted = self.defaults | changes
+        if wanted == self.defaults:
+            return self
+        return _bound(self, tuple(wanted.items()))
+
+
+@remembered(keep=_KEEP_BOUND)
+def _bound(workload: Workload, defaults: tuple[tuple[str, int], ...]) -> Workload:
+    other = msgspec.structs.replace(workload, defaults=dict(defaults))
+    share(workload, other)  # what analyses find out about the graph itself holds at every point
+    return other
+
+
+def _enc_hook(obj: Any) -> Any:
+    if isinstance(obj, np.ndarray):
+        return {"dtype": obj.dtype.str, "shape": list(obj.shape), "data": np.ascontiguousarray(obj).tobytes()}
+    raise NotImplementedError(type(obj))
+
+
+def encode(workload: Workload) -> bytes:
+    """The workload as msgpack bytes (uncompressed)."""
+    return msgspec.msgpack.Encoder(enc_hook=_enc_hook).encode((SCHEMA, workload))
+
+
+def csr(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Row pointers and flattened values of a list of lists."""
+    pointers = np.zeros(len(lists) + 1, dtype=np.int32)
+    pointers[1:] = np.cumsum([len(row) for row in lists])
+    values = np.array([value for row in lists for value in row], dtype=np.int32)
+    return pointers, values

@@ -1,0 +1,1 @@
+"""From a graph of operator calls to a workload."""

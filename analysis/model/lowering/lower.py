@@ -1,0 +1,277 @@
+"""Neutral graph -> workload: which calls are operators, what they read and write, how long values live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Source, base_name, references
+from analysis.model.ir.poly import Poly, SizeError, is_negative, poly, smaller
+from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
+from analysis.model.lowering.assemble import OperatorRow, TensorRow, assemble
+from analysis.model.model_errors import EmptyModelError
+from analysis.model.operators import element_costs, rules_more  # noqa: F401 - it registers its rules
+from analysis.model.operators.cost_rules import Call, Cost, bias_of, cost_of
+from analysis.model.operators.scratch import scratch_of
+
+ZERO = poly(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a name in the graph stands for: a window on a storage, with the distinct elements in reach."""
+
+    meta: Meta
+    storage: int
+    reach: Poly
+
+
+@dataclass(slots=True)
+class Lowering:
+    """The state of one walk. `version` is the tensor that holds a storage's newest contents: an in-place
+    operator writes a new tensor into the old one's memory, and whoever reads later depends on it."""
+
+    graph: Graph
+    rows: list[OperatorRow] = field(default_factory=list)
+    tensors: list[TensorRow] = field(default_factory=list)
+    values: dict[str, list[Value]] = field(default_factory=dict)
+    version: dict[int, int] = field(default_factory=dict)
+    constant: dict[int, Meta] = field(default_factory=dict)  # storages known before any input arrives
+    by_label: dict[str, int] = field(default_factory=dict)
+    last_row: dict[str, int] = field(default_factory=dict)  # scope key -> last operator inside
+    rows_by: dict[str, int] = field(default_factory=dict)  # call -> last operator once it is done
+    uses: list[tuple[int, frozenset[str], int]] = field(default_factory=list)  # tensor, scopes, row
+    folded: int = 0
+
+    def source(self, source: Source) -> None:
+        storage = source.meta.storage
+        if source.label in self.by_label:  # a tied weight under its second name
+            storage = self.by_label[source.label]
+        self.by_label.setdefault(source.label, storage)
+        self.values[source.name] = [Value(source.meta, storage, source.meta.numel)]
+        if storage in self.version:
+            return
+        if source.role == BUFFER:  # becomes a tensor when something reads it
+            self.constant[storage] = source.meta
+            self.tensors.append(TensorRow(source.label, BUFFER, source.meta.shape, source.meta.dtype))
+        else:
+            self.tensors.append(TensorRow(source.label, source.role, source.meta.shape, source.meta.dtype))
+        self.version[storage] = len(self.tensors) - 1
+
+    def node(self, node: GraphNode) -> None:
+        if node.target == "getitem":
+            parts = self.values[node.args["self"].name]
+            self.values[node.name] = [parts[node.args["index"]]]
+            return
+        name, in_place = base_name(node.target)
+        refs = [ref for argument in node.args.values() for ref in references(argument)]
+        read = [value for ref in refs for value in self.values[ref.name]]
+        scopes = frozenset(scope.key for scope in node.scopes)
+        if self._is_view(name, node, read, in_place):
+            self._view(name, node, read, scopes)
+        elif self._is_constant(name, node, read, in_place):
+            self._fold(node, read, in_place)
+        else:
+            self._operator(name, node, refs, in_place, scopes)
+
+    def _is_view(self, name: str, node: GraphNode, read: list[Value], in_place: bool) -> bool:
+        if name in element_costs.IDENTITIES and read and not node.args.get("train"):
+            return True
+        behind = {value.meta.storage for value in read}
+        return not in_place and bool(behind) and all(meta.storage in behind for meta in node.outputs)
+
+    def _view(self, name: str, node: GraphNode, read: list[Value], scopes: frozenset[str]) -> None:
+        views = []
+        for meta in node.outputs:
+            base = next((value for value in read if value.meta.storage == meta.storage), read[0])
+            views.append(Value(meta, base.storage, smaller(base.reach, meta.numel)))
+            self._note_use(base.storage, scopes)
+            # A tensor the exporter shows as fresh although it is the same value (dropout).
+            self._rename(meta.storage, base.storage)
+        self.values[node.name] = views
+
+    def _rename(self, storage: int, base: int) -> None:
+        if storage != base and storage not in self.version and base in self.version:
+            self.version[storage] = self.version[base]
+
+    def _note_use(self, storage: int, scopes: frozenset[str]) -> None:
+        tensor = self.version.get(storage)
+        if tensor is not None:
+            self.uses.append((tensor, scopes, len(self.rows) - 1))
+
+    def _is_constant(self, name: str, node: GraphNode, read: list[Value], in_place: bool) -> bool:
+        if name in element_costs.RANDOM or not all(meta.numel.is_constant for meta in node.outputs):
+            return False
+        if name in element_costs.FACTORIES and not in_place:
+            return True
+        return all(value.storage in self.constant for value in read)
+
+    def _fold(self, node: GraphNode, read: list[Value], in_place: bool) -> None:
+        """A call whose result is the same at every inference: its result is a constant of the model."""
+        self.folded += 1
+        if in_place:
+            self.values[node.name] = [replace(read[0], meta=node.outputs[0])]
+            return
+        for meta in node.outputs:
+            self.constant[meta.storage] = meta
+        self.values[node.name] = [Value(meta, meta.storage, meta.numel) for meta in node.outputs]
+
+    def _tensor_of(self, value: Value) -> int:
+        """The tensor behind a value; a folded constant becomes one when it is first read."""
+        if value.storage not in self.version:
+            meta = self.constant.get(value.storage, value.meta)
+            self.tensors.append(TensorRow(f"constant.{value.storage}", BUFFER, meta.shape, meta.dtype))
+            self.version[value.storage] = len(self.tensors) - 1
+        return self.version[value.storage]
+
+    def _operator(self, name: str, node: GraphNode, refs: list[Ref], in_place: bool, scopes: frozenset[str]) -> None:
+        metas = {ref.name: self.values[ref.name][0].meta for ref in refs}
+        call = Call(name, node.args, metas, node.outputs)
+        cost = cost_of(call)
+        if any(map(is_negative, (cost.macs, cost.flops, cost.special))):  # a window of -1 x 2
+            raise SizeError(f"an operator does less than no work ({node.name[:40]}: {name[:40]})")
+        bias = bias_of(call)
+        if name in element_costs.FACTORIES and not in_place:
+            refs = []
+        if in_place and name in element_costs.OVERWRITES:
+            reads = self._reads(refs[1:], cost)
+        elif in_place and cost.kind == "scatter":
+            reads = self._reads(refs[1:] + (refs[:1] if cost.flops != ZERO else []), cost)
+        else:
+            reads = self._reads([ref for ref in refs if ref != bias], cost)
+        row = OperatorRow(
+            kind=cost.kind,
+            target=node.target,
+            cost=cost,
+            scopes=node.scopes,
+            reads=reads,
+            hint=self._weight_name(refs, bias),
+            scratch=scratch_of(call),
+        )
+        position = self._append(row, scopes)
+        if in_place:
+            # The rest of the storage keeps its contents; a scatter writes no more than it was given.
+            target = self.values[refs[0].name][0] if refs else self.values[node.args["self"].name][0]
+            written = target.meta if cost.kind != "scatter" else metas[refs[-1].name]
+            old = self._tensor_of(target)
+            self.constant.pop(target.storage, None)
+            self._write(row, target.storage, written, position, shares=old)
+            self.values[node.name] = [replace(target, meta=node.outputs[0])]
+            return
+        for meta in node.outputs:
+            self._write(row, meta.storage, meta, position)
+        self.values[node.name] = [Value(meta, meta.storage, meta.numel) for meta in node.outputs]
+        if bias is not None:
+            self._bias(node, bias, row, scopes)
+
+    def _append(self, row: OperatorRow, scopes: frozenset[str]) -> int:
+        self.rows.append(row)
+        position = len(self.rows) - 1
+        for key in scopes:
+            self.last_row[key] = position
+        for tensor, _ in row.reads:
+            self.uses.append((tensor, scopes, position))
+        return position
+
+    def _reads(self, refs: list[Ref], cost: Cost) -> list[tuple[int, Poly]]:
+        """Distinct elements read per tensor: several windows on one tensor add up, to all of it at most."""
+        read: dict[int, Poly] = {}
+        for position, ref in enumerate(refs):
+            for value in self.values[ref.name]:
+                tensor = self._tensor_of(value)
+                amount = value.reach
+                if position == 0 and cost.first_read is not None:
+                    amount = cost.first_read
+                so_far = read.get(tensor)
+                if so_far is not None:
+                    amount = smaller(so_far + amount, self._extent(tensor))
+                read[tensor] = amount
+        return list(read.items())
+
+    def _extent(self, tensor: int) -> Poly:
+        """Elements of the memory behind a tensor (its first version's)."""
+        while self.tensors[tensor].shares is not None:
+            tensor = self.tensors[tensor].shares or 0
+        return self.tensors[tensor].numel
+
+    def _write(self, row: OperatorRow, storage: int, meta: Meta, position: int, shares: int | None = None) -> None:
+        scopes = frozenset(scope.key for scope in row.scopes)
+        self.tensors.append(TensorRow("", ACTIVATION, meta.shape, meta.dtype, shares, position, scopes))
+        self.version[storage] = len(self.tensors) - 1
+        row.writes.append(len(self.tensors) - 1)
+
+    def _bias(self, node: GraphNode, bias: Ref, contraction: OperatorRow, scopes: frozenset[str]) -> None:
+        out = node.outputs[0]
+        result = contraction.writes[0]
+        vector = self.values[bias.name][0]
+        row = OperatorRow(
+            kind="bias",
+            target=node.target,
+            cost=Cost("bias", flops=out.numel),
+            scopes=node.scopes,
+            reads=[(result, out.numel), (self._tensor_of(vector), vector.reach)],
+            bias_of=len(self.rows) - 1,
+        )
+        position = self._append(row, scopes)
+        self._write(row, out.storage, out, position, shares=result)
+
+    def _weight_name(self, refs: list[Ref], bias: Ref | None) -> str:
+        """The name of the one weight an operator reads beside its bias, or nothing."""
+        names = {
+            self.tensors[self.version[value.storage]].name
+            for ref in refs
+            if ref != bias
+            for value in self.values[ref.name]
+            if value.storage in self.version and self.tensors[self.version[value.storage]].role == WEIGHT
+        }
+        return names.pop() if len(names) == 1 else ""
+
+
+def lower(graph: Graph, name: str, family: str = "custom", origin: str = "", image_size: int | None = None) -> Workload:
+    """The workload of a captured graph."""
+    walk = Lowering(graph)
+    for source in graph.sources:
+        walk.source(source)
+    for node in graph.nodes:
+        walk.node(node)
+        walk.rows_by[node.name] = len(walk.rows) - 1
+    if not walk.rows:
+        raise EmptyModelError(f"{name} has no operator that works on its inputs: there is nothing to estimate")
+    outputs = {walk._tensor_of(value) for key in graph.outputs for value in walk.values[key]}
+    notes = graph.notes
+    if walk.folded:
+        notes = (*notes, f"{walk.folded} calls that depend on no input or weight are folded into constants")
+    return assemble(
+        replace(graph, notes=notes),
+        walk.rows,
+        walk.tensors,
+        live_until=_lifetimes(walk, outputs),
+        outputs=outputs,
+        name=name,
+        family=family,
+        origin=origin,
+        image_size=image_size,
+    )
+
+
+def _lifetimes(walk: Lowering, outputs: set[int]) -> list[int]:
+    """Last operator during which each tensor must be kept.
+
+    That is its last reader, and beyond it whatever the program was seen to do; where that is not known, the end of
+    every module call it was passed into: the caller's frame holds the argument until the call returns. Inputs, weights
+    and outputs live to the end.
+    """
+    end = len(walk.rows) - 1
+    live = [max(tensor.producer, 0) for tensor in walk.tensors]
+    for index, scopes, row in walk.uses:
+        tensor = walk.tensors[index]
+        passed_into = frozenset() if walk.graph.held else scopes - tensor.scopes
+        live[index] = max(live[index], row, *(walk.last_row.get(key, row) for key in passed_into))
+    for name, until in walk.graph.held.items():
+        for value in walk.values.get(name, ()):
+            kept = walk.version.get(value.storage)
+            if kept is not None:
+                live[kept] = max(live[kept], walk.rows_by.get(until, -1))
+    for index, tensor in enumerate(walk.tensors):
+        if tensor.role in (WEIGHT, BUFFER, INPUT) or index in outputs:
+            live[index] = end
+    return live

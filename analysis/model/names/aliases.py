@@ -1,0 +1,79 @@
+"""Names as people type them -> as they are called here, from `aliases.toml`."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from analysis.model.names import zoo
+from hardware import files
+from hardware.names import folded, known
+
+_FILE = Path(__file__).with_suffix(".toml")
+
+
+@cache
+def _by_sound(kind: str) -> dict[str, str]:
+    return {folded(name): meant for name, meant in files.shipped(_FILE)[kind].items()}
+
+
+def libraries() -> tuple[str, ...]:
+    """Libraries whose models are named after them."""
+    return tuple(files.shipped(_FILE)["libraries"])
+
+
+def names() -> tuple[str, ...]:
+    """Other names of models."""
+    return tuple(files.shipped(_FILE)["models"])
+
+
+def device(name: str) -> str:
+    """A device, with its power mode or changes as typed."""
+    base = re.split(r"[:{]", name, maxsplit=1)[0]
+    return _by_sound("devices").get(folded(base), base) + name[len(base) :]
+
+
+def option(flag: str, flags: list[str]) -> str:
+    """`--Batch_Size` is `--batch`; the flag itself where it means nothing."""
+    name = folded(flag)
+    return known(_by_sound("options").get(name, name), [f.lstrip("-") for f in flags if f.startswith("--")]) or ""
+
+
+def model(text: str, names: list[str]) -> str:
+    """A model, or the state string it begins, under the name that its model has here.
+
+    `meta-llama/Llama-3.1-8B@b8` is `llama3_8b@b8`, `timm/convnext_tiny.fb_in1k` is `timm:convnext_tiny.fb_in1k`."""
+    head = re.split(r"[@?]", text, maxsplit=1)[0]
+    first, _, rest = head.partition("/")
+    second = re.split("[/:]", rest, maxsplit=1)[0]
+    if second and not second.endswith(".py"):
+        library = known(first, libraries())
+        if library is not None:
+            return f"{library}:{second}{text[len(first) + len(second) + 1 :]}"
+        if known(first, names) is None and (meant := _one(second, names)):
+            return meant + text[len(first) + len(second) + 1 :]
+    base = first.partition(":")[0]
+    return (_one(base, names) or base) + text[len(base) :]
+
+
+def of_library(library: str, name: str) -> tuple[str, str]:
+    """A library and a model of it, spelt as they are where the model ships."""
+    library = known(library, libraries()) or library
+    return library, known(name, zoo.libraries().get(library, ())) or name
+
+
+def _one(name: str, names: list[str]) -> str | None:
+    """The model of a name, said how it was trained or not; None for another name."""
+    while True:
+        meant = known(name, names) or _by_sound("models").get(folded(name))
+        if meant is not None:
+            return meant
+        shorter = next((name[: -len(word) - 1] for word in files.shipped(_FILE)["trained"] if _ends(name, word)), "")
+        if not shorter:
+            return None
+        name = shorter
+
+
+def _ends(name: str, word: str) -> bool:
+    return name.lower().endswith(word) and name[-len(word) - 1 : -len(word)] in ("-", "_", " ")

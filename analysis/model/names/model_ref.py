@@ -1,0 +1,132 @@
+"""Which model is meant: a name is read once, and everything asked of it afterwards is asked of what it means.
+
+A name is a torchvision model (`resnet50`), a building block (`gemm:M=8192,N=8192,K=8192`), a transformer
+(`llama3_8b:decode,kv=4096`, `hf:FOLDER`), Python code of the user's (`net.py:make(1x3x224x224)`) or a file that holds
+a program (`net.onnx`). Nothing here runs or imports what it names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeAlias
+
+from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
+from analysis.model.names import aliases, targets, zoo
+from analysis.model.names.targets import Target
+from analysis.model.names.zoo import Spec
+from hardware.names import hint
+
+if TYPE_CHECKING:
+    from analysis.model.transformer.spec import Request
+
+# What a name means. Each is frozen, has `label` for titles and `image_size`, and is written by `str` as it is read.
+ModelRef: TypeAlias = "Spec | Target | Request"
+
+
+def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
+    """What a name means. Raises a `ModelError` that says what is wrong, with the nearest right name."""
+    if not isinstance(model, str):
+        return model
+    text = model.strip()
+    # A configuration in a folder is read each time: it may have changed.
+    return (_refer if text.lower().startswith("hf:") else _remembered)(text, image_size)
+
+
+def _refer(text: str, image_size: int | None) -> ModelRef:
+    name, colon, options = text.partition(":")
+    model = zoo.known(name)
+    if model is None and (meant := plain(text)) != text:
+        return _refer(meant, image_size)
+    if model is not None:
+        return zoo.sized(zoo.spec(model, options if colon else None), image_size)
+    target = own(text)
+    if target is not None:
+        if image_size is not None:
+            like = f"--input 1x3x{image_size}x{image_size}"
+            raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {like}")
+        return target
+    from analysis.model.transformer import spec as transformers  # 10 ms that the other models do not need
+
+    if not transformers.handles(text):
+        raise UnknownModelError(_unknown(text))
+    request = transformers.parse(text)
+    if image_size is not None:
+        raise ModelSpecError(f"{request.text[:60]} has no image size; it has sequence and kv")
+    return request
+
+
+def phases(model: str) -> dict[str, str]:
+    """What is asked of a language model in each phase (`Request.phases`); none of another model, or of no model."""
+    try:
+        meant = refer(model)
+    except ModelError:
+        return {}
+    return {} if isinstance(meant, Spec | Target) else meant.phases
+
+
+def own(text: str) -> Target | None:
+    """The model of the user's that a word names, None for the name of something else. Raises `ModelSpecError`."""
+    if text.lower().startswith("hf:"):
+        return _configured(text)
+    meant = plain(text)
+    target = targets.parse(meant)
+    if target is None:
+        _refuse_file(text)
+    if target is not None and target.is_module:
+        from analysis.model.transformer import spec as transformers
+
+        if zoo.known(target.path) or transformers.handles(meant):
+            return None
+    return target
+
+
+def _configured(text: str) -> Target | None:
+    """A configuration whose architecture has no reader: the library builds it, where it is installed."""
+    from analysis.model.transformer import hf, spec
+
+    target = targets.configuration(text)
+    try:
+        is_read = bool(spec.split_hub(target.factory)[1]) or hf.has_reader(target.factory)
+    except ModelSpecError:  # whoever reads it says what is wrong
+        return None
+    return None if is_read or find_spec("transformers") is None else target
+
+
+def _refuse_file(text: str) -> None:
+    """A file or folder of a known kind that cannot be opened: what to do instead. Raises a `ModelSpecError`."""
+    suffix = re.search(r"\.[a-z0-9]+$", text.lower())
+    folder = os.path.join(text, "config.json")
+    if not suffix and (os.sep not in text or not os.path.isfile(folder)):
+        return
+    from analysis.model.transformer import weight_headers
+
+    if not suffix:
+        raise ModelSpecError(f"{text[:80]} is a folder with a config.json: hf:{text[:80]} opens it")
+    if (instead := weight_headers.table()["instead"].get(suffix[0])) is not None:
+        raise ModelSpecError(f"{text[:80]} is {instead}")
+
+
+def plain(text: str) -> str:
+    """A model, or a state string that begins with one, as people type it -> with its name here."""
+    text = text.strip()
+    first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
+    return text if zoo.known(first) or first.lower() == "hf" else aliases.model(text, names())
+
+
+_remembered = lru_cache(maxsize=256)(_refer)
+
+
+def names() -> list[str]:
+    """Everything that is known by name, building blocks first."""
+    from analysis.model.transformer import spec as transformers
+
+    return [*zoo.names(), *transformers.names()]
+
+
+def _unknown(text: str) -> str:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    near = hint(text.partition(":")[0], [*names(), *aliases.names()], "`hwexplorer models` lists all names")
+    return f"unknown model {shown!r}; {near}"

@@ -1,0 +1,377 @@
+"""Models outside the zoo: a Python factory (`net.py:make`, `package.module:make`), an exported program (`net.pt2`) or
+an ONNX file (`net.onnx`, `net.onnx(1x3x224x224)` where it leaves sizes open).
+
+A target is one string, so it fits a state: `net.py:make(1x3x224x224,1x128:int64,batch=none)`. Without the
+parentheses it is what a person types; with them it is complete, which is the form kept in states and caches.
+Nothing here runs or imports what it names.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from analysis.model import request_bounds
+from analysis.model.ir.lengths import SHARE
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import ModelSpecError, UnknownModelError
+from analysis.model.names import aliases
+from analysis.model.transformer import hub
+from hardware import policy
+from hardware.errors import RequestError
+from hardware.names import hint, listed
+
+DTYPES = (
+    "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool",
+    "complex64", "complex128",
+)  # fmt: skip
+STORED = ".msgpack.gz"  # a workload as `hwexplorer capture -o` writes it
+WEIGHTS = (".gguf", ".safetensors")  # with what is asked of the transformer they belong to: `net.gguf:decode,kv=4096`
+_READ = (".pt2", ".onnx", STORED, *WEIGHTS)  # read as data: nothing of them runs
+_MAX_RANK = 12
+_MAX_INPUTS = 64
+_MAX_SOURCE = 16 << 20
+
+_NAME = r"[A-Za-z_]\w*"
+_CALL = r"(?P<call>\((?:[^()]|\([^()]*\))*\))?"
+_BRACKETS = {"[": "]", "(": ")", "{": "}"}
+_FILE = rf"(?a)(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CALL}"
+_WEIGHTS = r"(?P<path>[^()]*\.(?:gguf|safetensors))(?::(?P<options>[\w=,. ]{1,200}))?"
+_ONNX = rf"(?P<path>[^()]*\.onnx){_CALL}"
+_CONFIGURATION = rf"(?i)hf:(?P<path>[^()]*){_CALL}"
+_MODULE = rf"(?a)(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*){_CALL}"
+_LIBRARY = rf"(?ai)(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<factory>[\w.-]+){_CALL}"
+
+
+class Input(msgspec.Struct, frozen=True):
+    """One example input, the next one where it has no name. Of an input that is a number, the size is its value; a
+    list, tuple or dictionary of tensors has `parts`, and `form` is the bracket that opens it."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    name: str = ""
+    parts: tuple[Input, ...] = ()
+    form: str = ""
+
+    def __str__(self) -> str:
+        if self.form:
+            inner = ",".join(map(str, self.parts))
+            return f"{self.name}=" * bool(self.name) + self.form + inner + _BRACKETS[self.form]
+        sizes = f"{self.name}=" * bool(self.name) + "x".join(str(size) for size in self.shape)
+        return sizes if self.dtype == "float32" else f"{sizes}:{self.dtype}"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A model of the user's. `batch_dim` is the dimension of the inputs that is the batch; None: there is none.
+
+    `called` says that the inputs were part of the word: it is complete, and came out of a state.
+    """
+
+    path: str
+    factory: str = ""
+    inputs: tuple[Input, ...] = ()
+    batch_dim: int | None = 0
+    called: bool = True
+
+    @property
+    def runs_code(self) -> bool:
+        return not self.path.endswith(_READ)
+
+    @property
+    def is_module(self) -> bool:
+        """Named by a Python module: the name may be that of something else."""
+        return self.runs_code and not self.path.endswith(".py")
+
+    @property
+    def is_library(self) -> bool:
+        """A model of a library, by the name it has there."""
+        return self.path in aliases.libraries()
+
+    @property
+    def image_size(self) -> None:
+        """Part of the inputs."""
+        return None
+
+    @property
+    def is_configuration(self) -> bool:
+        """`hf:FOLDER`, of an architecture that only transformers knows how to build."""
+        return self.path == "hf"
+
+    @property
+    def takes_inputs(self) -> bool:
+        return self.runs_code or self.path.endswith(".onnx")
+
+    @property
+    def label(self) -> str:
+        """Short, for titles: `net.py:make`."""
+        name, made = (part.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] for part in (self.path, self.factory))
+        return f"{name}:{made}" if made else name
+
+    def __str__(self) -> str:
+        words = [str(item) for item in self.inputs]
+        if not self.runs_code:
+            return f"{self.path}({','.join(words)})" if words else self.path + f":{self.factory}" * bool(self.factory)
+        if self.batch_dim != 0:
+            words.append(f"batch={'none' if self.batch_dim is None else self.batch_dim}")
+        return f"{self.path}:{self.factory}({','.join(words)})"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The same as it is typed after a verb: its code may run, which `str` does not say."""
+        if not self.runs_code:
+            return (str(self),)
+        batch = () if self.batch_dim == 0 else ("--batch-dim", str(self.batch_dim).lower())
+        return (f"{self.path}:{self.factory}", *(w for item in self.inputs for w in ("--input", str(item))), *batch)
+
+
+def parse(text: str) -> Target | None:
+    """The target a word names, or None for the name of something else. Raises `ModelSpecError`."""
+    text = text.strip()
+    if not {".", ":"} & {*text} or text.lower().startswith("hf:"):
+        return None
+    if text.endswith((".pt2", STORED)):
+        return Target(text)
+    if match := re.fullmatch(_WEIGHTS, text):
+        return Target(match["path"], match["options"] or "")
+    if match := re.fullmatch(_ONNX, text):
+        inputs, batch_dim = _arguments(match["call"][1:-1]) if match["call"] else ((), 0)
+        if batch_dim != 0:
+            raise ModelSpecError(f"{match['path'][:60]} says itself which dimension is the batch")
+        return Target(match["path"], inputs=inputs, called=match["call"] is not None)
+    match = next(filter(None, (re.fullmatch(form, text) for form in (_FILE, _LIBRARY, _MODULE))), None)
+    if match is None:
+        return None
+    if match["factory"] is None:
+        raise ModelSpecError(_no_factory(match["path"]))
+    call = match["call"]
+    inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
+    path, factory = match["path"], match["factory"]
+    if match.re.pattern == _LIBRARY:
+        path, factory = aliases.of_library(path, factory)
+    return Target(path, factory, inputs, batch_dim, call is not None)
+
+
+def configuration(text: str) -> Target:
+    """`hf:FOLDER`, with inputs in parentheses after it."""
+    match = re.fullmatch(_CONFIGURATION, text)
+    where, call = (match["path"], match["call"]) if match else (text, None)
+    inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
+    return Target("hf", where, inputs, batch_dim, call is not None)
+
+
+def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
+    """A target with its inputs (`1x3x224x224`) and batch dimension, as they are typed beside it; its file is there.
+    Raises a `ModelError`."""
+    if inputs or batch_dim is not None:
+        if target.called:
+            raise ModelSpecError(f"{target.path[:60]} says its inputs already: leave --input and --batch-dim out")
+        if not target.takes_inputs or (batch_dim is not None and not target.runs_code):
+            raise ModelSpecError(f"{target.path[:60]} says its inputs itself: leave --input and --batch-dim out")
+        target = Target(
+            target.path,
+            target.factory,
+            tuple(parse_input(text) for text in inputs),
+            parse_batch_dim(batch_dim) if batch_dim is not None else 0,
+        )
+    source(target)
+    return target
+
+
+def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
+    inputs: list[Input] = []
+    batch_dim: int | None = 0
+    for word in listed(text):
+        if word.startswith("batch="):
+            batch_dim = parse_batch_dim(word.removeprefix("batch="))
+        else:
+            inputs.append(parse_input(word))
+    if len(inputs) > _MAX_INPUTS:
+        raise ModelSpecError(f"{len(inputs)} inputs are too many (at most {_MAX_INPUTS})")
+    return tuple(inputs), batch_dim
+
+
+def parse_input(text: str) -> Input:
+    """`1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`; `xs=[1x3,1x5]` is a list, `(1x3,1x5)` a tuple,
+    `{image=1x3x64x64,mask=1x64x64}` a dictionary."""
+    text = text.strip()
+    name, equals, rest = re.match(r"(?:([^=\[({]*)(=))?(.*)", text, re.DOTALL).groups("")  # type: ignore[union-attr]
+    if equals and not re.fullmatch(r"[\w.:/-]{1,60}", name):
+        raise ModelSpecError(f"input {text[:60]!r}: {name[:40]!r} is no name of an input")
+    if rest[:1] in _BRACKETS:
+        return _parts(text, name, rest)
+    sizes, colon, dtype = rest.partition(":")
+    dtype = dtype.removeprefix("torch.") if colon else "float32"
+    if dtype not in DTYPES:
+        right = hint(dtype, DTYPES, f"allowed: {', '.join(DTYPES)}")
+        raise ModelSpecError(f"input {text[:60]!r}: no dtype {dtype[:30]!r}; {right}")
+    words = sizes.lower().split("x")
+    if not all(re.fullmatch(r"[0-9]{1,9}", word) and 1 <= int(word) <= request_bounds.PARAMETER for word in words):
+        raise ModelSpecError(
+            f"input {text[:60]!r} is no shape; expected sizes from 1 up, as 1x3x224x224, 1x128:int64 or [1x3,1x5]"
+        )
+    if len(words) > _MAX_RANK:
+        raise ModelSpecError(f"input {text[:60]!r} has {len(words)} dimensions (at most {_MAX_RANK})")
+    return Input(tuple(int(word) for word in words), dtype, name)
+
+
+def _parts(text: str, name: str, rest: str) -> Input:
+    """A list, a tuple or a dictionary of tensors, none of them another."""
+    form, inner = rest[0], listed(rest[1:-1])
+    parts = tuple(map(parse_input, inner[: _MAX_INPUTS + 1]))
+    if not rest.endswith(_BRACKETS[form]) or not parts or any(part.form for part in parts):
+        raise ModelSpecError(f"input {text[:60]!r}: expected tensors, as [1x3,1x5], (1x3,1x5) or {{a=1x3,b=1x5}}")
+    if len(parts) > _MAX_INPUTS:
+        raise ModelSpecError(f"input {text[:60]!r} has too many parts (at most {_MAX_INPUTS})")
+    if any(bool(part.name) != (form == "{") for part in parts):
+        which = "each part of {..} has a name" if form == "{" else f"parts of {form}..{_BRACKETS[form]} have no names"
+        raise ModelSpecError(f"input {text[:60]!r}: {which}, as [1x3,1x5] or {{a=1x3,b=1x5}}")
+    return Input((), name=name, parts=parts, form=form)
+
+
+def parse_batch_dim(text: str) -> int | None:
+    if text == "none":
+        return None
+    if not re.fullmatch(r"[0-9]{1,2}", text) or int(text) >= _MAX_RANK:
+        raise ModelSpecError(f"batch dimension {text[:20]!r} is neither a number from 0 to {_MAX_RANK - 1} nor none")
+    return int(text)
+
+
+# --- a batch that is no variable -------------------------------------------------------------------------
+
+_FIXED = r"captured at batch ([0-9]+) alone"
+_UP_TO = r"captured for batches up to ([0-9]+) alone"
+
+
+def fixed_note(batch: int, why: str) -> str:
+    return f"captured at batch {batch} alone: {why}"
+
+
+def range_note(most: int, why: str) -> str:
+    return f"captured for batches up to {most} alone: {why}"
+
+
+def largest_batch(workload: Workload) -> int:
+    """The largest batch that a workload is known at."""
+    match = next(filter(None, (re.match(_UP_TO, note) for note in workload.notes)), None)
+    return int(match[1]) if match else request_bounds.BATCH
+
+
+def fixed_batch(workload: Workload) -> int | None:
+    """The only batch a workload has, or None where any will do."""
+    sizes = [str(size) for item in workload.inputs for size in item.shape]
+    if not workload.inputs or any(name in size for size in sizes for name in ("batch", SHARE)):
+        return None
+    match = next(filter(None, (re.match(_FIXED, note) for note in workload.notes)), None)
+    return int(match[1]) if match else 1
+
+
+def refusal(workload: Workload, batch: int) -> str:
+    """Why there are no figures of a workload at a batch: they would be made up. "" where there are."""
+    fixed, most = fixed_batch(workload), largest_batch(workload)
+    if fixed is not None and batch != fixed:
+        return f"{workload.name} is captured at one fixed batch: batch {fixed} is the only one it has"
+    return f"{workload.name} is captured for batches up to {most}: its code goes another way beyond" * (batch > most)
+
+
+def check_batch(workload: Workload, batch: int) -> None:
+    """Raises RequestError for a batch without figures."""
+    if said := refusal(workload, batch):
+        raise RequestError(said)
+
+
+def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:
+    """The batches to try of a workload: the usual ones that it has, or the only one."""
+    fixed = fixed_batch(workload)
+    return tuple(batch for batch in usual if not refusal(workload, batch)) if fixed is None else (fixed,)
+
+
+def shipped_at(target: Target) -> Path:
+    """Where the capture of a library's model lies if it ships."""
+    is_plain = target.is_library and not target.inputs and target.batch_dim == 0
+    name = f"{target.path}-{target.factory}{STORED}" if is_plain else ""
+    return Path(__file__).parents[1] / "captures" / name
+
+
+# --- the file behind it -----------------------------------------------------------------------------------
+
+
+def source(target: Target) -> Path:
+    """The file that defines a target, found without importing anything. Raises `UnknownModelError`, and RequestError
+    where files are not read."""
+    policy.require("read", f"reading {target.path}", target.path)
+    if target.path.endswith((".py", *_READ)):
+        try:
+            path = Path(target.path).expanduser()
+            if path.is_file():
+                return path.absolute()
+            problem = _no_file(path)
+        except (OSError, ValueError, RuntimeError) as error:  # a name too long, a NUL, no such home
+            problem = f"no file {target.path[:60]!r} ({getattr(error, 'strerror', None) or error})"
+        raise UnknownModelError(problem)
+    if target.is_configuration:
+        return hub.file(target.factory)
+    if (shipped := shipped_at(target)).is_file():
+        return shipped
+    relative = Path(*target.path.split("."))
+    ours = [Path(__file__).parents[2] / "capture"] if target.is_library else []  # for mlperf
+    for folder in (*ours, Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
+        for path in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):
+            if path.is_file():
+                return path.absolute()
+    if target.is_library:
+        raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
+    raise UnknownModelError(f"no module {target.path} here or on the Python path (a file is named as net.py:make)")
+
+
+def mark(data: bytes) -> str:
+    """A hash of what a file holds."""
+    import hashlib  # 8 ms that no model of ours needs
+
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def fingerprint(path: Path) -> str:
+    """A hash of a file's contents. Raises `UnknownModelError` where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return mark(file.read())
+    except OSError as error:
+        raise UnknownModelError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _no_file(path: Path) -> str:
+    if path.is_dir():
+        return f"{path} is a folder, not a file"
+    folder = path.parent
+    if not folder.is_dir():
+        return f"no folder {folder}"
+    there = sorted(entry.name for entry in folder.iterdir() if entry.suffix == path.suffix)[:1000]
+    right = hint(path.name, there)
+    return f"no file {path}" + (f"; {right}" if right else "")
+
+
+def _no_factory(path: str) -> str:
+    """`net.py` alone: name what it defines."""
+    file = source(Target(path, "x"))
+    names = defined(file)
+    example = names[0] if names else "make"
+    listed = f" (it defines {', '.join(names[:5])})" if names else ""
+    return f"name what to build after the file, as {path}:{example}{listed}"
+
+
+def defined(file: Path) -> list[str]:
+    """Classes and functions a Python file defines, classes first; nothing where it cannot be read."""
+    import ast  # only for an error message
+
+    try:
+        if file.stat().st_size > _MAX_SOURCE:
+            return []
+        body = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
+    return [*classes, *(node.name for node in body if isinstance(node, ast.FunctionDef) and node.name[0] != "_")]

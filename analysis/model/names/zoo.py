@@ -1,0 +1,269 @@
+"""The models known by name: torchvision's, with their published figures, and the building blocks."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.model import request_bounds
+from analysis.model.model_errors import ModelSpecError
+from hardware import files
+from hardware.names import known as known_name
+
+_TABLE = Path(__file__).with_name("torchvision.csv")
+
+FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flow", "quantized")
+
+_DATA = files.table(Path(__file__).with_suffix(".toml"))
+BLOCKS: dict[str, dict[str, int]] = _DATA["blocks"]
+
+
+class Proposals(msgspec.Struct, frozen=True):
+    """Boxes per image that the second stage of a detector works on; they depend on the image, so the count
+    is a choice: what torchvision keeps at most before the box head, and what its published operation counts
+    imply after it."""
+
+    boxes: int
+    masks: int = 0
+    keypoints: int = 0
+
+
+PROPOSALS = msgspec.convert(_DATA["proposals"], dict[str, Proposals])
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """One published set of weights: the oracle for its crop size."""
+
+    name: str
+    is_default: bool
+    parameters: int
+    gmacs: float
+    crop_size: int | None
+    min_size: int
+    metric: str
+    value: float | None
+
+
+class ModelInfo(msgspec.Struct, frozen=True):
+    """A torchvision model as published. `image_size` is the default weights' crop size."""
+
+    name: str
+    family: str
+    parameters: int
+    macs: float
+    image_size: int | None
+    min_size: int
+    metric: str
+    value: float | None
+    weights: tuple[Weights, ...]
+
+    @property
+    def input(self) -> tuple[int, ...]:
+        """Shape of one image or clip."""
+        return input_shape(self.name, self.image_size)
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """A torchvision model by name, with the image size it is asked for, or a building block with its parameters."""
+
+    name: str
+    family: str
+    parameters: tuple[tuple[str, int], ...] = ()
+    image_size: int | None = None
+
+    @property
+    def is_block(self) -> bool:
+        return self.family == "block"
+
+    @property
+    def label(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        if not self.is_block or dict(self.parameters) == BLOCKS[self.name]:
+            return self.name
+        return f"{self.name}:" + ",".join(f"{key}={value}" for key, value in self.parameters)
+
+
+@cache
+def table() -> dict[str, ModelInfo]:
+    """Every torchvision model of the table, by name."""
+    by_model: dict[str, list[dict[str, str]]] = {}
+    with _TABLE.open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+            by_model.setdefault(row["model"], []).append(row)
+    return {name: _info(name, rows) for name, rows in by_model.items()}
+
+
+def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
+    weights = tuple(
+        Weights(
+            name=row["weights"],
+            is_default=row["default"] == "1",
+            parameters=int(row["parameters"]),
+            gmacs=float(row["gmacs"]),
+            crop_size=int(row["crop_size"]) if row["crop_size"] else None,
+            min_size=int(row["min_size"]),
+            metric=row["metric"],
+            value=float(row["value"]) if row["value"] else None,
+        )
+        for row in rows
+    )
+    default = next((item for item in weights if item.is_default), weights[0])
+    sizes: dict[str, int] = _DATA["sizes"]
+    return ModelInfo(
+        name=name,
+        family=rows[0]["family"],
+        parameters=default.parameters,
+        macs=default.gmacs * 1e9,
+        image_size=default.crop_size or sizes.get(name, sizes.get(rows[0]["family"])),
+        min_size=min(item.min_size for item in weights),
+        metric=default.metric,
+        value=default.value,
+        weights=weights,
+    )
+
+
+@cache
+def libraries() -> dict[str, dict[str, Any]]:
+    """Models of other libraries, by library and by their name there: how large those are that ship, what others are
+    made of."""
+    return files.table(Path(__file__).with_name("libraries.toml"))
+
+
+def models(family: str | None = None) -> list[ModelInfo]:
+    """Models that can be loaded, by name; of one family, if given."""
+    return [info for info in table().values() if info.family in FAMILIES and (family is None or info.family == family)]
+
+
+def names() -> list[str]:
+    """The building blocks, then the models of the table that can be loaded."""
+    return [*BLOCKS, *(info.name for info in models())]
+
+
+def known(name: str) -> str | None:
+    """The model or block that is meant, None for the name of something else."""
+    return known_name(name, names())
+
+
+def input_shape(name: str, image_size: int | None) -> tuple[int, ...]:
+    """Shape of one input without the batch: channels, frames of a clip, height, width."""
+    family = table()[name].family
+    frames = (_DATA["frames"][family],) if family in _DATA["frames"] else ()
+    size = image_size or 0
+    return (3, *frames, size, size)
+
+
+def notes(name: str) -> tuple[str, ...]:
+    """What a capture of this model leaves out or assumes."""
+    info = table()[architecture(name)]
+    if info.family != "detection":
+        return ()
+    dense = "box decoding and non-maximum suppression depend on the image and are not counted"
+    proposals = PROPOSALS.get(info.name)
+    if proposals is None:
+        return (dense,)
+    parts = [f"{proposals.boxes} proposals per image, spread evenly over the pyramid"]
+    if proposals.masks:
+        parts.append(f"{proposals.masks} masks")
+    if proposals.keypoints:
+        parts.append(f"{proposals.keypoints} detection with keypoints")
+    return (", ".join(parts), dense)
+
+
+def architecture(name: str) -> str:
+    """The float architecture behind a quantised model; any other name is its own."""
+    return name.removeprefix("quantized_")
+
+
+def spec(name: str, options: str | None = None) -> Spec:
+    """A known name with what stands after its colon: `gemm` and `M=8192,N=8192,K=8192` or `8192x8192x8192`."""
+    if name in BLOCKS:
+        return Spec(name, "block", tuple(_parameters(name, options or "").items()))
+    if options is not None:
+        raise ModelSpecError(f"{name} takes no parameters after ':' (only building blocks do)")
+    info = table()[name]
+    return Spec(name, info.family, image_size=info.image_size)
+
+
+def _parameters(name: str, text: str) -> dict[str, int]:
+    values = dict(BLOCKS[name])
+    if not text:
+        return values
+    allowed = ", ".join(values)
+    parts = text.split(",")
+    if len(parts) == 1 and "=" not in text:  # 8192x8192x8192, in the order of the table
+        sizes = text.lower().split("x")
+        if len(sizes) != len(values):
+            raise ModelSpecError(f"{name}: {text!r} needs {len(values)} numbers separated by x ({allowed})")
+        parts = [f"{key}={size}" for key, size in zip(values, sizes, strict=True)]
+    keys = {key.lower(): key for key in values}
+    for part in parts:
+        key, _, value = part.partition("=")
+        if key.strip().lower() not in keys:
+            raise ModelSpecError(f"{name} has no parameter {key.strip()!r}; allowed: {allowed}")
+        digits = value.strip()
+        if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= request_bounds.PARAMETER:
+            raise ModelSpecError(f"{name}: {part.strip()!r} is not a whole number from 1 to {request_bounds.PARAMETER}")
+        values[keys[key.strip().lower()]] = int(digits)
+    return values
+
+
+def sized(of: Spec, image_size: int | None) -> Spec:
+    """The same at another image size, which of a block is its `size`. Raises ModelSpecError where that cannot be."""
+    if image_size is None:
+        return of
+    if wrong := request_bounds.outside("image size", image_size, request_bounds.IMAGE_SIZE):
+        raise ModelSpecError(wrong)
+    if not of.is_block:
+        _check_size(table()[of.name], image_size)
+        return msgspec.structs.replace(of, image_size=image_size)
+    parameters = dict(of.parameters)
+    if "size" not in parameters:
+        raise ModelSpecError(f"{of.name} has no image size; its parameters: {', '.join(parameters)}")
+    return msgspec.structs.replace(of, parameters=tuple((parameters | {"size": image_size}).items()))
+
+
+def _check_size(info: ModelInfo, size: int) -> None:
+    multiple = size_multiple(info.name)
+    if size % multiple:
+        near = max(multiple, round(size / multiple) * multiple)
+        raise ModelSpecError(
+            f"{info.name} needs an image size that is a multiple of {multiple}, not {size}; nearest: {near}"
+        )
+    smallest = smallest_size(info)
+    if size < smallest:
+        raise ModelSpecError(f"image size {size} is too small for {info.name}; smallest: {smallest}")
+
+
+def size_multiple(name: str) -> int:
+    """Vision transformers cut the image into whole patches; MaxViT into whole windows at every stage; RAFT
+    works on an eighth of the image."""
+    if name.startswith("vit_"):
+        return int(name.rsplit("_", 1)[1])
+    if name.startswith("maxvit"):
+        return 224
+    if name.startswith("raft"):
+        return 8
+    return 32 if name.startswith("mvit") else 1
+
+
+def smallest_size(info: ModelInfo) -> int:
+    """torchvision's smallest input; for transformers it states the size of the weights, not a limit."""
+    if info.name.startswith(("vit_", "maxvit", "mvit")):
+        return size_multiple(info.name)
+    if info.name == "ssd300_vgg16":
+        return 300  # its last convolutions have no padding
+    if info.family == "detection":
+        return 128  # the pyramid's last level still has a pixel
+    return 32 if info.name.startswith("swin") else info.min_size
+
+
+def crop_sizes(info: ModelInfo) -> list[int]:
+    """Every crop size the published weights use, the default first."""
+    sizes = [info.image_size, *(item.crop_size for item in info.weights)]
+    return list(dict.fromkeys(size for size in sizes if size is not None))

@@ -1,0 +1,1 @@
+"""Work in a separate process with limits on memory, time and output."""

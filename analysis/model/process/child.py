@@ -1,0 +1,206 @@
+"""A subprocess under limits that answers in lines, then in one block of bytes: the side that asks.
+
+`answer` is the side that answers, `warden` what stands between. Whatever the subprocess sends, this side neither
+hangs nor fills: lines, their number, the answer and the time have bounds, and text loses what could steer a terminal.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import math
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from analysis.model.model_errors import ModelError
+from analysis.model.process.process_limits import ProcessLimits
+from analysis.model.process.warden import PASSED
+from hardware.text import safe
+
+# The folder that holds our outermost package: `analysis`, or in an installed wheel the `hwexplorer` it is part of.
+_PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]
+_WARDEN = str(Path(__file__).with_name("warden.py"))
+_LINE_MAX, _LINES_MAX, _ANSWER_MAX = 1 << 16, 10_000, 1 << 27
+_TEXT_MAX = 2000
+_POLL_S = 0.5
+_PATIENCE_S = 2.0  # between asking it to end and killing it
+
+
+class Refusal(ModelError):
+    """What the subprocess itself says against the request, in one line."""
+
+
+class _Message(msgspec.Struct):
+    """A line: progress, the reason why there is no answer, or the length of the answer that follows."""
+
+    phase: str = ""
+    fraction: float = 0.0
+    error: str | None = None
+    bytes: int | None = None
+
+
+class Child:
+    """A command that runs. Construction starts it and raises OSError where that is not possible."""
+
+    def __init__(self, command: Sequence[str], limits: ProcessLimits) -> None:
+        self.limits = limits
+        self.ending = ""  # why it was ended: "answered", "cancelled", "timeout", "unreadable" or "closed"
+        self._asked_s = 0.0  # when it was asked to end
+        self._lock = threading.Lock()
+        self._until_s = time.monotonic() + limits.seconds
+        allowed = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.seconds}
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", _WARDEN, json.dumps(allowed), *command],
+            stdin=subprocess.PIPE,  # held open: its end tells the warden that we are gone
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if limits.show_output else subprocess.DEVNULL,
+            env=_environment(),
+            start_new_session=True,
+        )
+        self._shown = threading.Thread(target=_show, args=(self.process.stderr,), daemon=True)
+        self._shown.start()
+
+    def answer(self, report: Callable[[str, float], None]) -> bytes | None:
+        """What it answers, None where it ends without; `report` is called with its progress. Afterwards nothing of
+        it runs. Raises `Refusal`."""
+        over = "answered"
+        try:
+            answer = self._answer(report)
+            if answer is None and not self.ending:
+                over = "" if self._has_ended(_PATIENCE_S / 2) else "closed"  # it runs on, but says no more
+            return answer
+        except (ValueError, OSError, RecursionError, msgspec.DecodeError):
+            over = "unreadable"
+            return None
+        finally:
+            if over:
+                self.end(over)
+            self._reap()
+
+    def end(self, why: str) -> None:
+        """Kill it and everything it started, now. From any thread; only the first reason counts."""
+        with self._lock:
+            if not self.ending:
+                self.ending, self._asked_s = why, time.monotonic()
+                with contextlib.suppress(OSError):
+                    self.process.terminate()
+                    self.process.send_signal(signal.SIGCONT)  # somebody may have stopped the warden
+
+    def why(self) -> str:
+        """Why there is no answer, as the end of a sentence about it."""
+        code = self.process.returncode
+        if self.ending == "timeout":
+            return f"took longer than {self.limits.seconds:g} s and was stopped"
+        if self.ending == "closed":
+            return "closed the pipe it answers on"
+        if self.ending == "unreadable":
+            return "sent something unreadable"
+        if code in PASSED or code == -signal.SIGXCPU:
+            return self._passed(PASSED.get(code, "processor time"))
+        if code < 0:
+            hint = " (out of memory?)" if code in (-signal.SIGKILL, -signal.SIGABRT) else ""
+            return f"was killed by signal {-code}{hint}"
+        return f"ended with code {code}"
+
+    def _passed(self, what: str) -> str:
+        most = {
+            "memory": f"{(self.limits.memory_bytes or 0) / 2**30:.3g} GiB of memory",
+            "processor time": f"{self.limits.seconds:g} s of processor time",
+        }.get(what, what)
+        than = "too many" if most == what else "more than"
+        return f"took {than} {most} in all its processes together and was stopped"
+
+    def _answer(self, report: Callable[[str, float], None]) -> bytes | None:
+        pipe = self.process.stdout
+        assert pipe is not None
+        os.set_blocking(pipe.fileno(), False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_READ)
+            got = bytearray()
+            for _ in range(_LINES_MAX):
+                while b"\n" not in got:
+                    if len(got) > _LINE_MAX:
+                        raise ValueError("a line without end")
+                    if not self._more(selector, pipe, got):
+                        return None
+                line, _, rest = bytes(got).partition(b"\n")
+                got[:] = rest
+                message = msgspec.json.decode(line, type=_Message)
+                if message.error is not None:
+                    raise Refusal(_line(message.error))
+                if message.bytes is None:
+                    known = math.isfinite(message.fraction)
+                    report(_line(message.phase), min(max(message.fraction, 0.0), 1.0) if known else 0.0)
+                    continue
+                if not 0 <= message.bytes <= _ANSWER_MAX:
+                    raise ValueError("an answer larger than any")
+                while len(got) < message.bytes:
+                    if not self._more(selector, pipe, got):
+                        return None
+                return bytes(memoryview(got)[: message.bytes])
+        raise ValueError("more lines than anybody reads")
+
+    def _more(self, selector: selectors.BaseSelector, pipe: IO[bytes], got: bytearray) -> bool:
+        """Wait for bytes and append them; False where none will come."""
+        while True:
+            now = time.monotonic()
+            if now > self._until_s:
+                self.end("timeout")
+            if self.ending and now > self._asked_s + _PATIENCE_S:
+                return False
+            if selector.select(min(_POLL_S, max(self._until_s - now, 0.0) + 0.01)):
+                data = os.read(pipe.fileno(), _LINE_MAX)
+                got += data
+                return bool(data)
+
+    def _reap(self) -> None:
+        """Nothing of it is left, and its pipes are closed."""
+        if not self._has_ended(_PATIENCE_S):
+            with contextlib.suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._shown.join(_PATIENCE_S)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+    def _has_ended(self, seconds: float) -> bool:
+        """Whether it ends in this time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return self.process.returncode is not None
+
+
+def _line(text: str) -> str:
+    return " ".join(safe(text, _TEXT_MAX).split())
+
+
+def _show(pipe: IO[bytes] | None) -> None:
+    """What it prints, on standard error, without what would steer the terminal."""
+    if pipe is None:
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    with pipe, contextlib.suppress(OSError, ValueError):
+        while data := os.read(pipe.fileno(), _LINE_MAX):
+            lines = decoder.decode(data).replace("\r", "\n").split("\n")
+            if sys.stderr is not None:
+                sys.stderr.write("\n".join(safe(line, _LINE_MAX) for line in lines))
+                sys.stderr.flush()
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with this package importable and one thread: tracing does not need more."""
+    paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

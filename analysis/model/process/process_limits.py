@@ -1,0 +1,19 @@
+"""What a process may take."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ProcessLimits(msgspec.Struct, frozen=True):
+    """What a subprocess and all it starts may take together, and whether what it prints is seen (on standard error).
+
+    `seconds` by the clock, and as many of processor time."""
+
+    seconds: float = 300.0
+    memory_bytes: int | None = None
+    show_output: bool = False
+
+
+# For code that is not ours: torch itself needs about 1 GiB, weights none.
+USER_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=8 << 30)

@@ -1,0 +1,15 @@
+"""The largest values that a request may have. The command line, states, scenarios and model names share them."""
+
+from __future__ import annotations
+
+BATCH = 4096
+IMAGE_SIZE = 8192  # pixels along an edge
+TOKENS = 1 << 20  # new tokens, and tokens in a cache
+PARAMETER = 1 << 24  # of a building block, a configuration, an input shape
+
+
+def outside(what: str, value: object, most: int, least: int = 1) -> str:
+    """Why a value is none of a whole number's from `least` to `most`; '' where it is one."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return ""
+    return f"{what} {str(value)[:40]} is out of range (allowed: {least} to {most})"

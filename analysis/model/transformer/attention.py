@@ -1,0 +1,159 @@
+"""Attention of a written transformer: to every token, over a cache, and to vectors that stand for keys and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.model.ir.lengths import attended_dim
+from analysis.model.ir.poly import Poly, dim
+from analysis.model.transformer.step import Step
+from analysis.model.transformer.writer import Tensor
+
+
+def attention(step: Step, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
+    c, w = step.config, step.w
+    with w.module("attention", "Attention"):
+        if c.kv_lora:
+            mixed = _latent(step, x, caches, layer)
+        else:
+            query, key, value = _projected(step, x)
+            heads = [
+                _by_head(step, _positioned(step, "q", query)),
+                _by_head(step, _positioned(step, "k", key)),
+                _by_head(step, value),
+            ]
+            shape = (step.batch, step.heads, step.sequence, c.value_dim)
+            mixed = _full(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
+        out = w.linear("o_proj", w.view(mixed, (*step.rows, step.heads * c.value_dim)), c.hidden, c.o_bias)
+        return step.reduced("all_reduce", out) if reduce else out
+
+
+def _full(step: Step, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
+    """Every token sees every other."""
+    with step.w.module("sdpa", "ScaledDotProduct"):
+        target = "aten.scaled_dot_product_attention.default"
+        return step.w.call(target, shape, query=heads[0], key=heads[1], value=heads[2])
+
+
+def _projected(step: Step, x: Tensor) -> list[Tensor]:
+    """Query, key and value, each (batch, sequence, heads, width)."""
+    c, w = step.config, step.w
+    counts, widths = (step.heads, step.kv_heads, step.kv_heads), (c.head_dim, c.head_dim, c.value_dim)
+    parts = list(zip(counts, widths, strict=True))
+    if c.fused_qkv:
+        packed = w.linear("qkv_proj", x, sum(count * width for count, width in parts), c.qkv_bias)
+        return w.views(packed, [(*step.rows, count, width) for count, width in parts])
+    names = ("q_proj", "k_proj", "v_proj")
+    wide = [w.linear(n, x, count * width, c.qkv_bias) for n, (count, width) in zip(names, parts, strict=True)]
+    if c.qk_norm == "full":
+        wide[:2] = [w.norm(f"{n}_norm", part, c.norm) for n, part in zip("qk", wide, strict=False)]
+    return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=True)]
+
+
+def _latent(step: Step, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
+    """Multi-head latent attention: the cache keeps one vector per token. Prefill expands it to keys and values of
+    all heads; decoding moves the expansion to the queries and results, and attends to the vectors themselves."""
+    c, w = step.config, step.w
+    plain = c.head_dim - c.rotary  # the part of a head that is not rotated
+    query = _latent_query(step, x)
+    packed = w.linear("kv_a_proj", x, c.kv_lora + c.rotary)
+    vector, turned = w.views(packed, [(*step.rows, c.kv_lora), (*step.rows, 1, c.rotary)])
+    vector, turned = w.norm("kv_a_norm", vector, c.norm), _rotated(step, "k", turned)
+    past = _past(step, layer, 1, c.kv_lora + c.rotary)
+    caches += [_appended(step, [vector, turned], (*step.rows, c.kv_lora + c.rotary))]
+    if step.run.phase == "decode":
+        absorbed = _per_head(step, "kv_b_query", query, (plain, c.kv_lora), c.kv_lora + c.rotary)
+        shape = (step.batch, step.heads, step.sequence, c.kv_lora)
+        vectors = w.view(caches[-1], (step.batch, 1, step.sequence, c.kv_lora + c.rotary))
+        seen = _attend(step, shape, absorbed, [vectors], past, layer)
+        return _per_head(step, "kv_b_value", seen, (c.kv_lora, c.value_dim), c.value_dim)
+    with w.module("cache_read", "Cache"):
+        rows = (step.batch, step.sequence + step.kv, c.kv_lora)
+        before = {"past": past} if past else {}
+        both = w.call("hwexplorer.cache_read.default", rows, new=caches[-1], **before)
+    wide = w.linear("kv_b_proj", both, step.heads * (plain + c.value_dim))
+    tall = (step.batch, step.heads, step.sequence + step.kv)
+    key, value = w.views(wide, [(*tall, c.head_dim), (*tall, c.value_dim)])
+    return _attend(
+        step, (step.batch, step.heads, step.sequence, c.value_dim), _by_head(step, query), [key, value], None, layer
+    )
+
+
+def _latent_query(step: Step, x: Tensor) -> Tensor:
+    c, w = step.config, step.w
+    if c.q_lora:
+        x = w.norm("q_a_norm", w.linear("q_a_proj", x, c.q_lora), c.norm)
+    wide = w.linear("q_b_proj" if c.q_lora else "q_proj", x, step.heads * c.head_dim)
+    return _rotated(step, "q", w.view(wide, (*step.rows, step.heads, c.head_dim)))
+
+
+def _per_head(step: Step, name: str, x: Tensor, widths: tuple[int, int], width: int) -> Tensor:
+    """A matrix of its own for every head, from one of the widths to the other; the rest of a head passes by."""
+    w, (inner, outer) = step.w, widths
+    with w.module(name, "HeadLinear"):
+        weight = w.weight("weight", (step.heads, outer, inner))
+        return w.call(
+            "hwexplorer.head_linear.default", (step.batch, step.heads, step.sequence, width), input=x, weight=weight
+        )
+
+
+def _positioned(step: Step, name: str, x: Tensor) -> Tensor:
+    """Normalised per head and rotated, where the model does."""
+    c, w = step.config, step.w
+    if c.qk_norm == "head":
+        x = w.norm(f"{name}_norm", x, c.norm)
+    return _rotated(step, name, x) if c.position == "rotary" else x
+
+
+def _rotated(step: Step, name: str, x: Tensor) -> Tensor:
+    table = step.w.buffer("rotary.cos_sin", (step.sequence, step.config.rotary))
+    with step.w.module(f"rotary_{name}", "Rotary"):
+        return step.w.call("hwexplorer.rotary.default", x.shape, input=x, table=table, rotated=step.config.rotary)
+
+
+def _by_head(step: Step, x: Tensor) -> Tensor:
+    return step.w.view(x, (step.batch, x.shape[2], step.sequence, x.shape[3]))
+
+
+def _past(step: Step, layer: int, heads: int, width: int) -> Tensor | None:
+    """What the cache holds of earlier tokens (within the window, where there is one), or room for a whole request."""
+    if not step.kv.terms:
+        return None
+    kept = step.cached(layer) if step.config.window_of(layer) or not step.phase else step.room
+    return step.w.input(f"layers.{layer}.attention.kv_cache", (step.batch, heads, kept, width))
+
+
+def _appended(step: Step, parts: list[Tensor], shape: tuple[Poly | int, ...]) -> Tensor:
+    with step.w.module("cache_append", "Cache"):
+        named = {f"part{i}": part for i, part in enumerate(parts)}
+        return step.w.call("hwexplorer.cache_append.default", shape, **named)
+
+
+def _cached(step: Step, shape: tuple[Poly | int, ...], heads: list[Tensor], caches: list[Tensor], layer: int) -> Tensor:
+    """New keys and values join the cache; attention reads what was there and what is new."""
+    c, w = step.config, step.w
+    query, key, value = heads
+    with w.module("cache_append", "Cache"):
+        new = w.calls("hwexplorer.cache_append.default", [key.shape, value.shape], key=key, value=value)
+    caches += new
+    return _attend(step, shape, query, new, _past(step, layer, step.kv_heads, c.head_dim + c.value_dim), layer)
+
+
+def _attend(
+    step: Step,
+    shape: tuple[Poly | int, ...],
+    query: Tensor,
+    new: list[Tensor],
+    past: Tensor | None,
+    layer: int,
+) -> Tensor:
+    """Attention of new tokens to themselves and to what the cache holds: keys, and values unless keys serve as such."""
+    window = step.config.window_of(layer)
+    seen = dim(attended_dim(window, step.phase)) if window else step.kv + (step.sequence + 1).half
+    # The cache stands first: it is what may be read in part.
+    args: dict[str, Any] = {"past": past, "before": step.cached(layer)} if past else {}
+    args |= {"query": query, "key": new[0], "seen": seen} | {f"new{i}": part for i, part in enumerate(new[1:])}
+    if step.config.sinks:
+        args["sinks"] = step.w.weight("sinks", (step.heads,))
+    with step.w.module("sdpa", "ScaledDotProduct"):
+        return step.w.call("hwexplorer.cached_attention.default", shape, **args)

@@ -1,0 +1,255 @@
+"""What a transformer is made of, as its published configuration says, and what follows from it in closed form."""
+
+from __future__ import annotations
+
+from math import gcd
+
+import msgspec
+
+from analysis.model.ir.lengths import steps, through_window
+from analysis.model.model_errors import ModelSpecError
+
+MAX_SIZE = 1 << 24
+MAX_LAYERS = 1024
+
+NORMS = ("rms", "layer")
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+POSITIONS = ("rotary", "learned", "none")
+QK_NORMS = ("none", "head", "full")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "norm": NORMS,
+    "activation": ACTIVATIONS,
+    "position": POSITIONS,
+    "qk_norm": QK_NORMS,
+}
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A decoder (or, with `encoder`, an encoder) as a stack of equal layers.
+
+    0 means: `kv_heads` as many as heads, `head_dim` hidden / heads, `value_dim` as `head_dim`, `expert_ffn` as `ffn`,
+    `rotary` all of a head. `experts` of which `active` run per token, in every `sparse_every`-th layer after the first
+    `dense_layers`; `shared_ffn` is the width of experts that every token passes.
+    `window` limits how far attention sees, in all layers but every `full_every`-th.
+    `kv_lora`: multi-head latent attention; keys and values are kept as one vector of that width and `rotary` more,
+    queries pass a bottleneck of `q_lora` (0: none).
+    `parallel`: attention and FFN read the same input (with `shared_norm` the same normalised one).
+    `post_norm`: normalised after each residual add (BERT) and not before; `sandwich_norm`: both before and after each
+    part; `embed_norm`: after the embedding. `sinks`: a learned score per head beside those of the tokens.
+    `notes`: what else its source says, and what of it is left out.
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    ffn: int
+    vocab: int
+    kv_heads: int = 0
+    head_dim: int = 0
+    value_dim: int = 0
+    kv_lora: int = 0
+    q_lora: int = 0
+    experts: int = 0
+    active: int = 0
+    expert_ffn: int = 0
+    shared_ffn: int = 0
+    dense_layers: int = 0
+    sparse_every: int = 1
+    gated: bool = True
+    tied: bool = False
+    norm: str = "rms"
+    activation: str = "silu"
+    position: str = "rotary"
+    positions: int = 0
+    rotary: int = 0
+    token_types: int = 0
+    qk_norm: str = "none"
+    parallel: bool = False
+    shared_norm: bool = False
+    post_norm: bool = False
+    sandwich_norm: bool = False
+    embed_norm: bool = False
+    sinks: bool = False
+    router_bias: bool = False
+    fused_qkv: bool = False
+    qkv_bias: bool = False
+    o_bias: bool = False
+    mlp_bias: bool = False
+    head_bias: bool = False
+    scale_embedding: bool = False
+    pooler: bool = False
+    encoder: bool = False
+    window: int = 0
+    full_every: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field, allowed in CHOICES.items():
+            if getattr(self, field) not in allowed:
+                raise ModelSpecError(f"{field} {str(getattr(self, field))[:40]!r}; allowed: {', '.join(allowed)}")
+        for field in ("hidden", "layers", "heads", "ffn", "vocab"):
+            most = MAX_LAYERS if field == "layers" else MAX_SIZE
+            if not 1 <= getattr(self, field) <= most:
+                raise ModelSpecError(f"{field} {getattr(self, field)} is not between 1 and {most}")
+        self._fill()
+        if self.heads % self.kv_heads:
+            raise ModelSpecError(f"{self.heads} heads cannot share {self.kv_heads} key/value heads evenly")
+        if self.rotary > self.head_dim:
+            raise ModelSpecError(f"rotary {self.rotary} is more than the head's width {self.head_dim}")
+        if bool(self.experts) != bool(self.active) or self.active > self.experts:
+            raise ModelSpecError(f"{self.active} active of {self.experts} experts: 1 to {self.experts} must be active")
+        if self.sparse_every < 1:
+            raise ModelSpecError("sparse_every counts layers: at least 1")
+        if self.kv_lora and not self.rotary < self.head_dim:
+            raise ModelSpecError("latent attention rotates a part of each head: rotary must be less than head_dim")
+        if self.position == "learned" and not self.positions:
+            raise ModelSpecError("learned positions need positions=N, the rows of their table")
+
+    def _fill(self) -> None:
+        """Replace the zeros that stand for a size that follows from others."""
+        if not self.head_dim and self.hidden % self.heads:
+            raise ModelSpecError(f"hidden {self.hidden} is not a multiple of {self.heads} heads (or give head_dim)")
+        head_dim = self.head_dim or self.hidden // self.heads
+        derived = {
+            "head_dim": head_dim,
+            "value_dim": self.value_dim or head_dim,
+            "kv_heads": self.kv_heads or self.heads,
+            "expert_ffn": self.expert_ffn or (self.ffn if self.experts else 0),
+            "rotary": self.rotary or (head_dim if self.position == "rotary" else 0),
+        }
+        for field, value in derived.items():
+            msgspec.structs.force_setattr(self, field, value)
+
+    def is_sparse(self, layer: int) -> bool:
+        """Whether this layer routes its tokens to experts."""
+        return bool(self.experts) and layer >= self.dense_layers and (layer + 1) % self.sparse_every == 0
+
+    def window_of(self, layer: int) -> int:
+        """How many tokens back attention of this layer sees; 0 for all."""
+        full = self.full_every and (layer + 1) % self.full_every == 0
+        return 0 if full else self.window
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """How it is run: `sequence` new tokens of each of the batch after `kv` tokens whose keys and values are cached.
+
+    `phase` sets the defaults of both, and for which tokens logits are computed: prefill for the last one,
+    decode for all. A `request` is the prefill of `sequence` tokens, then steps until `output` tokens are there.
+    `tp` devices share each layer, or `ep` devices the experts and the sequences, or as many as both say each layer but
+    not the experts, of which each has some whole; with `link` bytes per second between them in each direction (0: those
+    of the device's own links).
+    """
+
+    phase: str
+    sequence: int
+    kv: int
+    output: int = 0
+    tp: int = 1
+    ep: int = 1
+    link: float = 0.0
+
+    @property
+    def spreads_sequences(self) -> bool:
+        """Whether each device attends to its own sequences, and sends others' experts their tokens."""
+        return self.ep > 1 and self.tp == 1
+
+
+PHASES = ("prefill", "decode", "request")
+# Defaults of sequence, kv and output: a prompt of 512 tokens, a token after 2048, an answer of 256 to a prompt of 1024.
+DEFAULTS = {"prefill": (512, 0, 0), "decode": (1, 2048, 0), "request": (1024, 0, 256)}
+
+
+class Size(msgspec.Struct, frozen=True):
+    """Elements of weight matrices that multiply every token (`linear`), those of the head, of tables that are only
+    looked up, and of vectors (norms, biases); `idle` are the experts' that a token does not pass."""
+
+    linear: int
+    head: int
+    tables: int
+    vectors: int
+    idle: int
+
+    @property
+    def parameters(self) -> int:
+        return self.linear + self.head + self.tables + self.vectors + self.idle
+
+
+def size(config: Config) -> Size:
+    """The parameters of a model, tied weights once (then the head's table counts under `head`)."""
+    c = config
+    mats = 3 if c.gated else 2
+    sparse = sum(c.is_sparse(layer) for layer in range(c.layers))
+    expert = mats * c.hidden * c.expert_ffn
+    linear = c.layers * _projections(c) + (c.layers - sparse) * mats * c.hidden * c.ffn
+    linear += sparse * (c.active * expert + c.hidden * c.experts + mats * c.hidden * c.shared_ffn)
+    linear += c.hidden * c.hidden if c.pooler else 0
+    table = c.vocab * c.hidden
+    head = 0 if c.encoder else table
+    tables = (c.positions if c.position == "learned" else 0) * c.hidden + c.token_types * c.hidden
+    tables += table if c.encoder or not c.tied else 0
+    idle = sparse * (c.experts - c.active) * (expert + _expert_bias(c))
+    return Size(linear, head, tables, _vectors(c, sparse), idle)
+
+
+def _projections(c: Config) -> int:
+    """Elements of the matrices around the attention of one layer."""
+    q, out = c.heads * c.head_dim, c.heads * c.value_dim * c.hidden
+    if not c.kv_lora:
+        return c.hidden * (q + c.kv_heads * (c.head_dim + c.value_dim)) + out
+    query = c.q_lora * (c.hidden + q) if c.q_lora else c.hidden * q
+    expanded = c.heads * (c.head_dim - c.rotary + c.value_dim)
+    return query + c.hidden * (c.kv_lora + c.rotary) + c.kv_lora * expanded + out
+
+
+def _expert_bias(c: Config) -> int:
+    return c.expert_ffn * (2 if c.gated else 1) + c.hidden if c.mlp_bias else 0
+
+
+def _vectors(c: Config, sparse: int) -> int:
+    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    norm = c.hidden * (2 if c.norm == "layer" else 1)
+    layer = norm * (4 if c.sandwich_norm else 1 if c.shared_norm else 2)
+    layer += (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
+    layer += {"none": 0, "head": 2 * c.head_dim, "full": q + kv}[c.qk_norm]
+    layer += c.kv_lora + c.q_lora + (c.heads if c.sinks else 0)
+    bias = (c.ffn * (2 if c.gated else 1) + c.hidden) if c.mlp_bias else 0
+    total = c.layers * layer + (c.layers - sparse) * bias
+    total += sparse * (c.active * _expert_bias(c) + (c.experts if c.router_bias else 0))
+    return total + norm * (2 if c.embed_norm else 1) + (c.vocab if c.head_bias else 0) + (c.hidden if c.pooler else 0)
+
+
+def macs(config: Config, run: Run, batch: int = 1) -> float:
+    """Multiply-accumulates of one step, or of a request, of the whole model (not of one of several devices)."""
+    if run.phase == "request":
+        first = Run(phase="prefill", sequence=run.sequence, kv=0)
+        later = [Run(phase="decode", sequence=1, kv=run.sequence + i) for i in range(int(steps(run.output)))]
+        return sum(macs(config, each, batch) for each in (first, *later))
+    c, sizes, tokens = config, size(config), batch * run.sequence
+    linear: float = sizes.linear - (c.hidden**2 if c.pooler else 0)
+    # Prefill expands the vectors of latent attention to keys and values; decoding multiplies them as they are.
+    latent = c.kv_lora and run.phase == "decode"
+    width = 2 * c.kv_lora + c.rotary if latent else c.head_dim + c.value_dim
+    if c.kv_lora and not latent:  # those of the cache are expanded again
+        expanded = c.kv_lora * c.heads * (c.head_dim - c.rotary + c.value_dim)
+        linear += c.layers * expanded * run.kv / run.sequence
+    seen = [run.sequence if c.encoder else _seen(run, c.window_of(layer)) for layer in range(c.layers)]
+    attention = c.heads * width * sum(seen)
+    scored = batch if run.phase == "prefill" else tokens
+    pooled = batch * c.hidden**2 if c.pooler else 0
+    return tokens * (linear + attention) + scored * sizes.head + pooled
+
+
+def _seen(run: Run, window: int) -> float:
+    """Tokens that a new one sees, itself included, in the mean over the new ones."""
+    return through_window(window or run.kv + run.sequence, run.sequence, run.kv)
+
+
+def degrees(config: Config) -> list[int]:
+    """Tensor-parallel degrees that divide heads and FFN evenly."""
+    common = gcd(config.heads, config.ffn)
+    for width in (config.expert_ffn, config.shared_ffn):
+        common = gcd(common, width) if width else common
+    fits = [d for d in range(1, common + 1) if common % d == 0]
+    if config.kv_lora:  # one latent vector serves all heads: each device keeps it
+        return fits
+    return [d for d in fits if config.kv_heads % d == 0 or d % config.kv_heads == 0]

@@ -1,0 +1,36 @@
+"""Where the `config.json` of a model of Hugging Face lies: in a folder, or in the local cache of the hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from analysis.model.model_errors import ModelSpecError
+
+
+def file(where: str) -> Path:
+    """The configuration in a folder, a `config.json`, or of a model in the local hub cache."""
+    try:
+        path = Path(where).expanduser()
+        if path.is_dir():
+            path = path / "config.json"
+        if path.is_file():
+            return path
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: no such home
+        raise ModelSpecError(f"{where[:80]!r} cannot be opened") from None
+    if not where or where.startswith((".", "/", "~")) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", where):
+        raise ModelSpecError(f"hf: no config.json in {where[:80]!r}")
+    return _cached(where)
+
+
+def _cached(name: str) -> Path:
+    """The newest snapshot in the hub cache. Nothing is downloaded."""
+    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
+    hub = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))))
+    snapshots = list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))
+    if not snapshots:
+        raise ModelSpecError(
+            f"hf: {name[:80]} is neither a folder nor in the local hub cache; fetch its config.json and name the folder"
+        )
+    return max(snapshots, key=lambda path: path.stat().st_mtime)

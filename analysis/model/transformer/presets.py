@@ -1,0 +1,41 @@
+"""The transformers known by name, read from `transformers.toml`."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.model.transformer.config import Config
+from hardware import files
+
+_FILE = Path(__file__).with_name("transformers.toml")
+_NOT_MODELS = ("families",)
+
+
+class Preset(msgspec.Struct, frozen=True):
+    """A published model; `parameters` as its authors state them exactly, None where they only round."""
+
+    name: str
+    config: Config
+    source: str
+    parameters: int | None
+
+
+def names() -> list[str]:
+    return [name for name in files.shipped(_FILE) if name not in _NOT_MODELS]
+
+
+@cache
+def preset(name: str) -> Preset:
+    row = files.shipped(_FILE)[name]
+    config = family(row["like"]) if "like" in row else {}
+    full = msgspec.convert(config | row["config"], Config)
+    return Preset(name, full, row["source"], row.get("parameters"))
+
+
+def family(name: str) -> dict[str, Any]:
+    """What the models of a family have in common, as fields of a Config."""
+    return dict(files.shipped(_FILE)["families"][name])

@@ -1,0 +1,238 @@
+"""Requests for transformers: `llama3_8b`, `llama3_8b:decode,kv=4096`, `decoder:hidden=4096,...`, `hf:FOLDER:tp=8`."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from analysis.model import request_bounds
+from analysis.model.model_errors import ModelSpecError
+from analysis.model.transformer import presets
+from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, Run, macs, size
+from hardware.names import hint, known
+
+GENERIC = ("decoder", "encoder")
+HUB = "hf:"
+MAX_TP = 4096
+
+# A small decoder and BERT base's shape, where a request gives nothing else.
+_GENERIC: dict[str, dict[str, Any]] = {
+    "decoder": {"hidden": 2048, "layers": 16, "heads": 16, "ffn": 8192, "vocab": 32000},
+    "encoder": {
+        "hidden": 768,
+        "layers": 12,
+        "heads": 12,
+        "ffn": 3072,
+        "vocab": 30522,
+    },
+}
+_RUN = {
+    "sequence": (1, request_bounds.TOKENS),
+    "kv": (0, request_bounds.TOKENS),
+    "in": (1, request_bounds.TOKENS),
+    "out": (1, request_bounds.TOKENS),
+    "tp": (1, MAX_TP),
+    "ep": (1, MAX_TP),
+    "link": (1, 100_000),
+}
+_LENGTHS = ("sequence", "kv", "in", "out")  # of a request, each phase its own
+_SIZES = [f.name for f in msgspec.structs.fields(Config) if f.type is int]
+_FLAGS = [f.name for f in msgspec.structs.fields(Config) if f.type is bool and f.name != "encoder"]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A checked request. `text` is its shortest spelling."""
+
+    text: str
+    config: Config
+    run: Run
+    image_size: None = None
+
+    @property
+    def label(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """What asks the same of the model in each phase, from the one it is in on: `llama3_8b:decode` in `decode`.
+        Lengths are those of a phase by default; none for an encoder, which has one."""
+        if self.config.encoder:
+            return {}
+        is_hub = self.text.startswith(HUB)
+        head, options = split_hub(self.text) if is_hub else self.text.partition(":")[::2]
+        kept = [word for word in options.split(",") if word.partition("=")[0] not in ("", *PHASES, *_LENGTHS)]
+        asked = {phase: [phase] * (phase != "prefill") + kept for phase in PHASES}
+        at = PHASES.index(self.run.phase)
+        return {phase: ":".join([head, ",".join(asked[phase])]).rstrip(":") for phase in (*PHASES[at:], *PHASES[:at])}
+
+
+def names() -> list[str]:
+    return [*presets.names(), *GENERIC]
+
+
+def handles(text: str) -> bool:
+    """Whether a request is for a transformer."""
+    return text.strip().lower().startswith(HUB) or _name(text.partition(":")[0]) in names()
+
+
+def _name(text: str) -> str:
+    """`Llama3-8B`, `llama-3-8b`, `opt-1.3b` and `qwen2.5` are spelt with underscores here."""
+    return known(text.strip(), names()) or text.strip()
+
+
+def parse(text: str) -> Request:
+    """Raises ModelSpecError with what is allowed. A configuration file is read each time: it may have changed."""
+    text = text.strip()
+    if not text.lower().startswith(HUB):
+        return _named(text)
+    from analysis.model.transformer import hf as transformer_hf
+
+    where, options = split_hub(text[len(HUB) :])
+    return _request(HUB + where, transformer_hf.config(where), options)
+
+
+@lru_cache(maxsize=256)
+def _named(text: str) -> Request:
+    name, _, options = text.partition(":")
+    head = _name(name)
+    return _request(head, presets.preset(head).config if head not in GENERIC else _generic(head), options)
+
+
+@lru_cache(maxsize=2)
+def _generic(name: str) -> Config:
+    common = presets.family("bert_family") if name == "encoder" else {}
+    return Config(**common, **_GENERIC[name])
+
+
+def split_hub(text: str) -> tuple[str, str]:
+    """A folder or name, and the options after its last colon (a folder may contain colons)."""
+    where, colon, options = text.rpartition(":")
+    looks = options.strip().lower() in PHASES or "=" in options or options.split(",")[0].strip().lower() in PHASES
+    if colon and looks and os.sep not in options:
+        return where, options
+    return text, ""
+
+
+def _request(head: str, config: Config, options: str) -> Request:
+    changes: dict[str, Any] = {}
+    lengths: dict[str, int] = {}
+    phase = "prefill"
+    for part in filter(None, (part.strip() for part in options.split(","))):
+        key, equals, value = (word.strip().lower() for word in part.partition("="))
+        if not equals and key in PHASES and not config.encoder:
+            phase = key
+        elif key == "phase" and not config.encoder:
+            phase = _choice("phase", value, PHASES)
+        elif key in _RUN and not (config.encoder and key in ("kv", "in", "out")):
+            lengths[key] = _whole(key, value, *_RUN[key])
+            phase = "request" if key in ("in", "out") else phase
+        elif key in CHOICES:
+            changes[key] = _choice(key, value, CHOICES[key])
+        elif key in _FLAGS:
+            changes[key] = bool(_whole(key, value, 0, 1))
+        elif key in _SIZES:
+            changes[key] = _whole(key, value, 0, request_bounds.PARAMETER)
+        else:
+            raise ModelSpecError(_unknown(head, key, config))
+    return _assembled(head, config, changes, phase, lengths)
+
+
+def of(name: str, config: Config, options: str) -> Request:
+    """A request for a model of this configuration."""
+    return _request(name, config, options)
+
+
+def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
+    changes = {key: value for key, value in changes.items() if getattr(config, key) != value}
+    is_request = phase == "request"
+    if is_request and not lengths.keys().isdisjoint(("sequence", "kv")):
+        raise ModelSpecError(f"{head[:60]}: a request has lengths in= and out=, not sequence= and kv=")
+    sequence, kv, output = DEFAULTS[phase]
+    run = Run(
+        phase=phase,
+        sequence=lengths.get("in" if is_request else "sequence", sequence),
+        kv=0 if config.encoder else lengths.get("kv", kv),
+        output=lengths.get("out", output),
+        tp=lengths.get("tp", 1),
+        ep=lengths.get("ep", 1),
+        link=lengths.get("link", 0) * 1e9,
+    )
+    words = [phase] if phase != "prefill" else []
+    words += [f"{key}={int(value) if isinstance(value, bool) else value}" for key, value in changes.items()]
+    words += [f"{'in' if is_request else 'sequence'}={run.sequence}"] if run.sequence != sequence else []
+    words += [f"kv={run.kv}"] if not config.encoder and run.kv != kv else []
+    words += [f"out={run.output}"] if run.output != output else []
+    words += [f"tp={run.tp}"] if run.tp > 1 else []
+    words += [f"ep={run.ep}"] if run.ep > 1 else []
+    words += [f"link={lengths['link']}"] if max(run.tp, run.ep) > 1 and run.link else []
+    return Request(head + (":" + ",".join(words) if words else ""), _changed(config, changes), run)
+
+
+def _changed(config: Config, changes: dict[str, Any]) -> Config:
+    """The configuration with other fields; sizes that follow from those changed follow again."""
+    if not changes:
+        return config
+    fields = msgspec.structs.asdict(config)
+    if config.value_dim == config.head_dim:
+        fields["value_dim"] = 0
+    if fields["head_dim"] * config.heads == config.hidden:
+        fields["head_dim"] = 0
+    if config.kv_heads == config.heads:
+        fields["kv_heads"] = 0
+    if config.rotary == config.head_dim:
+        fields["rotary"] = 0
+    if config.expert_ffn == config.ffn:
+        fields["expert_ffn"] = 0
+    return Config(**(fields | changes))
+
+
+def _whole(key: str, value: str, least: int, most: int) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 12) or not least <= int(value) <= most:
+        raise ModelSpecError(f"{key}={value[:40]} is not a whole number from {least} to {most}")
+    return int(value)
+
+
+def _choice(key: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ModelSpecError(f"{key}={value[:40]} is unknown; allowed: {', '.join(allowed)}")
+    return value
+
+
+def _unknown(head: str, key: str, config: Config) -> str:
+    not_encoders = ("phase", "kv", "in", "out", *PHASES) if config.encoder else ()
+    run = [word for word in (*PHASES, "phase", *_RUN) if word not in not_encoders]
+    allowed = [*run, *_SIZES, *_FLAGS, *CHOICES]
+    right = hint(key, allowed, f"allowed: {', '.join(allowed)}")
+    return f"{head[:60]} has no parameter {key[:40]!r}; {right}"
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A transformer in a list of models: its size, and one step at the default lengths and batch 1."""
+
+    name: str
+    family: str
+    parameters: int
+    macs: float
+    input: dict[str, int]
+    source: str
+
+
+def listed(name: str) -> Listed:
+    request = parse(name)
+    lengths = {"sequence": request.run.sequence}
+    if not request.config.encoder:
+        lengths["kv"] = request.run.kv
+    return Listed(
+        name,
+        "encoder" if request.config.encoder else "language",
+        size(request.config).parameters,
+        float(macs(request.config, request.run)),
+        lengths,
+        presets.preset(name).source if name not in GENERIC else "a configuration of your own",
+    )

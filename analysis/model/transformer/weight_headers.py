@@ -1,0 +1,190 @@
+"""Files of weights, read as data: their headers tell parameters and formats, and GGUF's what the model is made of.
+
+Nothing of a file is believed further than it is long: counts and lengths are bounded by the budget of its reader.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import ModelError, UnreadableError
+from analysis.model.reading_budget import Budget
+from hardware import files
+
+_HEADER_MAX = 32 << 20  # bytes of a safetensors header; the largest published are 10 MB
+_TEXT_MAX = 1 << 20
+_SHOWN = 4
+_STEPS = 5  # of the budget, a value or tensor
+# GGUF's plain values, by the number of their type.
+_VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_MAX_RANK = 8
+_BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What a header tells: how many elements there are of each format, and what the model calls itself."""
+
+    formats: dict[str, int]
+    facts: dict[str, Any]
+    names: frozenset[str]
+
+    @property
+    def parameters(self) -> int:
+        return sum(self.formats.values())
+
+    def __str__(self) -> str:
+        most = sorted(self.formats.items(), key=lambda entry: -entry[1])[:_SHOWN]
+        return f"{self.parameters:,} parameters ({', '.join(f'{count:,} {name}' for name, count in most)})"
+
+
+@cache
+def table() -> dict[str, Any]:
+    return files.table(Path(__file__).with_suffix(".toml"))
+
+
+def load(path: Path, options: str, budget: Budget) -> Workload:
+    """The transformer that a file of weights belongs to. Raises a `ModelError` that says what the file holds."""
+    try:
+        with files.opened(path) as file:
+            held = (_gguf if path.suffix == ".gguf" else _safetensors)(file, path.stat().st_size, budget)
+    except _BROKEN as error:
+        if isinstance(error, ModelError):
+            raise
+        raise UnreadableError(f"{path.name} is no {path.suffix[1:]} file, or a broken one") from None
+    from analysis.model.transformer import build, spec
+
+    request = spec.of(path.name, _config(path, held), options)
+    workload = build.build(path.name, request.config, request.run, str(path))
+    note = f"{path.name} holds {held}; --precision says what it runs in"
+    return msgspec.structs.replace(workload, notes=(*workload.notes, note))
+
+
+def _config(path: Path, held: Weights) -> Any:
+    from analysis.model.transformer import hf
+
+    if path.suffix == ".gguf":
+        return hf.of(_raw(path, held))
+    if (path.parent / "config.json").is_file():
+        return hf.config(str(path.parent))
+    raise UnreadableError(
+        f"{path.name} holds {held} and no program: put its config.json beside it, "
+        "or name the model's code, as net.py:make"
+    )
+
+
+def _raw(path: Path, held: Weights) -> dict[str, Any]:
+    """The facts of a GGUF file as config.json has them."""
+    kind = str(held.facts.get("general.architecture", ""))
+    known = table()["architectures"]
+    if kind not in known:
+        raise UnreadableError(
+            f"{path.name} holds {held} of the architecture {kind[:40]!r}, which has no reader here (those with one: "
+            f"{', '.join(known)})"
+        )
+    raw: dict[str, Any] = {"model_type": known[kind], "tie_word_embeddings": "output.weight" not in held.names}
+    raw["vocab_size"] = held.facts.get("tokenizer.ggml.tokens")
+    for key, names in table()["keys"].items():
+        if (value := held.facts.get(f"{kind}.{key}")) is not None:
+            raw |= dict.fromkeys(names, value)
+    return raw
+
+
+def _safetensors(file: BinaryIO, size: int, budget: Budget) -> Weights:
+    (length,) = struct.unpack("<Q", file.read(8))
+    if length > min(_HEADER_MAX, size):
+        raise ValueError
+    budget.spend(length)  # JSON is made of objects
+    header = json.loads(file.read(length))
+    formats: Counter[str] = Counter()
+    for name, tensor in header.items():
+        if name != "__metadata__":
+            formats[str(tensor["dtype"])[:12].lower()] += _elements(tensor["shape"])
+    return Weights(dict(formats), {}, frozenset(header))
+
+
+def _elements(shape: Any) -> int:
+    if len(shape) > _MAX_RANK or not all(isinstance(side, int) and 0 <= side < 1 << 40 for side in shape):
+        raise ValueError
+    return prod(shape)
+
+
+class _Gguf:
+    """The header of a GGUF file, value by value."""
+
+    def __init__(self, file: BinaryIO, size: int, budget: Budget) -> None:
+        self.file, self.left, self.budget = file, size, budget
+
+    def bytes(self, count: int) -> bytes:
+        self.left -= count
+        self.budget.spend(_STEPS + count // 50)
+        if self.left < 0:
+            raise ValueError
+        return self.file.read(count)
+
+    def number(self, kind: str) -> Any:
+        (value,) = struct.unpack(f"<{kind}", self.bytes(struct.calcsize(f"<{kind}")))
+        return value
+
+    def text(self) -> str:
+        length = self.number("Q")
+        if length > _TEXT_MAX:
+            raise ValueError
+        return self.bytes(length).decode("utf-8", "replace")
+
+    def value(self, kind: int) -> Any:
+        """A plain value; of a list its length, as no list is needed for more."""
+        if kind in _VALUES:
+            return self.number(_VALUES[kind])
+        if kind == _STRING:
+            return self.text()
+        if kind != _ARRAY:
+            raise ValueError
+        inner, count = self.number("I"), self.number("Q")
+        if inner in _VALUES:
+            self._pass(count * struct.calcsize(f"<{_VALUES[inner]}"))
+        elif inner == _STRING:
+            for _ in range(count):
+                self.text()
+        else:  # lists of lists are not written
+            raise ValueError
+        return count
+
+    def _pass(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise ValueError
+        self.file.seek(count, 1)
+
+
+def _gguf(file: BinaryIO, size: int, budget: Budget) -> Weights:
+    reader = _Gguf(file, size, budget)
+    if reader.bytes(4) != b"GGUF" or not 2 <= reader.number("I") <= 3:
+        raise ValueError
+    tensors, facts = reader.number("Q"), {}
+    for _ in range(reader.number("Q")):
+        key = reader.text()
+        facts[key] = reader.value(reader.number("I"))
+    names, formats = table()["formats"]["names"], Counter[str]()
+    found = set()
+    for _ in range(tensors):
+        found.add(reader.text())
+        rank = reader.number("I")
+        if rank > _MAX_RANK:
+            raise ValueError
+        shape = [reader.number("Q") for _ in range(rank)]
+        kind = reader.number("I")
+        reader.number("Q")
+        formats[names[kind] if kind < len(names) else f"format {kind}"] += _elements(shape)
+    return Weights(dict(formats), facts, frozenset(found))

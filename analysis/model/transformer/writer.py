@@ -1,0 +1,171 @@
+"""Writes a graph call by call, with the module each belongs to: what a tracer does, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, meta
+from analysis.model.ir.poly import Poly
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
+
+Shape = Sequence[Poly | int]
+
+
+class Tensor:
+    """A tensor of the graph: its name and description."""
+
+    def __init__(self, name: str, description: Meta) -> None:
+        self.name, self.meta = name, description
+
+    @property
+    def shape(self) -> tuple[Poly, ...]:
+        return self.meta.shape
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.name)
+
+
+class Writer:
+    """Collects sources and calls. Names of calls are numbered; weights are named by module and leaf."""
+
+    def __init__(self, root: str) -> None:
+        self.sources: list[Source] = []
+        self.nodes: list[GraphNode] = []
+        self.parameters = 0
+        self._scopes: tuple[Scope, ...] = (Scope("", "", root),)
+        self._phase = ""
+        self._weights: dict[str, Tensor] = {}
+        self._storages = 0
+
+    @contextmanager
+    def module(self, name: str, kind: str) -> Iterator[None]:
+        """Calls inside belong to a module of this name below the current one."""
+        outer = self._scopes
+        path = self._path(name)
+        self._scopes = (*outer, Scope(path, path, kind))
+        try:
+            yield
+        finally:
+            self._scopes = outer
+
+    @contextmanager
+    def phase(self, name: str, kind: str) -> Iterator[None]:
+        """Calls inside are another run of the same model: below a module of this name, with the weights of the rest."""
+        with self.module(name, kind):
+            self._phase = f"{name}."
+            yield
+            self._phase = ""
+
+    def _path(self, name: str) -> str:
+        return f"{self._scopes[-1].path}.{name}".lstrip(".")
+
+    def _storage(self) -> int:
+        self._storages += 1
+        return self._storages
+
+    def weight(self, leaf: str, shape: Shape) -> Tensor:
+        """A parameter of the current module; that of all phases."""
+        label = self._path(leaf).removeprefix(self._phase)
+        return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), WEIGHT)
+
+    def buffer(self, label: str, shape: Shape) -> Tensor:
+        """A table of the model that is not trained, one for all modules that name it."""
+        return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), BUFFER)
+
+    def input(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
+        return self._source(name, meta(tuple(shape), self._storage(), dtype), INPUT)
+
+    def _source(self, label: str, description: Meta, role: int) -> Tensor:
+        value = Tensor(label, description)
+        self._weights[label] = value
+        self.sources.append(Source(label, label, role, description))
+        if role == WEIGHT:
+            self.parameters += description.numel.constant()
+        return value
+
+    def call(self, target: str, shape: Shape, /, **args: Any) -> Tensor:
+        """A call with one new result."""
+        return self.calls(target, [shape], **args)[0]
+
+    def calls(self, target: str, shapes: Sequence[Shape], dtypes: Sequence[str] = (), /, **args: Any) -> list[Tensor]:
+        """A call with several new results."""
+        kinds = dtypes or ("float32",) * len(shapes)
+        results = [meta(tuple(shape), self._storage(), kind) for shape, kind in zip(shapes, kinds, strict=True)]
+        return self._add(target, results, args)
+
+    def view(self, value: Tensor, shape: Shape) -> Tensor:
+        """The same memory under another shape, or a part of it."""
+        return self.views(value, [shape])[0]
+
+    def views(self, value: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
+        """Parts of one tensor, without a copy."""
+        parts = [meta(tuple(shape), value.meta.storage, value.meta.dtype) for shape in shapes]
+        return self._add("aten.view.default", parts, {"self": value})
+
+    def _add(self, target: str, outputs: list[Meta], args: dict[str, Any]) -> list[Tensor]:
+        name = f"v{len(self.nodes)}"
+        plain = {key: value.ref if isinstance(value, Tensor) else value for key, value in args.items()}
+        multiple = len(outputs) > 1
+        self.nodes.append(GraphNode(name, target, plain, tuple(outputs), self._scopes, multiple))
+        if not multiple:
+            return [Tensor(name, outputs[0])]
+        values = []
+        for index, output in enumerate(outputs):
+            part = f"{name}_{index}"
+            self.nodes.append(GraphNode(part, "getitem", {"self": Ref(name), "index": index}, (output,), self._scopes))
+            values.append(Tensor(part, output))
+        return values
+
+    def graph(
+        self,
+        outputs: Sequence[Tensor],
+        inputs: tuple[InputShape, ...],
+        dims: tuple[str, ...],
+        notes: tuple[str, ...],
+        repeats: dict[str, Poly] | None = None,
+    ) -> Graph:
+        names = tuple(value.name for value in outputs)
+        nodes = tuple(self.nodes)
+        return Graph(tuple(self.sources), nodes, names, self.parameters, inputs, dims, notes, repeats=repeats or {})
+
+    # --- the modules that every transformer has -----------------------------------------------------------
+
+    def linear(self, name: str, x: Tensor, width: int, bias: bool = False) -> Tensor:
+        with self.module(name, "Linear"):
+            weight = self.weight("weight", (width, x.shape[-1]))
+            args: dict[str, Any] = {"input": x, "weight": weight}
+            if bias:
+                args["bias"] = self.weight("bias", (width,))
+            return self.call("aten.linear.default", (*x.shape[:-1], width), **args)
+
+    def tied_linear(self, name: str, x: Tensor, weight: Tensor) -> Tensor:
+        with self.module(name, "Linear"):
+            return self.call("aten.linear.default", (*x.shape[:-1], weight.shape[0]), input=x, weight=weight)
+
+    def norm(self, name: str, x: Tensor, kind: str) -> Tensor:
+        width = x.shape[-1]
+        with self.module(name, "RMSNorm" if kind == "rms" else "LayerNorm"):
+            args: dict[str, Any] = {"input": x, "normalized_shape": [width], "weight": self.weight("weight", (width,))}
+            if kind == "layer":
+                args["bias"] = self.weight("bias", (width,))
+            return self.call(f"aten.{kind}_norm.default", x.shape, **args)
+
+    def embedding(self, name: str, indices: Tensor, rows: int, width: int) -> tuple[Tensor, Tensor]:
+        """The rows looked up, and the table."""
+        with self.module(name, "Embedding"):
+            table = self.weight("weight", (rows, width))
+            embedded = self.call("aten.embedding.default", (*indices.shape, width), weight=table, indices=indices)
+        return embedded, table
+
+    def add(self, name: str, left: Tensor, right: Tensor) -> Tensor:
+        with self.module(name, "Add"):
+            return self.call("aten.add.Tensor", left.shape, self=left, other=right)
+
+    def activation(self, name: str, x: Tensor) -> Tensor:
+        kind, approximate = ("gelu", "tanh") if name == "gelu_tanh" else (name, "none")
+        with self.module("activation", kind.capitalize()):
+            extra = {"approximate": approximate} if kind == "gelu" else {}
+            return self.call(f"aten.{kind}.default", x.shape, self=x, **extra)
