@@ -15,7 +15,7 @@ from analysis.explore.search.model_sweep import Sweep
 from analysis.explore.tuning.elasticities import Elasticities
 from analysis.explore.tuning.knob_curve import Knobs
 from analysis.explore.tuning.least_change import Crossover
-from analysis.model.workload import Workload
+from analysis.model.ir.workload import Workload
 from analysis.reports.concurrency import ConcurrencyReport
 from analysis.reports.edp_report import EdpReport
 from analysis.reports.energy_report import EnergyReport
