@@ -159,14 +159,6 @@ class EngineProvider:
         result = engine.result(state)
         return frozenset(result.partition.operator_id[i] for i in operators_of(result, state.at).tolist())
 
-    def rate(self, state: State) -> float | None:
-        """Inferences per joule on the device under the cursor; None where the model does not fit, or has no such
-        batch."""
-        from hwexplorer.plots._over_batches import point
-
-        at_batch = point(state, state.on)
-        return 1.0 / at_batch.energy_j_per_inference if at_batch is not None else None
-
     def device_key(self, name: str) -> str:
         """The one name of a device; RequestError when there is none of this name."""
         return engine.device(name).key

@@ -8,17 +8,15 @@ import msgspec
 
 from analysis.document import Cell, Column
 from hwexplorer.export.text import render
-from hwexplorer.views.plain import Page, Row, Section, Table, Text, View
+from hwexplorer.views.plain import Page, Row, Table, View
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """`table` only where its rows lead somewhere; `turns` where texts fold what is to be guessed: the sections that
-    are shown next, each time one goes on."""
+    """The text of a report, and its main table only where rows lead to another state."""
 
     title: str
     text: str
     table: Table | None = None
-    turns: tuple[tuple[Section, ...], ...] = ()
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -44,25 +42,18 @@ class _Wire(msgspec.Struct, frozen=True):
     text: str
     heads: tuple[_Head, ...]
     lines: tuple[_Line, ...]
-    turns: tuple[tuple[Section, ...], ...] = ()
 
 
 def sheet(view: View | Page, width: int) -> Sheet:
     main = view.parts[view.main] if isinstance(view, Page) else view
     leads = isinstance(main, Table) and any(row.leads for row in main.rows)
-    folded = [part for part in getattr(view, "parts", ()) if isinstance(part, Text) and part.folded is not None]
-    turns = tuple(
-        turn
-        for part in folded
-        for turn in (((part.title, ()), *part.sections[: part.folded]), part.sections[part.folded :])
-    )
-    return Sheet(view.title, render(view, width), main if leads and isinstance(main, Table) else None, turns)
+    return Sheet(view.title, render(view, width), main if leads and isinstance(main, Table) else None)
 
 
 def encode(view: View | Page, width: int) -> str:
     made = sheet(view, width)
     heads, lines = (made.table.columns, made.table.rows) if made.table is not None else ((), ())
-    wire = _Wire(made.title, made.text, _all(_Head, heads), _all(_Line, lines), made.turns)
+    wire = _Wire(made.title, made.text, _all(_Head, heads), _all(_Line, lines))
     return msgspec.json.encode(wire).decode() + "\n"
 
 
@@ -70,7 +61,7 @@ def decode(text: bytes) -> Sheet:
     """Raises msgspec.MsgspecError where the text is no sheet: a verb that prints something else."""
     wire = msgspec.json.decode(text, type=_Wire)
     columns, rows = _all(Column, wire.heads), _all(Row, wire.lines)
-    return Sheet(wire.title, wire.text, Table("results", wire.title, columns, rows) if rows else None, wire.turns)
+    return Sheet(wire.title, wire.text, Table("results", wire.title, columns, rows) if rows else None)
 
 
 def _all(kind: type[Any], items: tuple[Any, ...]) -> tuple[Any, ...]:

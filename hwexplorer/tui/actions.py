@@ -69,7 +69,6 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             "Go to the pane before",
             changes.cycle("pane", states.PANES, -1),
         ),
-        _effect("jump", ";", "Jump", "A letter on each card and pane: the letter goes there"),
         _change("zoom", "z", "Zoom", "Show one pane alone, or all of them again", changes.flip("zoom"), hint="zoom"),
         _effect("back", "escape", "Back", "Cancel a capture, clear the find, leave zoom, return to the tree"),
     ),

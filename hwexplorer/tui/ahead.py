@@ -17,7 +17,6 @@ from textual.timer import Timer
 from hardware.errors import RequestError
 from hwexplorer.state import State, replace
 from hwexplorer.tui import actions
-from hwexplorer.tui.standing import batches
 
 if TYPE_CHECKING:
     from hwexplorer.tui.screen import Explorer
@@ -77,9 +76,7 @@ class Ahead:
             return
         self._done = session.state
         self._await(self._settings())
-        state = self._session.state
-        self._waiting.extend(("rate", each) for each in batches(state) if not self._session.cache.has("rate", each))
-        self._step(self._explorer.show_lines)
+        self._step(None)
 
     def _await(self, states: Iterator[State]) -> None:
         session = self._session

@@ -19,7 +19,7 @@ from hwexplorer.tui.cell_text import shorten, whole, width_of
 from hwexplorer.tui.keymap import PAIRS
 from hwexplorer.tui.palette import CAUSE, CURSOR, PLAIN, Palette
 from hwexplorer.tui.prompt import Line
-from hwexplorer.tui.standing import Standing, standing
+from hwexplorer.tui.standing import standing
 from hwexplorer.tui.widgets.cells import bar
 from hwexplorer.views.causes import LOOKS
 
@@ -146,19 +146,16 @@ def told(
     if session.jobs:
         job = session.jobs[0]
         return progress(*job.progress(), monotonic() - job.started, width, palette), []
-    return foot(hints, width, palette, () if is_over else standing(session, width, palette))
+    return foot(hints, width, palette, () if is_over else standing(session))
 
 
 def foot(
-    hints: Hints, width: int, palette: Palette, stands_there: Sequence[Standing] = ()
+    hints: Hints, width: int, palette: Palette, status: Sequence[tuple[str, str, str]] = ()
 ) -> tuple[list[Segment], list[Place]]:
     """Keys and what they do, as many as there is room for, and on the right what stands there: as that comes to be
     known, no key goes from under the pointer."""
     row = _Row()
-    stands: list[tuple[str, str, str]] = []
-    for parted in stands_there:
-        if sum(width_of(text) for _, text, _ in (*stands, *parted)) + LEAST_KEYS <= width:
-            stands += parted
+    stands = status if sum(width_of(text) for _, text, _ in status) + LEAST_KEYS <= width else ()
     free = width - sum(width_of(text) for _, text, _ in stands)
     for action, key, word in hints:
         more = ("key", f" {key}"), ("dim", f" {word} ")

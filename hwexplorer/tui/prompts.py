@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from hardware.errors import RequestError
 from hwexplorer.state import replace
 from hwexplorer.tui import command, navigate, query
-from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.prompt import Line, typed
 from hwexplorer.tui.prompt import edit as edited
 from hwexplorer.tui.session import Session
@@ -138,23 +137,13 @@ class Filter(Prompt):
 
 
 class Command(Prompt):
-    """Themes are tried on while their name is typed; whatever else is typed brings the old one back."""
-
     label = ":"
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._look = session.stage.look
 
     def note(self) -> str:
         return command.note(self.session, self.text)
 
     def offers(self) -> dict[str, str]:
         return {word: f"{line} " for word, line in command.offered(self.session, self.text).items()}
-
-    def follow(self, text: str) -> None:
-        name, _, rest = text.partition(" ")
-        self.session.stage.try_on(rest if name == "theme" and rest in THEMES else self._look)
 
     def edit(self, key: str, character: str | None) -> None:
         if key in ("tab", "shift+tab", "up", "down"):

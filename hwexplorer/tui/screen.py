@@ -5,7 +5,7 @@ A key becomes an action, an action a new state of the session, which has its vie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import events
@@ -14,16 +14,15 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from hardware.errors import unknown
-from hwexplorer.state import PANES, State, led, replace
+from hwexplorer.state import State, led, replace
 from hwexplorer.tui import lines, panes
 from hwexplorer.tui.layout import Box
 from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.session import Session
-from hwexplorer.tui.split import Divide, Split, applied, divide_at, dragged
 from hwexplorer.tui.widgets.pane import Line, Pane, PaneLayout
 from hwexplorer.tui.widgets.strip import CardStrip
 from hwexplorer.tui.widgets.table import TreeTable
-from hwexplorer.views.plain import Section, Text
+from hwexplorer.views.plain import Text
 
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from hwexplorer.tui.prompts import Prompt
 
 MESSAGE_SECONDS = 6.0
-LETTERS = "asdfghjklqwertyuiopzxcvbnm"  # of what one jumps to
 EVERY = 0.1  # seconds between two looks at the work beside the screen
 
 
@@ -51,8 +49,6 @@ class Explorer(Screen[None]):
         self.strip = CardStrip(colours)
         self.bars = {name: Line(name, colours) for name in ("head", "tabs", "foot")}
         self.prompt: Prompt | None = None
-        self.jumps: dict[str, tuple[str, str]] = {}  # letter -> field of the state and its value, while they are shown
-        self.split, self.grabbed = Split(), Divide(())  # borders as they were dragged, and the one under the pointer
         self.ahead: Ahead | None = None
         self._saying: Timer | None = None
         self._polling: Timer | None = None
@@ -109,7 +105,7 @@ class Explorer(Screen[None]):
         return not self.overlay and self.prompt is None and self.is_current
 
     def boxes(self, width: int, height: int) -> dict[str, Box]:
-        return applied(self.session.in_sight(self.state, (width, height)), self.split)
+        return self.session.in_sight(self.state, (width, height))
 
     def follow(self) -> None:
         self.show()
@@ -139,7 +135,7 @@ class Explorer(Screen[None]):
         self.show_lines()
         if self.over is not None:
             return  # drawn when it is seen again
-        arrangement = (state.pane, state.zoom, len(state.devices), self.split)
+        arrangement = (state.pane, state.zoom, len(state.devices))
         if arrangement != self._arrangement:
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
@@ -199,10 +195,6 @@ class Explorer(Screen[None]):
         self.strip.palette = old
         self.show()
 
-    def try_on(self, look: str) -> None:
-        if look != self.look and not self.app.no_color:
-            self.dress(look)
-
     # --- what lies over the panes -------------------------------------------------------------------------
 
     def submit(self, line: str) -> None:
@@ -219,15 +211,13 @@ class Explorer(Screen[None]):
     def cover(self, overlay: Overlay) -> None:
         self.app.push_screen(overlay)
 
-    def show_text(self, name: str, heading: str, text: Text, turns: Sequence[Sequence[Section]] = ()) -> None:
+    def show_text(self, name: str, heading: str, text: Text) -> None:
         from hwexplorer.tui.overlays.reading import Reading
 
-        self.cover(Reading(self.session, name, heading, text, turns))
+        self.cover(Reading(self.session, name, heading, text))
 
     def present(self, name: str, sheet: Sheet, go: Callable[[str], State] | None = None) -> None:
-        if sheet.turns:
-            self.show_text("report", name.title(), Text("report", sheet.title, ()), sheet.turns)
-        elif sheet.table is None:
+        if sheet.table is None:
             text = Text("report", sheet.title, (("", tuple(sheet.text.rstrip().split("\n"))),))
             self.show_text("report", name.title(), text)
         else:
@@ -264,9 +254,6 @@ class Explorer(Screen[None]):
             key = key.removeprefix("alt+")
         if (prompt := (self.over or self).prompt) is not None:
             prompt.press(key, character)
-            return True
-        if self.jumps:
-            self._jump(character)
             return True
         said = session.hush()
         if self.over is not None:
@@ -307,15 +294,6 @@ class Explorer(Screen[None]):
         if self.prompt is not None or not pane.wheel(message):
             pane.scroll_content(message.by)
 
-    def on_pane_dragged(self, message: Pane.Dragged) -> None:
-        """A border is taken, then follows the pointer."""
-        boxes = self.boxes(*self.size)
-        if message.is_start:
-            self.grabbed = divide_at(boxes, message.x, message.y) or Divide(())
-        elif self.grabbed.names:
-            self.split = dragged(self.split, boxes, self.grabbed, message.x, message.y)
-            self.show()
-
     def on_card_strip_clicked(self, message: CardStrip.Clicked) -> None:
         if self.prompt is None:
             state = replace(self.state, on=message.device)
@@ -328,9 +306,7 @@ class Explorer(Screen[None]):
             self.prompt.click(name if message.line == "foot" else "")
             return
         said = self.session.hush()
-        if name.startswith(":"):
-            self.submit(name[1:])
-        elif name:
+        if name:
             self._do(f"pane_{name}" if message.line == "tabs" else name, said)
 
     # --- actions of the screen ----------------------------------------------------------------------------
@@ -367,30 +343,6 @@ class Explorer(Screen[None]):
         else:
             wanted = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
         self.session.apply(wanted)
-
-    def do_jump(self) -> None:
-        """Letters on what is in sight, cards first."""
-        boxes = self.boxes(*self.size)
-        cards = [("on", card.key) for card in self.strip.cards] if "cards" in boxes else []
-        self._label(dict(zip(LETTERS, [*cards, *(("pane", name) for name in PANES if name in boxes)], strict=False)))
-        self.session.say("a letter goes there", "dim")
-
-    def _jump(self, character: str | None) -> None:
-        """Where the letter stands; any other key leaves."""
-        field, name = self.jumps.get(character or "", ("", ""))
-        self._label({})
-        self.session.hush()
-        if field:
-            self.session.apply(replace(self.state, **{field: name}))
-
-    def _label(self, jumps: dict[str, tuple[str, str]]) -> None:
-        self.jumps = jumps
-        letters = {target: letter for letter, target in jumps.items()}
-        self.strip.letters = {name: letter for (field, name), letter in letters.items() if field == "on"}
-        self.strip.refresh()
-        for name, pane in self.views.items():
-            pane.letter = letters.get(("pane", name), "")
-            pane.redraw()
 
     def do_theme(self, name: str = "") -> None:
         """The one named, or the next."""

@@ -34,7 +34,6 @@ READS: dict[str, tuple[str, ...]] = {
     "plot": (*_RUN, *_AGAINST, "on", "plot"),
     "devices": ("devices",),
     "below": (*_RUN, "on", "at"),
-    "rate": (*_RUN, "on"),
     "knobs": (*_RUN, "on", "metric", "fact"),
     "status": (*_RUN, *_AGAINST, "on", "at"),
     "verdict": (*_RUN, *_AGAINST, "on", "diff"),

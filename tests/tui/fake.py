@@ -288,9 +288,6 @@ class Fake(EngineProvider):
     def below(self, state: State) -> frozenset[str]:
         return frozenset(f"{state.at}/{operator}" for operator in OPERATORS)
 
-    def rate(self, state: State) -> float | None:
-        return 1 / self._total(replace(state, pin=""))[1]
-
     def device_key(self, name: str) -> str:
         if name not in DEVICES:
             raise unknown("device", name, DEVICES)

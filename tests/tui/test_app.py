@@ -150,22 +150,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.fact == "fact1"
 
 
-@case("jump")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("semicolon")
-    labelled = {target: letter for letter, target in app.explorer.jumps.items()}
-    assert list(labelled) == [*(("on", name) for name in app.state.devices), *(("pane", n) for n in TELLING)]
-    first = screen_text(app).splitlines()[1]
-    assert all(labelled["on", name] in first for name in app.state.devices)
-    await pilot.press(labelled["on", "tpu_v4"])
-    assert app.state.on == "tpu_v4"
-    assert app.explorer.jumps == {}
-    await pilot.press("semicolon", labelled["pane", "plot"])
-    assert app.state.pane == "plot"
-    await pilot.press("semicolon", "escape")
-    assert (app.state.pane, app.explorer.jumps) == ("plot", {})
-
-
 @case("zoom")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "5 Why" in screen_text(app)

@@ -122,17 +122,6 @@ async def test_every_command_completes_and_has_a_help_line() -> None:
         assert {"compare", "roofline", "energy"} <= set(names())
 
 
-async def test_a_theme_is_tried_on_while_it_is_typed() -> None:
-    async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
-        app: HwExplorer = pilot.app  # type: ignore[assignment]
-        await pilot.press(":", *"theme light")
-        assert app.explorer.look == "light"
-        await pilot.press("escape")
-        assert app.explorer.look == "dark"
-        await pilot.press(":", *"theme paper", "enter")
-        assert app.explorer.look == "paper"
-
-
 async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
     async with HwExplorer(parse("resnet18@b8,fp16"), EngineProvider()).run_test(size=GRID) as pilot:
         app = await typed(pilot, "energy")

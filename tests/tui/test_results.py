@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from analysis.document import Column
 from hardware.errors import RequestError
-from hwexplorer import engine, terms
+from hwexplorer import terms
 from hwexplorer.export.sheet import Sheet, decode, encode, sheet
 from hwexplorer.provider import EngineProvider
 from hwexplorer.registry import Answer
@@ -191,23 +191,6 @@ async def test_every_action_answers() -> None:
         assert app.session.said[0].startswith("nothing to change: halve the batch")
 
 
-async def test_a_lesson_waits_for_a_guess() -> None:
-    app = HwExplorer(parse("resnet18"), Fake())
-    async with app.run_test(size=GRID) as pilot:
-        app.explorer.present("learn", decode(encode(Answer("learn", parse("resnet18")).view(), 100).encode()))
-        await pilot.pause()
-        for number in range(1, 7):
-            shown = [heading for heading, _ in over(app).content.text.sections]
-            assert shown[-1].endswith("?")
-            assert shown.count("Answers") == number - 1
-            assert "space goes on" in screen_text(app)
-            await pilot.press("space")
-            assert over(app).content.text.sections[-1][0] == "Answers"
-            await pilot.click("#report", offset=(9, 9))
-        assert "space" not in screen_text(app).splitlines()[-1]
-    assert app.session.failures == []
-
-
 # --- terms --------------------------------------------------------------------------------------------------
 
 
@@ -320,23 +303,6 @@ async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
 def test_wrong_limits_are_refused(wrong: str) -> None:
     with pytest.raises(RequestError, match=r"accepted|is expected"):
         State(limits=wrong)
-
-
-async def test_a_joule_over_the_batch_stands_in_the_foot() -> None:
-    app = HwExplorer(parse("resnet18@b4"), EngineProvider())
-    async with app.run_test(size=GRID) as pilot:
-        for _ in range(400):
-            await pilot.pause(0.02)
-            if "inf/J" in screen_text(app).splitlines()[-1]:
-                break
-        foot = screen_text(app).splitlines()[-1]
-    best = re.search(r"batch 1 ([▁▂▃▄▅▆▇█]+) 1024  ([\d.]+) inf/J at (\d+)", foot)
-    assert best is not None
-    assert len(best[1]) == 11
-    at_best = engine.result(parse(f"resnet18@b{best[3]}"))
-    assert float(best[2]) == pytest.approx(1 / at_best.energy_j_per_inference, rel=0.005)
-    assert at_best.energy_j_per_inference < engine.result(parse("resnet18@b1")).energy_j_per_inference
-    assert app.session.failures == []
 
 
 async def test_the_wheel_scrolls_a_table_of_results() -> None:

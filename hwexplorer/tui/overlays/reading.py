@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import msgspec
@@ -14,48 +13,26 @@ from hwexplorer.tui.overlays.overlay import CLOSE, Overlay
 from hwexplorer.tui.prompts import Prompt
 from hwexplorer.tui.session import Session
 from hwexplorer.tui.widgets.heads import Headed
-from hwexplorer.tui.widgets.pane import FAR, Content, Pane
+from hwexplorer.tui.widgets.pane import Content
 from hwexplorer.tui.widgets.prose import Prose
-from hwexplorer.views.plain import Section, Text
+from hwexplorer.views.plain import Text
 
 
 class Reading(Overlay):
     BINDINGS: ClassVar[list[BindingType]] = [
         CLOSE,
-        Binding("space", "go_on", "goes on"),
         Binding("slash", "search", "searches"),
         Binding("question_mark,f1,i", "close", ""),  # as it was opened
         Binding("colon", "command", "command"),
     ]
 
-    def __init__(
-        self, session: Session, name: str, heading: str, text: Text, turns: Sequence[Sequence[Section]] = ()
-    ) -> None:
-        """`turns` are shown after the text, one at a time."""
+    def __init__(self, session: Session, name: str, heading: str, text: Text) -> None:
         self.content = Prose()
         super().__init__(session, name, self.content)
         self.pane.heading = heading
-        self._all, self._turns = text, turns  # of all that is shown some may be searched for
+        self._all = text  # of which some lines may be searched for
         self.lines = 0  # that were found
-        self.action_go_on()
-        self.content.top = 0
-
-    @property
-    def keys(self) -> list[Binding]:
-        return [each for each in super().keys if each.action != "go_on" or self._turns]
-
-    def action_go_on(self) -> None:
-        """Show the next part, if any; what was guessed is answered by it."""
-        shown = (*self._all.sections, *(section for turn in self._turns[:1] for section in turn))
-        self._turns = self._turns[1:]
-        self._all = msgspec.structs.replace(self._all, sections=shown)
         self.search("")
-        self.content.move(FAR)
-        self.tell()
-
-    def click(self, at: Pane.Clicked) -> None:
-        if self._turns:
-            self.action_go_on()
 
     def search(self, text: str) -> None:
         """Only the lines with these words, under their headings."""

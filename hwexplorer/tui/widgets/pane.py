@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from hwexplorer.format import safe
 from hwexplorer.tui.cell_text import ascii_cells, shorten, whole, width_of
-from hwexplorer.tui.palette import CURSOR, Palette
+from hwexplorer.tui.palette import Palette
 
 FAR = 10**6  # rows: more than there are
 
@@ -55,13 +55,6 @@ class Pane(Widget, can_focus=False):
             super().__init__()
             self.pane, self.y, self.by = pane, y, by
 
-    class Dragged(Message):
-        """The pointer on the screen: pressed on the frame (`is_start`), or moved while it is held."""
-
-        def __init__(self, x: int, y: int, is_start: bool) -> None:
-            super().__init__()
-            self.x, self.y, self.is_start = x, y, is_start
-
     def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
         super().__init__(id=name)
         self.pane, self.number, self.content = name, number, content
@@ -69,8 +62,6 @@ class Pane(Widget, can_focus=False):
         self.heading = name.title()
         self.remark = ""
         self.active = False
-        self.letter = ""  # that goes here, while such are shown
-        self._held = self._was_dragged = False
         self._stamp: object = None
         self._drawn: list[Strip] = []
         self._made: dict[int, tuple[object, Strip]] = {}  # lines as they were framed last, and what they are made of
@@ -161,13 +152,11 @@ class Pane(Widget, can_focus=False):
         palette = self.palette
         side = palette.get("accent" if self.active else "guide")
         ends, flat = "++" if palette.ascii else "┏┓" if self.active else "╭╮", self._flat()
-        letter = f" {self.letter} " if self.letter else ""
-        title = shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6 - len(letter))
-        remark = whole(safe(self.remark), max(0, width - 8 - len(letter) - width_of(title)))
-        used = width_of(title) + 5 + len(letter)
+        title = shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
+        remark = whole(safe(self.remark), max(0, width - 8 - width_of(title)))
+        used = width_of(title) + 5
         segments = [
             Segment(ends[0] + flat, side),
-            Segment(letter, palette.get("key", CURSOR)),
             Segment(" ", side),
             Segment(title, palette.get("title" if self.active else "header")),
             Segment(" ", side),
@@ -190,28 +179,8 @@ class Pane(Widget, can_focus=False):
 
     # --- the mouse ----------------------------------------------------------------------------------------
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        width, height = self.size
-        if self.framed and (event.x in (0, width - 1) or event.y in (0, height - 1)):
-            self._held, self._was_dragged = True, False
-            self.capture_mouse()
-            self.post_message(self.Dragged(int(event.screen_x), int(event.screen_y), True))
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._held:
-            self._was_dragged = True
-            self.post_message(self.Dragged(int(event.screen_x), int(event.screen_y), False))
-
-    def on_mouse_up(self, event: events.MouseUp) -> None:
-        if self._held:
-            self._held = False
-            self.release_mouse()
-
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        if self._was_dragged:  # that was no click
-            self._was_dragged = False
-            return
         inside = self.framed
         y = event.y - (1 if inside else 0)
         edge = inside and not 0 < event.y < self.size.height - 1

@@ -52,7 +52,6 @@ class CardStrip(Widget, can_focus=False):
         self.palette = palette
         self.cards: tuple[Card, ...] = ()
         self.on = ""
-        self.letters: dict[str, str] = {}  # of the cards, while such are shown
         self._shown: object = None
 
     def show(self, cards: tuple[Card, ...], on: str) -> None:
@@ -108,7 +107,7 @@ class CardStrip(Widget, can_focus=False):
             title = self._title(card, width - 4)
             used = sum(width_of(segment.text) for segment in title)
             return [
-                self._corner(card, corners[0], side),
+                Segment(corners[0], side),
                 Segment(" ", side),
                 *title,
                 Segment(" " + flat * (width - used - 4) + corners[1], side),
@@ -119,11 +118,6 @@ class CardStrip(Widget, can_focus=False):
         blank = Segment(" ", self.palette.get("text"))
         inside = {1: self._figures, 2: self._bar, 3: self._phrase}[y](card, inner)
         return [Segment(bar, side), blank, *inside, blank, Segment(bar, side)]
-
-    def _corner(self, card: Card, plain: str, style: Style) -> Segment:
-        """How a card begins: with its letter while letters are shown."""
-        letter = self.letters.get(card.key, "")
-        return Segment(letter, self.palette.get("key", CURSOR)) if letter else Segment(plain, style)
 
     def _title(self, card: Card, room: int) -> list[Segment]:
         """Name, trust mark, runtime; first the line of products gives way, then the runtime."""
@@ -195,7 +189,7 @@ class CardStrip(Widget, can_focus=False):
         title = self._title(card, NAME)
         used = sum(width_of(segment.text) for segment in title)
         space = self.palette.get("text")
-        first = self._corner(card, sign[0], self.palette.get("accent"))
+        first = Segment(sign[0], self.palette.get("accent"))
         segments = [first, Segment(" ", space), *title, Segment(" " * (NAME - used), space)]
         role = "strong" if ground == CURSOR else "text"
         room, shorter = width - NAME - 2, _short if width >= SPACIOUS else _shortest
