@@ -141,4 +141,4 @@ def test_no_key_of_the_foot_goes_from_under_the_pointer() -> None:
     keys = [place for place in after if place[2] != "devices"]
     assert len(keys) >= 5
     assert keys == before[: len(keys)]
-    assert after[-1] == (91, 120, "devices")
+    assert after[-1] == (92, 120, "devices")
