@@ -82,22 +82,24 @@ def _declared(kind: type[msgspec.Struct]) -> dict[str, Column]:
                 key = declared.key or field.removesuffix(_SUFFIX.get(declared.unit, ""))
                 is_text = declared.role == "number" and {str, bool} & {hint.__origin__, *get_args(hint.__origin__)}
                 role: Role = "text" if is_text else declared.role
+                if key in found:
+                    raise TypeError(f"{kind.__name__} declares two columns {key!r}")
                 found[key] = msgspec.structs.replace(declared, key=key, role=role, of=declared.of or field)
     return found
 
 
 def columns(
-    kind: type[msgspec.Struct], keys: str = "", within: str = "", **changes: Mapping[str, Any]
+    kind: type[msgspec.Struct], keys: str = "", *others: Column, within: str = "", **changes: int | Mapping[str, Any]
 ) -> tuple[Column, ...]:
-    """Return the columns of a struct: those of `keys` in that order, or all. The struct is the row itself or its field
-    `within`. `changes` by key are attributes that this table has otherwise, as `latency={"keep": 1}`."""
-    declared = _declared(kind)
-    chosen = [(key, declared[key], changes.get(key, {})) for key in keys.split() or declared]
+    """Return the columns of a struct, and `others`: those of `keys` in that order, or all. The struct is the row itself
+    or its field `within`. `changes` by key are attributes that this table has otherwise, a number being that of
+    `keep`: `latency=1, power={"title": "W"}`."""
     path = f"{within}." if within else ""
-    return tuple(
-        msgspec.structs.replace(one, **{"of": path + one.of if isinstance(one.of, str) else one.of} | dict(other))
-        for _, one, other in chosen
-    )
+    known = {key: msgspec.structs.replace(one, of=f"{path}{one.of}") for key, one in _declared(kind).items()}
+    for key, change in changes.items():
+        known[key] = msgspec.structs.replace(known[key], **({"keep": change} if isinstance(change, int) else change))
+    known |= {one.key: one for one in others}
+    return tuple(known[key] for key in keys.split() or known)
 
 
 Row = TypeVar("Row", bound=msgspec.Struct)

@@ -3,10 +3,11 @@ and explanations all hold these, so a key means the same wherever it stands."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from analysis.document import BOUND_HELP, BOUND_LETTERS, YES_NO, column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import Serving, serving
 from analysis.estimate.totals import rates
@@ -23,39 +24,39 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     of a language model by role; `silicon` is False for a device that exists on paper only, `trust` how well such work
     is known on it; `incomplete` says what has no cost rule where that is too much."""
 
-    model: str
-    device: str
+    model: Annotated[str, column("Model", keep=2)]
+    device: Annotated[str, column("Device")]
     devices: int
     name: str
     architecture: str
-    image_size: int | None
-    batch: int
-    precision: str
-    precision_run: str
+    image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
+    batch: Annotated[int, column("Batch", "count")]
+    precision: Annotated[str, column("Asked")]
+    precision_run: Annotated[str, column("Runs", keep=5)]
     execution_run: str
-    runtime: str
-    latency_s: float
+    runtime: Annotated[str, column("With", keep=5, help="the software that runs it (--runtime)")]
+    latency_s: Annotated[float, column("Latency", "s", help="of the whole batch")]
     latency_band_s: tuple[float, float]
     latency_s_per_inference: float
-    energy_j: float
+    energy_j: Annotated[float, column("Energy/batch", "J", keep=4)]
     energy_band_j: tuple[float, float]
-    energy_j_per_inference: float
-    edp_js: float
-    throughput_per_s: float
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference")]
+    edp_js: Annotated[float, column("EDP", "Js", keep=2)]
+    throughput_per_s: Annotated[float, column("Inf/s", "1/s", keep=2)]
     compute_j: float
     memory_j: float
     static_j: float
-    average_power_w: float
-    power_limit_w: float
-    tdp_w: float
-    utilization: float
-    bound: str
+    average_power_w: Annotated[float, column("Power", "W", key="power", keep=3)]
+    power_limit_w: Annotated[float, column("Limit", "W", key="limit", keep=4)]
+    tdp_w: Annotated[float, column("TDP", "W", keep=5, help="thermal design power, as the maker states it")]
+    utilization: Annotated[float, column("Util", "%", keep=4)]
+    bound: Annotated[str, column("B", role="flag", keep=4, shown=BOUND_LETTERS, help=BOUND_HELP)]
     bound_time: dict[str, float]
-    peak_memory_bytes: float
-    weight_bytes: float
-    activation_bytes: float
+    peak_memory_bytes: Annotated[float, column("Memory", "byte", key="memory", keep=3)]
+    weight_bytes: Annotated[float, column("Weights", "byte", key="weights", keep=3)]
+    activation_bytes: Annotated[float, column("Activations", "byte", key="activations", keep=3)]
     workspace_bytes: float
-    fits: bool
+    fits: Annotated[bool, column("Fits", keep=3, shown=YES_NO)]
     supported: bool
     silicon: bool
     trust: Trust

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated
 
 import msgspec
 
+from analysis.document import column
 from analysis.estimate.causes import causes, named
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, about, figures
@@ -35,10 +37,10 @@ class Compared(Figures, frozen=True, kw_only=True):
     batch by cause (analysis/estimate/causes.py) add up to them; area and cost of the die by rule (hardware/area.py)."""
 
     ratio_to_baseline: dict[str, float]
-    die_mm2: float
-    die_usd: float
-    throughput_per_mm2: float
-    verdict: str
+    die_mm2: Annotated[float, column("Die mm2", keep=5, help="by published rules: compare designs of one kind")]
+    die_usd: Annotated[float, column("Die USD", keep=5, help="of a good die: no package, memory, test, margin")]
+    throughput_per_mm2: Annotated[float, column("Inf/s/mm2", keep=5)]
+    verdict: Annotated[str, column("Verdict", keep=4)]
     energy_as_designed_j: float | msgspec.UnsetType = msgspec.UNSET
     latency_by_cause_s: dict[str, float]
     energy_by_cause_j: dict[str, float]

@@ -13,10 +13,11 @@ from functools import lru_cache
 from itertools import combinations
 from math import exp, hypot, log
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from hardware import files
@@ -76,20 +77,25 @@ class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
     """One device, or the group of `devices` that a model is divided among: per million inferences, in USD, kWh, kg and
     s. Hire and purchase are None where no price is known; `pays_for` is what the total is of."""
 
-    device: str
+    device: Annotated[str, column("Device")]
     devices: int
     name: str
-    kwh: float
-    electricity_usd: float
-    carbon_kg: float
-    time_s: float
-    hire_usd: float | None
-    purchase_usd: float | None
-    pays_for: str
-    total_usd: float
+    kwh: Annotated[float, column("kWh", keep=2)]
+    electricity_usd: Annotated[float, column("Electricity USD", keep=1)]
+    carbon_kg: Annotated[float, column("CO2 kg", keep=1)]
+    time_s: Annotated[float, column("Time", "s", keep=3, help="of a million inferences on one device")]
+    hire_usd: Annotated[float | None, column("Hire USD", keep=2)]
+    purchase_usd: Annotated[
+        float | None, column("Purchase USD", keep=2, help="the part of the purchase price these inferences wear off")
+    ]
+    pays_for: Annotated[str, column("Pays for", help="what is known; electricity alone is not the cost")]
+    total_usd: Annotated[float, column("USD", help="of what the next column says: power is in the price of hire")]
     total_low_usd: float
     total_high_usd: float
-    lifetime_inferences: float
+    lifetime_inferences: Annotated[
+        float,
+        column("In a lifetime", "SI", key="lifetime", role="quantity", keep=5, help="inferences one device can do"),
+    ]
 
 
 class BreakEven(msgspec.Struct, frozen=True):
@@ -97,11 +103,11 @@ class BreakEven(msgspec.Struct, frozen=True):
 
     `reached` is False where one device of `then` could not do that many in its lifetime."""
 
-    first: str
-    then: str
-    inferences: float | None
+    first: Annotated[str, column("Cheaper at first")]
+    then: Annotated[str, column("Against")]
+    inferences: Annotated[float | None, column("Break-even", "SI", role="quantity", help="inferences")]
     reached: bool
-    says: str
+    says: Annotated[str, column("", keep=1)]
 
 
 class CostReport(Head, frozen=True, kw_only=True):

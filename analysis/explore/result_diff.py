@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
+from typing import Annotated
 
 import msgspec
 
+from analysis.document import column
 from analysis.explore.rules import CHANGING, Finding, incomplete
 from analysis.explore.saved_result import Result, Side
 from hardware.errors import RequestError, unknown
@@ -27,32 +29,32 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """A figure. `change` is the difference over `before`, None where that is 0; `where` says where most of it is."""
 
     figure: str
-    title: str
+    title: Annotated[str, column("Figure", key="figure")]
     unit: Unit
     before: float
     after: float
     difference: float
-    change: float | None
-    where: str
+    change: Annotated[float | None, column("Change", role="delta")]
+    where: Annotated[str, column("Where", keep=1)]
 
 
 class Kind(msgspec.Struct, frozen=True):
     """How many operators of a type there were and are."""
 
-    type: str
-    before: int
-    after: int
+    type: Annotated[str, column("Operators")]
+    before: Annotated[int, column("Before", "count")]
+    after: Annotated[int, column("After", "count")]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """An operator that is not as it was: `how` is 'added', 'removed' or 'changed'. Differences, SI."""
 
-    id: str
-    type: str
-    how: str
-    energy_j: float
-    latency_s: float
-    macs: float
+    id: Annotated[str, column("Operator")]
+    type: Annotated[str, column("Kind", keep=2)]
+    how: Annotated[str, column("", help="added, removed or changed")]
+    energy_j: Annotated[float, column("Energy/inf", "J", role="quantity")]
+    latency_s: Annotated[float, column("Latency", "s", role="quantity")]
+    macs: Annotated[float, column("MACs", "MAC", role="quantity", keep=1)]
 
 
 class Diff(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,9 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from typing import Annotated
 
 import msgspec
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.metrics import METRICS
@@ -64,12 +66,12 @@ class Rule(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """What a rule found: the figure in the SI unit, and whether it holds."""
 
-    rule: str
-    holds: bool
+    rule: Annotated[str, column("Rule")]
+    holds: Annotated[bool, column("", key="verdict", shown={True: "pass", False: "FAIL"})]
     value: float
     limit: float
     unit: str
-    says: str
+    says: Annotated[str, column("", keep=2)]
 
 
 class Findings(Head, frozen=True, kw_only=True):

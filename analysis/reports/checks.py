@@ -26,9 +26,13 @@ _DRAM = 2  # of hardware.execute.RESOURCES
 class Check(msgspec.Struct, frozen=True):
     """One check; the sentence quotes the numbers it compared."""
 
-    name: Annotated[str, column("Check")]
-    passed: Annotated[bool, column("Passed", shown={True: "yes", False: "NO"})]
-    sentence: Annotated[str, column("What was found")]
+    name: Annotated[str, column("Check"), column("Check", key="check")]
+    passed: Annotated[
+        bool,
+        column("Passed", shown={True: "yes", False: "NO"}),
+        column("", key="verdict", shown={True: "pass", False: "FAIL"}),
+    ]
+    sentence: Annotated[str, column("What was found"), column("", key="says")]
 
 
 def checks(result: Estimate) -> tuple[Check, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
+from analysis.document import Column, columns
+from analysis.estimate.figures import Figures
 from analysis.explore.search.candidates import Candidate
 from hwexplorer.declare import Rows
 from hwexplorer.views.words import KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, known, leads
@@ -24,24 +25,14 @@ def told(of: Candidate) -> str:
     return f"{MARKED[point.device]} at batch {point.batch}, {point.precision} ({how}{odds})"
 
 
-COLUMNS = (
-    Column("model", "Model", role="text", keep=2, of="point.model"),
-    Column("device", "Device", role="text", keep=0, of="point.device", shown=MARKED),
-    Column("batch", "Batch", "count", keep=0, of="point.batch"),
-    Column("precision", "Asked", role="text", keep=0, of="point.precision"),
-    Column("precision_run", "Runs", role="text", keep=5, of="point.precision_run"),
-    Column("energy_per_inference", "Energy/inf", "J", keep=0, of="point.energy_j_per_inference"),
-    Column("latency", "Latency", "s", keep=0, of="point.latency_s", help="of the whole batch"),
-    Column("throughput", "Inf/s", "1/s", keep=2, of="point.throughput_per_s"),
-    Column("edp", "EDP", "Js", keep=2, of="point.edp_js"),
-    Column("power", "Power", "W", keep=3, of="point.average_power_w"),
-    Column("memory", "Memory", "byte", keep=3, of="point.peak_memory_bytes"),
-    Column(
-        "cost_usd_per_million", "Electricity USD/1M", keep=4, help="of a million inferences; hire and purchase: cost"
-    ),
-    Column("accuracy", "Accuracy fp32", keep=3, help="published, of the default weights in fp32"),
+COLUMNS = columns(
+    Figures,
+    "model device batch precision precision_run energy_per_inference latency throughput edp power memory "
+    "cost_usd_per_million accuracy known bound",
+    *columns(Candidate, "cost_usd_per_million accuracy"),
     Column("known", "T", role="flag", keep=4, of="point.trust.level", shown=KNOWN, help=KNOWN_HELP),
-    Column("bound", "B", role="flag", keep=4, of="point.bound", shown=BOUND_LETTERS, help=BOUND_HELP),
+    within="point",
+    device={"shown": MARKED},
 )
 ODDS = Column(
     "odds", "Odds", "%", keep=1, help="that what would be measured keeps to the limits of time and energy, by the bands"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from analysis.document import Column
+from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
 from analysis.explore.advice import AIMS, Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
@@ -58,18 +58,18 @@ def _changes(advice: Advice) -> Iterator[_Change]:
         )
 
 
-COLUMNS = (
+COLUMNS = columns(
+    Figures,
+    "change energy saved_energy latency saved_latency throughput throughput_ratio memory saved_memory why",
     Column("change", "Change", role="text", keep=0),
     Column("energy", "Energy/inf", "J", keep=1, of="after.energy_j_per_inference"),
     Column("saved_energy", "Energy", "%", role="delta", keep=0, of="energy", help="per inference, against now"),
-    Column("latency", "Latency", "s", keep=1, of="after.latency_s", help="of the whole batch"),
     Column("saved_latency", "Latency", "%", role="delta", keep=0, of="latency", help="of the batch, against now"),
-    Column("throughput", "Inf/s", "1/s", keep=2, of="after.throughput_per_s"),
     Column("throughput_ratio", "Rate", "x", keep=2, of="rate", help="throughput against now"),
-    Column("memory", "Memory", "byte", keep=2, of="after.peak_memory_bytes"),
     Column("saved_memory", "Memory", "%", role="delta", keep=1, of="memory"),
     Column("why", "What happens", role="text", keep=5),
-)
+    within="after", latency=1, memory=2,
+)  # fmt: skip
 
 
 def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> Advice:

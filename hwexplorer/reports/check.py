@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.document import Column
+from analysis.document import Column, columns
 from analysis.explore.result_diff import Diff
 from analysis.explore.rules import Finding, Findings, check, parse_rule
 from hardware.quantity import quantity
@@ -17,10 +17,9 @@ def _found(finding: Finding) -> str:
 
 
 COLUMNS = (
-    Column("verdict", "", role="text", keep=0, of="holds", shown={True: "pass", False: "FAIL"}),
-    Column("rule", "Rule", role="text", keep=0),
+    *columns(Finding, "verdict rule"),
     Column("found", "Found", role="text", keep=0, of=_found),
-    Column("says", "", role="text", keep=2),
+    *columns(Finding, "says"),
 )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
+from analysis.document import BOUND_HELP, Column, columns
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import ADDITIVE
@@ -44,6 +44,10 @@ class _Device(NamedTuple):
         """Energy of a component ('compute_j' ..) per inference."""
         return float(getattr(self.figures, component)) / self.run.scenario.batch
 
+    def ratio(self, metric: str) -> float:
+        """Return the ratio of a metric to that of the baseline."""
+        return self.figures.ratio_to_baseline[metric]
+
 
 def _change(row: _Device) -> float | None:
     return row.run.edp_js / row.pinned_edp_js - 1.0 if row.pinned_edp_js else None
@@ -53,30 +57,21 @@ def _by_cause(run: Estimate) -> Stack:
     return Stack(shares(run, "edp").sum(axis=1).tolist())
 
 
-SUMMARY = (
+_KEYS = (
+    "device latency energy_per_inference edp ratio throughput power utilization memory bound known verdict causes "
+    "runtime precision trust band energy_band"
+)
+_MORE_KEYS = (
+    "compute_per_inference memory_per_inference static_per_inference energy weights activations limit tdp kernels "
+    "bounds latency_ratio energy_ratio die_mm2 throughput_per_mm2 die_usd"
+)
+SUMMARY = columns(
+    Compared,
+    _KEYS,
     Column("device", "Device", role="text", keep=0, of=lambda row: row.run.device.label),
-    Column("latency", "Latency", "s", keep=1, of="figures.latency_s", help="of the whole batch"),
-    Column("energy_per_inference", "Energy/inf", "J", keep=1, of="figures.energy_j_per_inference"),
-    Column("edp", "EDP", "Js", keep=2, of="figures.edp_js", help="energy per inference x latency of the batch"),
-    Column(
-        "ratio", "EDP ratio", "x", keep=3, of=lambda row: row.figures.ratio_to_baseline["edp"], help="to the baseline"
-    ),
-    Column("throughput", "Throughput", "1/s", keep=3, of="figures.throughput_per_s", help="inferences per second"),
-    Column("power", "Power", "W", keep=4, of="figures.average_power_w", help="average over the inference"),
-    Column("utilization", "Util", "%", keep=4, of="figures.utilization", help="of the peak of the format that runs"),
-    Column(
-        "memory", "Memory", "byte", keep=5, of="figures.peak_memory_bytes", help="peak: weights and live activations"
-    ),
-    Column(
-        "bound", "Bound", role="flag", keep=2, of="figures.bound", shown=BOUND_LETTERS,
-        help=f"{BOUND_HELP}, most of the time",
-    ),
+    Column("ratio", "EDP ratio", "x", keep=3, of=lambda row: row.ratio("edp"), help="to the baseline"),
     Column("known", "T", role="flag", keep=2, of="figures.trust.level", shown=KNOWN, help=KNOWN_HELP),
-    Column("verdict", "Verdict", role="text", keep=4, of="figures.verdict"),
     Column("causes", "Goes into", role="bar", keep=5, of=lambda row: _by_cause(row.run), help=f"EDP {HELP}"),
-    Column(
-        "runtime", "With", role="text", keep=5, of="figures.runtime", help="the software that runs it (--runtime)"
-    ),
     Column(
         "precision", "Runs", role="text", keep=5, of="figures.precision_run",
         help="the format most multiply-accumulates run in",
@@ -93,31 +88,26 @@ SUMMARY = (
         "energy_band", "Energy band", "J", role="text", keep=6, ends=("energy_low", "energy_high"),
         of=lambda row: band(row.run.energy_band_j, row.run.energy_j),
     ),
+    within="figures", latency=1, energy_per_inference=1,
+    edp={"help": "energy per inference x latency of the batch"},
+    throughput={"help": "inferences per second", "title": "Throughput", "keep": 3},
+    power={"help": "average over the inference", "keep": 4},
+    utilization={"help": "of the peak of the format that runs"},
+    memory={"help": "peak: weights and live activations", "keep": 5},
+    bound={"help": f"{BOUND_HELP}, most of the time", "title": "Bound", "keep": 2},
 )  # fmt: skip
-DETAILED = (
-    *SUMMARY,
+DETAILED = SUMMARY + columns(
+    Compared,
+    _MORE_KEYS,
     Column("compute_per_inference", "Compute/inf", "J", keep=2, of=lambda row: row.per_inference("compute_j")),
     Column("memory_per_inference", "Mem. energy/inf", "J", keep=2, of=lambda row: row.per_inference("memory_j")),
     Column("static_per_inference", "Static/inf", "J", keep=2, of=lambda row: row.per_inference("static_j")),
-    Column("energy", "Energy/batch", "J", keep=4, of="figures.energy_j"),
-    Column("weights", "Weights", "byte", keep=3, of="figures.weight_bytes"),
-    Column("activations", "Activations", "byte", keep=3, of="figures.activation_bytes"),
-    Column("limit", "Limit", "W", keep=4, of="figures.power_limit_w"),
-    Column("tdp", "TDP", "W", keep=5, of="figures.tdp_w", help="thermal design power, as the maker states it"),
     Column("kernels", "Kernels", "count", keep=5, of="run.demand.n_kernels"),
     Column("bounds", "Bounds", role="text", keep=5, of=lambda row: bounds(row.run), help="kernels by what bounds them"),
-    Column(
-        "latency_ratio", "Latency ratio", "x", keep=3, of=lambda row: row.figures.ratio_to_baseline["latency"],
-        help="to the baseline",
-    ),
-    Column(
-        "energy_ratio", "Energy ratio", "x", keep=3, of=lambda row: row.figures.ratio_to_baseline["energy"],
-        help="to the baseline",
-    ),
-    Column("die_mm2", "Die mm2", keep=5, of="figures.die_mm2", help="by published rules: compare designs of one kind"),
-    Column("throughput_per_mm2", "Inf/s/mm2", keep=5, of="figures.throughput_per_mm2"),
-    Column("die_usd", "Die USD", keep=5, of="figures.die_usd", help="of a good die: no package, memory, test, margin"),
-)  # fmt: skip
+    Column("latency_ratio", "Latency ratio", "x", keep=3, of=lambda row: row.ratio("latency"), help="to the baseline"),
+    Column("energy_ratio", "Energy ratio", "x", keep=3, of=lambda row: row.ratio("energy"), help="to the baseline"),
+    within="figures",
+)
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, of=_change, help="EDP against the pinned state")
 
 

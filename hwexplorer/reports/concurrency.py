@@ -11,7 +11,7 @@ from hwexplorer.state import State
 from hwexplorer.views.words import chain, of_node, some
 
 PARALLELISM = columns(Parallelism)
-CHECKS = columns(Check)
+CHECKS = columns(Check, "name passed sentence")
 STAGES = (
     *columns(Stage, "stage"),
     Column("count", "Subgraphs", "count", keep=0, of=lambda stage: len(stage.subgraphs)),

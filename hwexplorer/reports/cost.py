@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.document import Column
-from analysis.explore.deployment_cost import CostReport, cost, settings
+from analysis.document import Column, columns
+from analysis.explore.deployment_cost import BreakEven, CostReport, DeviceCost, cost, settings
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -15,30 +15,14 @@ from hwexplorer.views.plain import Text
 from hwexplorer.views.words import MARKED, title
 
 COLUMNS = (
-    Column("device", "Device", role="text", keep=0, shown=MARKED),
-    Column("total_usd", "USD", keep=0, help="of what the next column says: power is in the price of hire"),
-    Column("pays_for", "Pays for", role="text", keep=0, help="what is known; electricity alone is not the cost"),
+    *columns(DeviceCost, "device total_usd pays_for", device={"shown": MARKED}),
     Column(
         "band", "Band USD", role="text", keep=4, of=lambda row: f"{row.total_low_usd:.3g} - {row.total_high_usd:.3g}",
         help="over the bands of time and energy and over the offers",
     ),
-    Column("electricity_usd", "Electricity USD", keep=1),
-    Column("hire_usd", "Hire USD", keep=2),
-    Column("purchase_usd", "Purchase USD", keep=2, help="the part of the purchase price these inferences wear off"),
-    Column("kwh", "kWh", keep=2),
-    Column("carbon_kg", "CO2 kg", keep=1),
-    Column("time", "Time", "s", keep=3, help="of a million inferences on one device"),
-    Column(
-        "lifetime", "In a lifetime", "SI", role="quantity", keep=5, of="lifetime_inferences",
-        help="inferences one device can do",
-    ),
+    *columns(DeviceCost, "electricity_usd hire_usd purchase_usd kwh carbon_kg time lifetime"),
 )  # fmt: skip
-EVEN = (
-    Column("first", "Cheaper at first", role="text", keep=0, shown=MARKED),
-    Column("then", "Against", role="text", keep=0, shown=MARKED),
-    Column("inferences", "Break-even", "SI", role="quantity", keep=0, help="inferences"),
-    Column("says", "", role="text", keep=1),
-)
+EVEN = columns(BreakEven, first={"shown": MARKED}, then={"shown": MARKED})
 _Price = tuple[str, float]
 
 

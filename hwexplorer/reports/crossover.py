@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.document import Column
+from analysis.document import Column, columns
 from analysis.explore.tuning.knob_bench import METRICS, checked, facts
 from analysis.explore.tuning.least_change import MOST, Crossover, Goal, Turn, Way
 from analysis.explore.tuning.least_change import crossover as find
@@ -41,17 +41,13 @@ def _goal(goal: Goal) -> str:
 COLUMNS = (
     Column("change", "Change", role="text", keep=0, of=_change),
     Column("matches", "Matches", role="text", keep=0, of=lambda way: "yes" if way.device else "no"),
-    Column("size", "Size", keep=1, help="of the change: root of the sum of squared logarithms of the factors"),
+    *columns(Way, "size"),
     Column(
-        "then",
-        "Then, against it",
-        role="text",
-        keep=1,
+        "then", "Then, against it", role="text", keep=1, of=lambda way: ", ".join(map(_goal, way.goals)),
         help="odds: that it would be measured to be less, bands and all",
-        of=lambda way: ", ".join(map(_goal, way.goals)),
     ),
-    Column("device", "The device", role="text", keep=3),
-)
+    *columns(Way, "device"),
+)  # fmt: skip
 
 
 def _document(

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.document import Column
+from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.explore import result_diff, saved_result
-from analysis.explore.result_diff import Changed, Changes, Diff, Place
+from analysis.explore.result_diff import Changed, Changes, Diff, Kind, Place
 from analysis.explore.rules import Finding, findings, parse_rule
 from analysis.explore.saved_result import Result
 from hardware.errors import RequestError
@@ -27,25 +27,13 @@ from hwexplorer.views.tables import rows
 
 SHOWN = 15  # operators; JSON has all
 CHANGES = (
-    Column("figure", "Figure", role="text", keep=0, of="title"),
+    *columns(Changed, "figure"),
     Column("before", "Before", role="text", keep=0, of=lambda changed: quantity(changed.before, changed.unit)),
     Column("after", "After", role="text", keep=0, of=lambda changed: quantity(changed.after, changed.unit)),
-    Column("change", "Change", role="delta", keep=0),
-    Column("where", "Where", role="text", keep=1),
+    *columns(Changed, "change where"),
 )
-KINDS = (
-    Column("type", "Operators", role="text", keep=0),
-    Column("before", "Before", "count", keep=0),
-    Column("after", "After", "count", keep=0),
-)
-PLACES = (
-    Column("id", "Operator", role="text", keep=0),
-    Column("type", "Kind", role="text", keep=2),
-    Column("how", "", role="text", keep=0, help="added, removed or changed"),
-    Column("energy", "Energy/inf", "J", role="quantity", keep=0),
-    Column("latency", "Latency", "s", role="quantity", keep=0),
-    Column("macs", "MACs", "MAC", role="quantity", keep=1),
-)
+KINDS = columns(Kind)
+PLACES = columns(Place)
 
 
 def _result(state: State) -> Result:

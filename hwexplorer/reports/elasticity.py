@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.document import Column
+from analysis.document import Column, columns
 from analysis.explore.tuning.elasticities import Elasticities, Elasticity, elasticities
 from hardware.quantity import of_fact
 from hwexplorer.declare import NODE, Report, Rows, of_run
@@ -19,12 +19,9 @@ def _does_something(row: Elasticity) -> bool:
 
 
 COLUMNS = (
-    Column("name", "Fact or price", role="text", keep=0, help="of the device; `tile.mac`: what one event costs"),
+    *columns(Elasticity, "name"),
     Column("value", "Now", role="text", keep=2, of=lambda row: of_fact(row.value, row.unit)),
-    Column("latency", "Latency %/%", keep=0, help="per cent of the latency per per cent of the fact: -1 halves it"),
-    Column("energy", "Energy %/%", keep=0, help="per cent of the energy per inference per per cent of the fact"),
-    Column("edp", "EDP %/%", keep=0, help="per cent of energy times latency: the sum of both"),
-    Column("says", "", role="text", keep=3, help="what must change before a fact does anything"),
+    *columns(Elasticity, "latency energy edp says"),
 )
 
 

@@ -59,17 +59,11 @@ COLUMNS = (
     Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row), help=f"of the node, {HELP}"),
     *columns(EventRow, "fraction energy waits count unit each"),
     Column(
-        "band",
-        "Band",
-        "J",
-        role="text",
-        keep=5,
-        of=_spread,
-        help="spread of the energy of one",
+        "band", "Band", "J", role="text", keep=5, of=_spread, help="spread of the energy of one",
         ends=("each_low", "each_high"),
     ),
     Column("source", "Source", role="text", keep=8, of=lambda row: f"{row.quality}: {row.source}"),
-)
+)  # fmt: skip
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="energy against the pinned state")
 
 

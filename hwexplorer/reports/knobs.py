@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from analysis.document import Column
+from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
@@ -106,15 +106,12 @@ _CURVE = (
     ),
 )
 COLUMNS = (
-    Column("name", "Fact or price", role="text", keep=0, help="of the device; `tile.mac`: what one event costs"),
+    *columns(Knob, "name"),
     Column("value", "Now", role="text", keep=0, of=lambda knob: _told(knob.value, knob.unit)),
     Column("was", "Was", role="text", keep=1, of=_was, help="unchanged, where it is turned"),
-    Column("latency", "Lat %/%", keep=3, help="per cent of the latency per per cent of it, unchanged"),
-    Column("energy", "Energy %/%", keep=3, help="per cent of the energy per inference per per cent of it"),
-    Column("edp", "EDP %/%", keep=0, help="per cent of energy times latency: the sum of both"),
+    *columns(Knob, "latency energy edp"),
     Column("way", "Turns from, to", role="text", keep=4, of=_way),
-    Column("quality", "Known as", role="text", keep=5),
-    Column("source", "Source", role="text", keep=8),
+    *columns(Knob, "quality source"),
 )
 
 VERB = Report(

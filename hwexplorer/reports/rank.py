@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, Column
+from analysis.document import columns
+from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import ORDERS
 from analysis.explore.deployment_cost import settings
-from analysis.explore.search.candidates import Rank, rank
+from analysis.explore.search.candidates import Candidate, Rank, Ranked, rank
 from analysis.model import store
 from analysis.model.names import zoo
 from analysis.model.transformer import spec as transformer_spec
@@ -17,26 +18,12 @@ from hwexplorer.state import State, replace, with_model
 from hwexplorer.views.words import MARKED
 
 COLUMNS = (
-    Column("model", "Model", role="text", keep=0, of="candidate.point.model"),
-    Column(
-        "front", "P", role="flag", keep=0, of="on_front", shown={True: "P", False: ""},
-        help="P on the Pareto front of energy, latency and accuracy",
-    ),
-    Column(
-        "accuracy", "Accuracy", keep=1, of="candidate.accuracy", help="published, of the default weights in fp32"
-    ),
-    Column("metric", "Metric", role="text", keep=4, of="candidate.accuracy_metric"),
-    Column("energy_per_inference", "Energy/inf", "J", keep=0, of="candidate.point.energy_j_per_inference"),
-    Column("latency", "Latency", "s", keep=0, of="candidate.point.latency_s", help="of the whole batch"),
-    Column("throughput", "Inf/s", "1/s", keep=2, of="candidate.point.throughput_per_s"),
-    Column("edp", "EDP", "Js", keep=2, of="candidate.point.edp_js"),
-    Column("memory", "Memory", "byte", keep=3, of="candidate.point.peak_memory_bytes"),
-    Column("utilization", "Util", "%", keep=4, of="candidate.point.utilization"),
-    Column("bound", "B", role="flag", keep=4, of="candidate.point.bound", shown=BOUND_LETTERS, help=BOUND_HELP),
-    Column("parameters", "Params", "SI", role="quantity", keep=5),
-    Column("macs", "MACs", "SI", role="quantity", keep=5),
-    Column("family", "Family", role="text", keep=6),
-)  # fmt: skip
+    *columns(Figures, "model", within="candidate.point", model=0),
+    *columns(Ranked, "front"),
+    *columns(Candidate, "accuracy metric", within="candidate", accuracy={"title": "Accuracy", "keep": 1}),
+    *columns(Figures, "energy_per_inference latency throughput edp memory utilization bound", within="candidate.point"),
+    *columns(Ranked, "parameters macs family"),
+)
 
 
 def _states(state: State, models: list[str] | None, family: str, order: str) -> tuple[State, ...]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from analysis.document import Column
+from analysis.document import columns
 from analysis.estimate.figures import about
 from analysis.explore.comparison import insights, next_steps
-from analysis.reports.checks import checks
+from analysis.reports.checks import Check, checks
 from analysis.text.reason import model_reason
 from hardware.quantity import quantity
 from hwexplorer import engine, registry
@@ -25,11 +25,7 @@ from hwexplorer.views.tables import rows
 from hwexplorer.views.tree import tree
 from hwexplorer.views.words import band, known, title
 
-CHECKS = (
-    Column("verdict", "", role="text", keep=0, of="passed", shown={True: "pass", False: "FAIL"}),
-    Column("check", "Check", role="text", keep=0, of="name"),
-    Column("says", "", role="text", keep=0, of="sentence"),
-)
+CHECKS = columns(Check, "verdict check says")
 
 
 def _summary(state: State) -> Text:

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, YES_NO, Column
+from analysis.document import Column, columns
+from analysis.estimate.figures import Figures
 from analysis.estimate.scenario import Scenario
 from analysis.explore.search import catalogue_sweep, workers
 from analysis.explore.search.catalogue_sweep import Chunk
@@ -31,22 +32,13 @@ from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 from hwexplorer.views.words import MARKED, leads
 
-ROWS = (
-    Column("device", "Device", role="text", keep=0, shown=MARKED),
-    Column("image_size", "Pixels", "count", keep=4),
-    Column("batch", "Batch", "count", keep=0),
-    Column("precision", "Asked", role="text", keep=1),
-    Column("precision_run", "Runs", role="text", keep=5, help="the format most multiply-accumulates run in"),
-    Column("latency", "Latency", "s", keep=1, help="of the whole batch"),
-    Column("energy_per_inference", "Energy/inf", "J", keep=1, of="energy_j_per_inference"),
-    Column("edp", "EDP", "Js", keep=2, help="energy per inference x latency"),
-    Column("throughput", "Inf/s", "1/s", keep=2),
-    Column("power", "Power", "W", keep=4, of="average_power_w"),
-    Column("utilization", "Util", "%", keep=4),
-    Column("memory", "Memory", "byte", keep=5, of="peak_memory_bytes"),
-    Column("fits", "Fits", role="text", keep=3, shown=YES_NO),
-    Column("bound", "B", role="flag", keep=3, shown=BOUND_LETTERS, help=BOUND_HELP),
-)
+ROWS = columns(
+    Figures,
+    "device image_size batch precision precision_run latency energy_per_inference edp throughput power utilization "
+    "memory fits bound",
+    device={"shown": MARKED}, precision=1, precision_run={"help": "the format most multiply-accumulates run in"},
+    latency=1, energy_per_inference=1, edp={"help": "energy per inference x latency"}, power=4, memory=5, bound=3,
+)  # fmt: skip
 _AIM_UNIT = {"energy per inference": "J", "throughput": "1/s", "edp": "Js"}
 
 
@@ -55,20 +47,11 @@ def _best(best: Best) -> str:
 
 
 BEST = (
-    Column("device", "Device", role="text", keep=0, shown=MARKED),
-    Column("precision", "Asked", role="text", keep=1),
-    Column("image_size", "Pixels", "count", keep=4),
-    Column("aim", "Best for", role="text", keep=0),
-    Column("batch", "Batch", "count", keep=0),
+    *columns(Best, device={"shown": MARKED}),
     Column("value", "Value", role="text", keep=0, of=_best),
 )
-CROSS = (
-    Column("before", "Ahead at first", role="text", keep=0, shown=MARKED),
-    Column("after", "Against", role="text", keep=0, shown=MARKED),
-    Column("metric", "Metric", role="text", keep=0),
-    Column("precision", "Asked", role="text", keep=1),
-    Column("image_size", "Pixels", "count", keep=4),
-    Column("batch", "Crossover batch", "count", keep=0),
+CROSS = columns(
+    Crossover, "before after metric precision image_size batch", before={"shown": MARKED}, after={"shown": MARKED}
 )
 
 _Wholes = tuple[int, ...] | None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.scenario import Scenario
@@ -30,9 +32,11 @@ class Candidate(msgspec.Struct, frozen=True):
     to the limits of a search."""
 
     point: Figures
-    cost_usd_per_million: float
-    accuracy: float | None
-    accuracy_metric: str
+    cost_usd_per_million: Annotated[
+        float, column("Electricity USD/1M", keep=4, help="of a million inferences; hire and purchase: cost")
+    ]
+    accuracy: Annotated[float | None, column("Accuracy fp32", keep=3, help="published, of the default weights in fp32")]
+    accuracy_metric: Annotated[str, column("Metric", key="metric", keep=4)]
     odds: float | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -321,10 +325,19 @@ class Ranked(msgspec.Struct, frozen=True):
     """One model on the device; on the front where no other is as accurate, as frugal and as fast."""
 
     candidate: Candidate
-    on_front: bool
-    family: str
-    parameters: int
-    macs: float
+    on_front: Annotated[
+        bool,
+        column(
+            "P",
+            key="front",
+            role="flag",
+            shown={True: "P", False: ""},
+            help="P on the Pareto front of energy, latency and accuracy",
+        ),
+    ]
+    family: Annotated[str, column("Family", keep=6)]
+    parameters: Annotated[int, column("Params", "SI", role="quantity", keep=5)]
+    macs: Annotated[float, column("MACs", "SI", role="quantity", keep=5)]
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):

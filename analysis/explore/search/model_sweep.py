@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
+from typing import Annotated
 
 import msgspec
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
@@ -22,11 +24,11 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 class Best(msgspec.Struct, frozen=True):
     """The batch that is best on one device for one aim, among those that fit; `value` in the aim's SI unit."""
 
-    device: str
-    precision: str
-    image_size: int | None
-    aim: str
-    batch: int
+    device: Annotated[str, column("Device")]
+    precision: Annotated[str, column("Asked", keep=1)]
+    image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
+    aim: Annotated[str, column("Best for")]
+    batch: Annotated[int, column("Batch", "count")]
     value: float
 
 
@@ -35,12 +37,12 @@ class Crossover(msgspec.Struct, frozen=True):
 
     `changes` counts how often the winner changes over the batches swept; the first is given."""
 
-    metric: str
-    precision: str
-    image_size: int | None
-    before: str
-    after: str
-    batch: int | None
+    metric: Annotated[str, column("Metric")]
+    precision: Annotated[str, column("Asked", keep=1)]
+    image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
+    before: Annotated[str, column("Ahead at first")]
+    after: Annotated[str, column("Against")]
+    batch: Annotated[int | None, column("Crossover batch", "count")]
     changes: int
 
 

@@ -7,9 +7,11 @@ what-if device (hardware/what_if.py) follows here too. A fact that does nothing 
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import msgspec
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.explore.tuning.knob_bench import Bench, amount, cost, facts, prices
@@ -35,14 +37,16 @@ _SPEEDS = (
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
     """Of one fact, or the price of one event. `says` what must change before a speed does anything."""
 
-    name: str
+    name: Annotated[str, column("Fact or price", help="of the device; `tile.mac`: what one event costs")]
     value: float
     unit: str
     is_price: bool
-    latency: float
-    energy: float
-    edp: float
-    says: str = ""
+    latency: Annotated[
+        float, column("Latency %/%", help="per cent of the latency per per cent of the fact: -1 halves it")
+    ]
+    energy: Annotated[float, column("Energy %/%", help="per cent of the energy per inference per per cent of the fact")]
+    edp: Annotated[float, column("EDP %/%", help="per cent of energy times latency: the sum of both")]
+    says: Annotated[str, column("", keep=3, help="what must change before a fact does anything")] = ""
 
 
 class Elasticities(Head, frozen=True, kw_only=True):

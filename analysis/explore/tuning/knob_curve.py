@@ -7,10 +7,12 @@ the rest a piece at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.explore.tuning.knob_bench import METRICS, Bench, Cost, amount, cost, facts, prices
@@ -48,18 +50,22 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     """A fact, or the price of an event, as it is and was, and how far a turn goes. `latency`, `energy` and `edp` are
     elasticities of the unchanged chip, None where they are not known yet."""
 
-    name: str
+    name: Annotated[str, column("Fact or price", help="of the device; `tile.mac`: what one event costs")]
     value: float
     was: float
     unit: str
     least: float
     most: float
-    quality: str
-    source: str
+    quality: Annotated[str, column("Known as", keep=5)]
+    source: Annotated[str, column("Source", keep=8)]
     is_price: bool
-    latency: float | None = None
-    energy: float | None = None
-    edp: float | None = None
+    latency: Annotated[
+        float | None, column("Lat %/%", keep=3, help="per cent of the latency per per cent of it, unchanged")
+    ] = None
+    energy: Annotated[
+        float | None, column("Energy %/%", keep=3, help="per cent of the energy per inference per per cent of it")
+    ] = None
+    edp: Annotated[float | None, column("EDP %/%", help="per cent of energy times latency: the sum of both")] = None
 
 
 class Before(msgspec.Struct, frozen=True):

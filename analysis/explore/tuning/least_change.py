@@ -15,10 +15,12 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
+from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.explore.odds import METRICS as WITH_ODDS
@@ -62,10 +64,12 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     within 64 times does it; then it is the nearest point."""
 
     knobs: tuple[str, ...]
-    device: str
+    device: Annotated[str, column("The device", keep=3)]
     turns: tuple[Turn, ...]
     goals: tuple[Goal, ...]
-    size: float
+    size: Annotated[
+        float, column("Size", keep=1, help="of the change: root of the sum of squared logarithms of the factors")
+    ]
 
 
 class Crossover(Head, frozen=True, kw_only=True):
