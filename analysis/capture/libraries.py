@@ -15,8 +15,6 @@ from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.targets import Target
 from hardware.names import hint, known
 
-from . import mlperf
-
 _USUAL, _DETECTED = 224, 640  # pixels, where a library does not say
 
 
@@ -30,7 +28,7 @@ def build(target: Target) -> tuple[Any, Any]:
     if target.is_configuration:
         return _configured(targets.source(target))
     name = target.path.removesuffix(".models")
-    return _BUILDERS[name](mlperf if name == "mlperf" else importlib.import_module(name), target.factory)
+    return _BUILDERS[name](importlib.import_module(name), target.factory)
 
 
 def _image(size: int) -> tuple[Any]:
@@ -87,7 +85,6 @@ _BUILDERS: dict[str, Callable[[Any, str], tuple[Any, Any]]] = {
     "ultralytics": _ultralytics,
     "diffusers": _published,
     "transformers": _published,
-    "mlperf": _published,
 }
 
 

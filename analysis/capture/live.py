@@ -15,7 +15,7 @@ from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
 from hardware.architectures.registry import TORCH_HOST
 
-from . import blame, blocks, namesakes, recipes
+from . import blame, blocks, recipes
 from .runtime import import_torchvision
 from .user import built, inputs_at, run_with
 
@@ -65,8 +65,7 @@ def _own(target: targets.Target, batch: int) -> Running:
         raise CaptureError(f"{target.label} is read as data, not run: name the Python that makes the module")
     file = targets.source(target)
     blame.own(file.parent)
-    with namesakes.beside(file.parent):
-        module, given = built(target, file)
-        arguments, keywords = inputs_at(module, target, given, batch)
-        run_with(module, arguments, keywords)
-        return module, arguments, keywords
+    module, given = built(target, file)
+    arguments, keywords = inputs_at(module, target, given, batch)
+    run_with(module, arguments, keywords)
+    return module, arguments, keywords

@@ -23,7 +23,7 @@ from analysis.model.names import targets
 from analysis.model.transformer import hf
 from hardware.architectures.registry import TORCH_HOST
 
-from . import blame, caches, factory, libraries, namesakes, tracked
+from . import blame, caches, factory, libraries, tracked
 from .exporter import MAX_BATCH, Inputs, export, tensors_in
 from .factory import Built, check_call
 from .runtime import WholeMasks, import_torchvision, without_weights
@@ -37,14 +37,13 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     blame.own(file.parent)
     tracked.start()
     progress("build", 0.3)
-    with namesakes.beside(file.parent):
-        with suppress(Exception):  # where its compiled operators do not load, only so does the user's code import it
-            import_torchvision()
-        if libraries.has(target):
-            build = partial(libraries.build, target)
-        else:
-            build = partial(factory.build, factory.find(factory.module_of(target, file), target), target)
-        graph = _capture(build, target.inputs, target.batch_dim, progress)
+    with suppress(Exception):  # where its compiled operators do not load, only so does the user's code import it
+        import_torchvision()
+    if libraries.has(target):
+        build = partial(libraries.build, target)
+    else:
+        build = partial(factory.build, factory.find(factory.module_of(target, file), target), target)
+    graph = _capture(build, target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)
     said = hf.notes(target.factory) if target.is_configuration else ()
     versions = {"torch": graph.versions["torch"], **tracked.versions()}

@@ -443,24 +443,3 @@ def test_a_message_without_end_is_read_at_once() -> None:
         start = time.perf_counter()
         assert len(blame.explain(RuntimeError(text), "importing it")) < 400
         assert time.perf_counter() - start < 2.0
-
-
-@ALONE
-def test_packages_called_as_ours_live_beside_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project's own `analysis` and `hardware`, imported at once and late, and our names as well."""
-    for name in ("analysis", "hardware"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(f"WIDTH = {len(name)}\n")
-    (tmp_path / "analysis" / "layers.py").write_text("from hardware import WIDTH\nfrom . import WIDTH as OTHER\n")
-    (tmp_path / "hardware" / "device.py").write_text("SCALE = 3\n")
-    (tmp_path / "net.py").write_text(
-        "import hwexplorer\nfrom analysis.layers import OTHER, WIDTH\nfrom torch import nn\n\n"
-        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        self.layer = nn.Linear(OTHER, WIDTH)\n\n    def forward(self, x):\n"
-        "        from hardware.device import SCALE\n        return self.layer(x) * SCALE\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    for target in ("net.py:Net(1x8)", "net:Net(1x8)"):
-        workload = store.load(target)
-        assert workload.parameters == 8 * 8 + 8
-        assert {Path(key).name for key in workload.versions if key.startswith("file ")} >= {"device.py", "layers.py"}

@@ -317,11 +317,12 @@ def source(target: Target) -> Path:
     if (shipped := shipped_at(target)).is_file():
         return shipped
     relative = Path(*target.path.split("."))
-    ours = [Path(__file__).parents[2] / "capture"] if target.is_library else []  # for mlperf
-    for folder in (*ours, Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
+    for folder in (Path.cwd(), *(Path(entry) for entry in sys.path if entry)):
         for path in (folder / relative.with_suffix(".py"), folder / relative / "__init__.py"):
             if path.is_file():
                 return path.absolute()
+    if target.path == "mlperf":
+        raise UnknownModelError("models of MLPerf open as they ship: without --input and --batch-dim")
     if target.is_library:
         raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
     raise UnknownModelError(f"no module {target.path} here or on the Python path (a file is named as net.py:make)")
