@@ -27,16 +27,16 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from analysis.annexes.readers.onnx import model
-from analysis.annexes.readers.onnx.file import read
-from analysis.annexes.readers.onnx.inputs import OpenSizeError
-from analysis.capture import user
-from analysis.capture.runtime import import_torchvision, versions, without_weights
+from analysis.annexes.readers.onnx import onnx_model
+from analysis.annexes.readers.onnx.input_sizes import OpenSizeError
+from analysis.annexes.readers.onnx.onnx_file import read
+from analysis.capture import user_model
+from analysis.capture.torch_settings import import_torchvision, versions, without_weights
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 from analysis.model.names import targets
-from analysis.model.process.answer import one_line
+from analysis.model.process.answering import one_line
 from analysis.model.reading_budget import Budget
 from hardware import files
 from tests import captured_families as families
@@ -104,7 +104,7 @@ def _in_a_process(build: Callable[[], Any]) -> dict[str, Any]:
 def _one(build: Callable[[], Any], answer: Any) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
-    answer.send(_row(lambda: lower(user._capture(build, (), 0, _silent), "tried", "custom", "tests"), build))
+    answer.send(_row(lambda: lower(user_model._capture(build, (), 0, _silent), "tried", "custom", "tests"), build))
 
 
 def _silent(phase: str, fraction: float) -> None:
@@ -153,7 +153,7 @@ def _opened(path: Path) -> tuple[Workload, list[targets.Input]]:
     given = [item for item in map(targets.parse_input, words) if item.name in declared]
     while True:
         try:
-            return model.load(path, given), given
+            return onnx_model.load(path, given), given
         except OpenSizeError as error:
             name = re.search(r"'([^']+)' is .*--input (\S+)", str(error))
             if name is None or len(given) == _INPUTS:
@@ -177,7 +177,9 @@ def _counted(build: Callable[[], Any]) -> float | None:
 
 def _run_counted(module: Any, given: Any, device: str) -> float:
     module.eval().to(device)
-    inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda value: value.to(device), user.placed(module, given))
+    inputs = torch.utils._pytree.tree_map_only(
+        torch.Tensor, lambda value: value.to(device), user_model.placed(module, given)
+    )
     plain = sdpa_kernel(SDPBackend.MATH)  # what processors fuse is not counted
     with torch.no_grad(), plain, FlopCounterMode(display=False) as counter:
         module(*inputs[0], **inputs[1])

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from analysis.capture import libraries
+from analysis.capture import library_models
 from analysis.model.names import targets
 from hardware import files
 from tests.bench_models import Recurrent
@@ -31,7 +31,7 @@ SIZES: dict[str, list[str]] = _NAMES["onnx"]
 
 
 def _library(library: str, name: str) -> Build:
-    return partial(libraries.build, targets.Target(library, name))
+    return partial(library_models.build, targets.Target(library, name))
 
 
 def _named(library: str, names: list[str]) -> dict[str, Build]:

@@ -44,10 +44,10 @@ def _serve(place: str) -> None:
     import torch
 
     from analysis.capture import __main__ as program
-    from analysis.capture import runtime, user
+    from analysis.capture import torch_settings, user_model
 
-    runtime.import_torchvision()
-    user.capture_module(torch.nn.Linear(2, 2), torch.zeros(1, 2), 0, "warm")
+    torch_settings.import_torchvision()
+    user_model.capture_module(torch.nn.Linear(2, 2), torch.zeros(1, 2), 0, "warm")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(place + ".new")

@@ -23,8 +23,9 @@ class _Capture(ModuleType):
         result shows itself in a notebook and goes wherever a Workload goes. Raises a `CaptureError` that says
         in one line what cannot be captured and where.
         """
+        from analysis.capture.user_model import capture_module
+
         from .notebook import shown
-        from .user import capture_module
 
         return shown(capture_module(model, inputs, batch_dim, name or type(model).__name__))
 

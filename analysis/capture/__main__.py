@@ -1,4 +1,4 @@
-"""`python -m analysis.capture SPEC` answers on standard output, as analysis/model/process/answer.py does.
+"""`python -m analysis.capture SPEC` answers on standard output, as analysis/model/process/answering.py does.
 
 `python -m analysis.capture --all --out FOLDER` writes the captures of torchvision that ship with the package,
 `python -m analysis.capture --out FOLDER diffusers:unet_sd15 ..` those of models of libraries.
@@ -19,7 +19,7 @@ from analysis.model.model_errors import ModelSpecError
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
-from analysis.model.process.answer import Progress, answer, one_line
+from analysis.model.process.answering import Progress, answer, one_line
 from hardware import files
 
 
@@ -39,12 +39,12 @@ def _captured(ref: ModelRef, progress: Progress) -> Workload:
     """The imports take seconds and come after the request is checked."""
     if isinstance(ref, Target):
         progress("import", 0.0)
-        from .user import capture_target
+        from analysis.capture.user_model import capture_target
 
         return capture_target(ref, progress)
     spec = _spec(ref)
     progress("import", 0.0)
-    from .named import capture
+    from analysis.capture.torchvision_models import capture
 
     return capture(spec, progress)
 

@@ -22,11 +22,11 @@ from analysis.annexes.machine import machine
 from analysis.annexes.machine.here import Case, Line, Machine, Sample, read, written
 from analysis.model import store
 from analysis.model.ir.workload import encode
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 from analysis.model.model_errors import CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.names.targets import Target
-from analysis.model.process.answer import Progress, answer
+from analysis.model.process.answering import Progress, answer
 from hardware import files
 from hardware.architectures import registry
 from hardware.architectures.registry import TORCH_HOST
@@ -278,7 +278,7 @@ def _model(name: str, batch: int, precision: str, device: str, threads: int) -> 
 
     ref, workload = refer(name), ""
     if isinstance(ref, Target):  # what it computes goes with its times: no other process need run its code
-        from .user import capture_target
+        from analysis.capture.user_model import capture_target
 
         workload = base64.b64encode(encode(capture_target(ref, lambda phase, fraction: None))).decode()
     module, arguments, keywords = ready(ref, batch, device, getattr(torch, DTYPES[precision]))

@@ -1,4 +1,4 @@
-"""torch.export of a module, walked into the neutral graph that `analysis.model.lowering.lower` reads."""
+"""torch.export of a module, walked into the neutral graph that `analysis.model.lowering.graph_lowering` reads."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import SUPPORTED_NODES, tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
+from analysis.capture.inner_graphs import Added, BoundValue, ExportError, Inline
+from analysis.capture.tensor_lifetimes import watched
+from analysis.capture.torch_settings import export_settings, versions
 from analysis.model.ir.operator_graph import (
     Graph,
     GraphNode,
@@ -30,10 +33,6 @@ from analysis.model.ir.operator_graph import (
 from analysis.model.ir.poly import Poly, dim, poly, product
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
 from analysis.model.operators import cost_rules, rules_more  # noqa: F401 - the second registers its rules
-
-from .held import watched
-from .inline import Added, BoundValue, ExportError, Inline
-from .runtime import export_settings, versions
 
 MAX_BATCH = 65536
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from analysis.capture import block_modules, failure_text, torchvision_inputs
+from analysis.capture.torch_settings import import_torchvision
+from analysis.capture.user_model import built, inputs_at, run_with
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
 from hardware.architectures.registry import TORCH_HOST
-
-from . import blame, blocks, recipes
-from .runtime import import_torchvision
-from .user import built, inputs_at, run_with
 
 Running = tuple[Any, tuple[Any, ...], dict[str, Any]]  # a module in evaluation mode, its arguments and keywords
 
@@ -47,7 +46,7 @@ def _placer(device: str, dtype: Any) -> Callable[[Any], Any]:
 
 def _named(spec: zoo.Spec, batch: int) -> Running:
     if spec.is_block:
-        module, shape = blocks.build(spec.name, dict(spec.parameters))
+        module, shape = block_modules.build(spec.name, dict(spec.parameters))
         for parameter in module.parameters():
             torch.nn.init.normal_(parameter, std=0.02)
         return module, (torch.rand(batch, *shape),), {}
@@ -56,7 +55,7 @@ def _named(spec: zoo.Spec, batch: int) -> Running:
         raise CaptureError(f"{spec.name} is estimated without what depends on its images: a run of it is another model")
     sized = {"image_size": spec.image_size} if info.name.startswith("vit_") else {}
     module = import_torchvision().models.get_model(info.name, weights=None, **sized)
-    inputs, _ = recipes.inputs(info, spec.image_size)
+    inputs, _ = torchvision_inputs.inputs(info, spec.image_size)
     return module, tuple(torch.rand(batch, *value.shape[1:]) for value in inputs), {}
 
 
@@ -64,7 +63,7 @@ def _own(target: targets.Target, batch: int) -> Running:
     if not target.runs_code:
         raise CaptureError(f"{target.label} is read as data, not run: name the Python that makes the module")
     file = targets.source(target)
-    blame.own(file.parent)
+    failure_text.own(file.parent)
     module, given = built(target, file)
     arguments, keywords = inputs_at(module, target, given, batch)
     run_with(module, arguments, keywords)

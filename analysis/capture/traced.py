@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from analysis.annexes.machine.machine import Meter
 from analysis.annexes.traces.chrome import MODULE
 from analysis.model.names.model_ref import refer
-from analysis.model.process.answer import Progress, answer
+from analysis.model.process.answering import Progress, answer
 from hardware.architectures.registry import TORCH_HOST
 
 from .bench import DTYPES, Board

@@ -76,7 +76,7 @@ def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | No
         return _ready_target(ref)
     if isinstance(ref, Spec):
         return _ready_spec(ref)
-    from analysis.model.transformer import build as transformer
+    from analysis.model.transformer import transformer_workload as transformer
 
     return transformer.build(ref.text, ref.config, ref.run)
 

@@ -62,7 +62,7 @@ def _serve(command: list[str], arguments: argparse.Namespace, url: str, rules: p
 def _files(state: State) -> list[str]:
     """The file behind a model that whoever serves named: clients see it, as they see the model."""
     from analysis.model.names import targets
-    from analysis.model.transformer.spec import HUB, split_hub
+    from analysis.model.transformer.transformer_request import HUB, split_hub
 
     if state.model.startswith(HUB):
         return [split_hub(state.model.removeprefix(HUB))[0].strip()]

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from analysis.document import Column
 from analysis.model.names import zoo
-from analysis.model.transformer import spec as transformer_spec
+from analysis.model.transformer import transformer_request as transformer_spec
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.state import State
 from hwexplorer.views.plain import Table

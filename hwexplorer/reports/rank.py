@@ -9,7 +9,7 @@ from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Candidate, Rank, Ranked, rank
 from analysis.model import store
 from analysis.model.names import zoo
-from analysis.model.transformer import spec as transformer_spec
+from analysis.model.transformer import transformer_request as transformer_spec
 from hardware.errors import RequestError, unknown
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from analysis.annexes.readers import pt2
-from analysis.annexes.readers.onnx import file as onnx_file
-from analysis.annexes.readers.onnx import model as onnx_model
+from analysis.annexes.readers.onnx import onnx_file as onnx_file
+from analysis.annexes.readers.onnx import onnx_model as onnx_model
 from analysis.model import store
 from analysis.model.model_errors import CaptureCancelledError, ModelError
 from analysis.model.names import targets

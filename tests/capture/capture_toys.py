@@ -8,7 +8,7 @@ import torch
 
 from analysis.capture.exporter import export
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 
 
 def lowered(module: Any, *inputs: Any) -> Workload:

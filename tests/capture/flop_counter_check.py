@@ -13,12 +13,12 @@ from ten_models import ten
 from torch.utils.flop_counter import FlopCounterMode
 
 from analysis.capture.exporter import export
-from analysis.capture.named import _torchvision
-from analysis.capture.recipes import adapt, inputs, patches
-from analysis.capture.runtime import export_settings, import_torchvision, without_weights
+from analysis.capture.torch_settings import export_settings, import_torchvision, without_weights
+from analysis.capture.torchvision_inputs import adapt, inputs, patches
+from analysis.capture.torchvision_models import _torchvision
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 from analysis.model.names import zoo
 
 

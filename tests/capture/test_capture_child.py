@@ -16,7 +16,7 @@ import pytest
 from analysis.model import store
 from analysis.model.model_errors import CaptureError
 from analysis.model.process import capture_job as job_module
-from analysis.model.process import warden
+from analysis.model.process import supervisor
 from analysis.model.process.process_limits import ProcessLimits
 
 MEBIBYTE = 1 << 20
@@ -266,10 +266,10 @@ def test_it_ends_with_its_parent(left: Path, work: str, number: int) -> None:
 def test_ps_tells_the_same_processes() -> None:
     with subprocess.Popen(["sh", "-c", "sleep 100 & sleep 100 & wait"], start_new_session=True) as shell:
         time.sleep(0.3)
-        by_proc = {each.pid: each for each in warden._by_proc(os.getpid())}
-        by_ps = {each.pid: each for each in warden._by_ps(os.getpid())}
+        by_proc = {each.pid: each for each in supervisor._by_proc(os.getpid())}
+        by_ps = {each.pid: each for each in supervisor._by_ps(os.getpid())}
         os.killpg(shell.pid, signal.SIGKILL)
     assert shell.pid in by_ps
     assert {pid for pid in by_proc if pid >= shell.pid} <= set(by_ps)
-    assert warden._seconds("1-02:03:04") == 93784
-    assert warden._seconds("2:03.50") == 123.5
+    assert supervisor._seconds("1-02:03:04") == 93784
+    assert supervisor._seconds("2:03.50") == 123.5

@@ -307,7 +307,7 @@ def test_every_kind_is_in_the_table() -> None:
 
 
 def test_gemm_without_torch_equals_the_captured_one() -> None:
-    from analysis.capture.named import capture
+    from analysis.capture.torchvision_models import capture
 
     spec = zoo.spec("gemm", "M=32,N=48,K=64")
     written, captured = gemm_workload(str(spec), *dict(spec.parameters).values()), capture(spec)

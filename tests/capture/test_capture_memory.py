@@ -11,8 +11,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from analysis.capture.named import _torchvision
-from analysis.capture.runtime import export_settings, without_weights
+from analysis.capture.torch_settings import export_settings, without_weights
+from analysis.capture.torchvision_models import _torchvision
 from analysis.model import store
 from analysis.model.ir.workload import ACTIVATION, Workload
 from analysis.model.names import zoo

@@ -16,9 +16,9 @@ from capture_toys import lowered
 from ten_models import ten
 from torch import nn
 
-from analysis.annexes.readers.onnx import model as onnx_model
-from analysis.annexes.readers.onnx.file import OnnxError
-from analysis.capture.runtime import export_settings, import_torchvision
+from analysis.annexes.readers.onnx import onnx_model as onnx_model
+from analysis.annexes.readers.onnx.onnx_file import OnnxError
+from analysis.capture.torch_settings import export_settings, import_torchvision
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.names import targets

@@ -13,8 +13,8 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
-from analysis.annexes.readers.onnx.file import OnnxError
-from analysis.annexes.readers.onnx.model import load
+from analysis.annexes.readers.onnx.onnx_file import OnnxError
+from analysis.annexes.readers.onnx.onnx_model import load
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import EmptyModelError, UnreadableError

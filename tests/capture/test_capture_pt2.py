@@ -18,8 +18,8 @@ from capture_toys import lowered
 from torch import nn
 
 from analysis.annexes.readers import pt2
-from analysis.annexes.readers.pt2_sizes import expression, is_viewable, stride
-from analysis.capture.runtime import export_settings, import_torchvision
+from analysis.annexes.readers.size_expressions import expression, is_viewable, stride
+from analysis.capture.torch_settings import export_settings, import_torchvision
 from analysis.model import store
 from analysis.model.ir.poly import SizeError, dim, poly
 from analysis.model.ir.workload import Workload

@@ -143,8 +143,8 @@ def keep(seen: dict[str, int], path: str, result: torch.Tensor) -> None:
 @pytest.mark.parametrize("name", ["alexnet", "mobilenet_v3_small", "squeezenet1_1", "vit_b_32"])
 def test_real_shapes_at_several_batches(name: str) -> None:
     """The polynomials against what the model really returns, module by module, on the meta device."""
-    from analysis.capture.named import _torchvision
-    from analysis.capture.runtime import without_weights
+    from analysis.capture.torch_settings import without_weights
+    from analysis.capture.torchvision_models import _torchvision
 
     info, workload = zoo.table()[name], store.load(name)
     with without_weights():

@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 
-from analysis.annexes.readers.onnx import model
+from analysis.annexes.readers.onnx import onnx_model
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names import targets
@@ -23,7 +23,7 @@ from tests.fuzz.running import refused
 CASE_SECONDS = 20.0
 _STEPS = 100_000  # of the budget: what the reading of a case may come to
 _SEEDS = Path(__file__).with_name("seeds")
-_TABLE = Path(model.__file__).with_name("operators.toml")
+_TABLE = Path(onnx_model.__file__).with_name("operator_table.toml")
 _LONG = 4000  # bytes: of longer attack files there is nothing to learn
 _WORDS = (
     *re.findall(r"^(\w+) = ", _TABLE.read_text(), re.MULTILINE),
@@ -82,7 +82,7 @@ def survive(data: bytes) -> bool:
     path = _written(data, ".onnx")
     asked = [targets.Input((2, 3, 8, 8))] if data[-1:] > b"\x80" else []
     try:
-        possible(model.load(path, asked, Budget(_STEPS)))
+        possible(onnx_model.load(path, asked, Budget(_STEPS)))
     except ModelError as error:
         return refused(error)
     return True

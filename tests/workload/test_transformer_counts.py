@@ -9,7 +9,7 @@ from transformer_cases import PUBLISHED, PYTHIA_BODY, ROUNDED, SMALL, total, wor
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import WEIGHT, encode
-from analysis.model.transformer import presets, spec
+from analysis.model.transformer import presets, transformer_request
 from analysis.model.transformer.config import macs, size
 
 # What they share takes a third of a second to write for each of the large ones.
@@ -53,7 +53,7 @@ def test_parameters_outside_the_embedding(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*presets.names(), *SMALL])
 def test_closed_form_is_the_graph(name: str) -> None:
-    request, model = spec.parse(name), workload(name)
+    request, model = transformer_request.parse(name), workload(name)
     assert size(request.config).parameters == model.parameters
     for batch in (1, 3):
         assert total(model.operators.macs, model, batch) == macs(request.config, request.run, batch)

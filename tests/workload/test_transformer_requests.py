@@ -12,7 +12,7 @@ from transformer_cases import PUBLISHED
 from analysis.model import store
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.model.names.model_ref import phases, refer
-from analysis.model.transformer import spec as transformer_spec
+from analysis.model.transformer import transformer_request as transformer_spec
 from analysis.model.transformer.config import size
 from hardware.errors import RequestError
 from hwexplorer import state as states

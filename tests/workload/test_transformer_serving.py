@@ -11,7 +11,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.serving import serving
 from analysis.model.ir.lengths import Routing, derived, through_window
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import presets, spec
+from analysis.model.transformer import presets, transformer_request
 from analysis.model.transformer.config import macs
 from hardware.device import load
 
@@ -44,7 +44,7 @@ def test_a_request_is_its_prefill_and_its_steps(name: str, batch: int) -> None:
 
 @pytest.mark.parametrize("name", ["llama3_8b", "gemma2_2b", "mixtral_8x7b", "deepseek_v2_lite"])
 def test_work_of_a_request_in_closed_form(name: str) -> None:
-    asked = spec.parse(f"{name}:request,in=300,out=50")
+    asked = transformer_request.parse(f"{name}:request,in=300,out=50")
     model = workload(asked.text)
     assert total_of(model, 3) == pytest.approx(macs(asked.config, asked.run, 3), rel=1e-3 if "8x7b" in name else 1e-9)
 
@@ -169,12 +169,12 @@ def test_experts_are_spread_evenly(name: str, allowed: str) -> None:
 
 
 def test_a_request_has_lengths_of_its_own() -> None:
-    assert spec.parse("llama3_8b:request").text == "llama3_8b:request"
-    assert spec.parse("llama3_8b:in=100,out=50").text == "llama3_8b:request,in=100,out=50"
+    assert transformer_request.parse("llama3_8b:request").text == "llama3_8b:request"
+    assert transformer_request.parse("llama3_8b:in=100,out=50").text == "llama3_8b:request,in=100,out=50"
     with pytest.raises(ModelSpecError, match="in= and out="):
-        spec.parse("llama3_8b:request,kv=5")
+        transformer_request.parse("llama3_8b:request,kv=5")
     with pytest.raises(ModelSpecError, match="no parameter"):
-        spec.parse("bert_base:in=5")
+        transformer_request.parse("bert_base:in=5")
 
 
 def test_what_users_ask_of_a_request() -> None:

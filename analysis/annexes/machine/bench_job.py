@@ -13,7 +13,7 @@ import msgspec
 
 from analysis.annexes.machine.here import Measured, read
 from analysis.model.model_errors import ModelError
-from analysis.model.process.child import Child
+from analysis.model.process.child_process import Child
 from analysis.model.process.process_limits import ProcessLimits
 from hardware import policy
 from hardware.errors import RequestError

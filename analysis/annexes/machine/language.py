@@ -17,7 +17,7 @@ from analysis.annexes.machine.measurement import (
     threads_idle,
 )
 from analysis.estimate.scenario import Scenario
-from analysis.model.transformer import spec
+from analysis.model.transformer import transformer_request
 from hardware import files, precision
 from hardware.errors import RequestError
 from hardware.names import known
@@ -70,7 +70,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
 
 def _model(name: str) -> str:
     short = name.rpartition("/")[2].removesuffix("-hf")
-    preset = known(str(files.shipped(ROWS)["models"].get(short.lower(), short)), spec.names())
+    preset = known(str(files.shipped(ROWS)["models"].get(short.lower(), short)), transformer_request.names())
     if preset is None:
         raise Unpredictable("model is not known")
     return preset

@@ -1,5 +1,5 @@
 """`python -m analysis.annexes.readers TARGET`: a file that is data, read in a process of its own, where it can take no
-more than its limits and be given up. It answers as analysis/model/process/answer.py says."""
+more than its limits and be given up. It answers as analysis/model/process/answering.py says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from analysis.model.ir.workload import Workload, encode
 from analysis.model.names import targets
-from analysis.model.process.answer import Progress, answer
+from analysis.model.process.answering import Progress, answer
 from analysis.model.reading_budget import Budget
 
 
@@ -25,9 +25,9 @@ def _read(text: str, progress: Progress) -> Workload:
 
         return weight_headers.load(path, target.factory, budget)
     if target.takes_inputs:
-        from analysis.annexes.readers.onnx import model
+        from analysis.annexes.readers.onnx import onnx_model
 
-        return model.load(path, target.inputs, budget)
+        return onnx_model.load(path, target.inputs, budget)
     from analysis.annexes.readers import pt2
 
     return pt2.load(path, budget)

@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from analysis.annexes.readers.pt2_sizes import Layout, expression, is_viewable, layout, stride, symbols_in, whole
+from analysis.annexes.readers.size_expressions import Layout, expression, is_viewable, layout, stride, symbols_in, whole
 from analysis.model.ir.operator_graph import (
     Graph,
     GraphNode,
@@ -27,7 +27,7 @@ from analysis.model.ir.operator_graph import (
 )
 from analysis.model.ir.poly import Poly, SizeError, dim, poly
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Workload
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 from analysis.model.model_errors import ModelError
 from analysis.model.names.targets import fixed_note
 from analysis.model.reading_budget import Budget, TooMuchError

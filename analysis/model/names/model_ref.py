@@ -20,7 +20,7 @@ from analysis.model.names.zoo import Spec
 from hardware.names import hint
 
 if TYPE_CHECKING:
-    from analysis.model.transformer.spec import Request
+    from analysis.model.transformer.transformer_request import Request
 
 # What a name means. Each is frozen, has `label` for titles and `image_size`, and is written by `str` as it is read.
 ModelRef: TypeAlias = "Spec | Target | Request"
@@ -48,7 +48,9 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
             like = f"--input 1x3x{image_size}x{image_size}"
             raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {like}")
         return target
-    from analysis.model.transformer import spec as transformers  # 10 ms that the other models do not need
+    from analysis.model.transformer import (
+        transformer_request as transformers,  # 10 ms that the other models do not need
+    )
 
     if not transformers.handles(text):
         raise UnknownModelError(_unknown(text))
@@ -76,7 +78,7 @@ def own(text: str) -> Target | None:
     if target is None:
         _refuse_file(text)
     if target is not None and target.is_module:
-        from analysis.model.transformer import spec as transformers
+        from analysis.model.transformer import transformer_request as transformers
 
         if zoo.known(target.path) or transformers.handles(meant):
             return None
@@ -85,11 +87,11 @@ def own(text: str) -> Target | None:
 
 def _configured(text: str) -> Target | None:
     """A configuration whose architecture has no reader: the library builds it, where it is installed."""
-    from analysis.model.transformer import hf, spec
+    from analysis.model.transformer import hf_config, transformer_request
 
     target = targets.configuration(text)
     try:
-        is_read = bool(spec.split_hub(target.factory)[1]) or hf.has_reader(target.factory)
+        is_read = bool(transformer_request.split_hub(target.factory)[1]) or hf_config.has_reader(target.factory)
     except ModelSpecError:  # whoever reads it says what is wrong
         return None
     return None if is_read or find_spec("transformers") is None else target
@@ -121,7 +123,7 @@ _remembered = lru_cache(maxsize=256)(_refer)
 
 def names() -> list[str]:
     """Everything that is known by name, building blocks first."""
-    from analysis.model.transformer import spec as transformers
+    from analysis.model.transformer import transformer_request as transformers
 
     return [*zoo.names(), *transformers.names()]
 

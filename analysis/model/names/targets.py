@@ -20,7 +20,7 @@ from analysis.model.ir.lengths import SHARE
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import aliases
-from analysis.model.transformer import hub
+from analysis.model.transformer import hub_files
 from hardware import policy
 from hardware.errors import RequestError
 from hardware.names import hint, listed
@@ -313,7 +313,7 @@ def source(target: Target) -> Path:
             problem = f"no file {target.path[:60]!r} ({getattr(error, 'strerror', None) or error})"
         raise UnknownModelError(problem)
     if target.is_configuration:
-        return hub.file(target.factory)
+        return hub_files.file(target.factory)
     if (shipped := shipped_at(target)).is_file():
         return shipped
     relative = Path(*target.path.split("."))

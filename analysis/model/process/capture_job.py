@@ -14,7 +14,7 @@ from analysis.model.model_errors import CaptureCancelledError, CaptureError, Mod
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
 from analysis.model.names.targets import Target
-from analysis.model.process.child import Child, Refusal
+from analysis.model.process.child_process import Child, Refusal
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware import policy
 

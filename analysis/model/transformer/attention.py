@@ -6,8 +6,8 @@ from typing import Any
 
 from analysis.model.ir.lengths import attended_dim
 from analysis.model.ir.poly import Poly, dim
-from analysis.model.transformer.step import Step
-from analysis.model.transformer.writer import Tensor
+from analysis.model.transformer.graph_writer import Tensor
+from analysis.model.transformer.step_writer import Step
 
 
 def attention(step: Step, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:

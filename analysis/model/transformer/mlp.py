@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.model.transformer.step import Step
-from analysis.model.transformer.writer import Tensor
+from analysis.model.transformer.graph_writer import Tensor
+from analysis.model.transformer.step_writer import Step
 
 
 def mlp(step: Step, x: Tensor, layer: int, reduce: bool = True) -> Tensor:

@@ -63,21 +63,21 @@ def load(path: Path, options: str, budget: Budget) -> Workload:
         if isinstance(error, ModelError):
             raise
         raise UnreadableError(f"{path.name} is no {path.suffix[1:]} file, or a broken one") from None
-    from analysis.model.transformer import build, spec
+    from analysis.model.transformer import transformer_request, transformer_workload
 
-    request = spec.of(path.name, _config(path, held), options)
-    workload = build.build(path.name, request.config, request.run, str(path))
+    request = transformer_request.of(path.name, _config(path, held), options)
+    workload = transformer_workload.build(path.name, request.config, request.run, str(path))
     note = f"{path.name} holds {held}; --precision says what it runs in"
     return msgspec.structs.replace(workload, notes=(*workload.notes, note))
 
 
 def _config(path: Path, held: Weights) -> Any:
-    from analysis.model.transformer import hf
+    from analysis.model.transformer import hf_config
 
     if path.suffix == ".gguf":
-        return hf.of(_raw(path, held))
+        return hf_config.of(_raw(path, held))
     if (path.parent / "config.json").is_file():
-        return hf.config(str(path.parent))
+        return hf_config.config(str(path.parent))
     raise UnreadableError(
         f"{path.name} holds {held} and no program: put its config.json beside it, "
         "or name the model's code, as net.py:make"

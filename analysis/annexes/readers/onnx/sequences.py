@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.annexes.readers.onnx.file import MAX_VALUES, OnnxNode
-from analysis.annexes.readers.onnx.op import OnnxOp, OnnxValue, ShapeError, constant
+from analysis.annexes.readers.onnx.onnx_file import MAX_VALUES, OnnxNode
+from analysis.annexes.readers.onnx.onnx_op import OnnxOp, OnnxValue, ShapeError, constant
 
 LISTS = frozenset((
     "SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt", "SplitToSequence",

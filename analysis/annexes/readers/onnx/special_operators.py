@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analysis.annexes.readers.onnx import shapes
-from analysis.annexes.readers.onnx.file import DTYPES
-from analysis.annexes.readers.onnx.op import OnnxOp, constant
-from analysis.annexes.readers.onnx.shapes import like, spread
-from analysis.annexes.readers.onnx.table import TableRow, Work, first_of
+from analysis.annexes.readers.onnx import shape_rules
+from analysis.annexes.readers.onnx.onnx_file import DTYPES
+from analysis.annexes.readers.onnx.onnx_op import OnnxOp, constant
+from analysis.annexes.readers.onnx.operator_row import TableRow, Work, first_of
+from analysis.annexes.readers.onnx.shape_rules import like, spread
 
-_SAME = TableRow(results=shapes.same)
+_SAME = TableRow(results=shape_rules.same)
 
 
 def clip(op: OnnxOp) -> TableRow:
@@ -38,7 +38,7 @@ def quantized(op: OnnxOp) -> TableRow:
 def widened(op: OnnxOp) -> TableRow:
     """Stored weights are widened as they are read: a window on them."""
     if op.value().is_weight:
-        return TableRow(results=shapes.widened)
+        return TableRow(results=shape_rules.widened)
     return TableRow("quantized_decomposed.dequantize_per_tensor", like, "input", "1")
 
 
@@ -54,7 +54,7 @@ def several(op: OnnxOp) -> TableRow:
 def normalised(op: OnnxOp) -> TableRow:
     name = "aten.layer_norm" if op.node.op == "LayerNormalization" else "aten.rms_norm"
     rows = {"normalized_shape": ("", list(op.shape()[op.axis(default=-1) :]))}
-    return TableRow(name, shapes.normalised, "input weight bias", given=rows)
+    return TableRow(name, shape_rules.normalised, "input weight bias", given=rows)
 
 
 def _product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], TableRow | None]:
@@ -87,18 +87,18 @@ def einsum(op: OnnxOp) -> TableRow:
 
 def resized(op: OnnxOp) -> TableRow:
     mode = str(op.attr("mode", "nearest"))
-    changed = sum(new != old for new, old in zip(shapes.resize(op), op.shape(), strict=True))
+    changed = sum(new != old for new, old in zip(shape_rules.resize(op), op.shape(), strict=True))
     rank = max(1, min(3, changed or op.rank - 2))
     linear = ("linear1d", "bilinear2d", "trilinear3d")[rank - 1]
     kind = {"cubic": "bicubic2d", "linear": linear, "bilinear": linear}.get(mode, f"nearest{rank}d")
-    return TableRow(f"aten.upsample_{kind}", shapes.resize)
+    return TableRow(f"aten.upsample_{kind}", shape_rules.resize)
 
 
 def gathered(op: OnnxOp) -> TableRow:
     if isinstance(op.number(1), int) and not op.shape(1):
-        return TableRow("", shapes.picked)
+        return TableRow("", shape_rules.picked)
     is_table = op.value().is_weight and op.axis() == 0 and op.rank == 2
-    return TableRow("aten.embedding" if is_table else "aten.index_select", shapes.gather, "0 1")
+    return TableRow("aten.embedding" if is_table else "aten.index_select", shape_rules.gather, "0 1")
 
 
 def scattered(op: OnnxOp) -> TableRow:
@@ -107,24 +107,26 @@ def scattered(op: OnnxOp) -> TableRow:
 
 
 def filled(op: OnnxOp) -> TableRow:
-    return TableRow("aten.full", shapes.asked, "", dtype=getattr(op.attr("value"), "dtype", "float32"))
+    return TableRow("aten.full", shape_rules.asked, "", dtype=getattr(op.attr("value"), "dtype", "float32"))
 
 
 def top_k(op: OnnxOp) -> TableRow:
     axis, told = op.axis(default=-1), op.declared()
     kept = constant(told[axis] if told else op.number(1) if op.has(1) else op.int_attr("k", 1))
-    return TableRow("aten.topk", shapes.kept(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)})
+    return TableRow(
+        "aten.topk", shape_rules.kept(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)}
+    )
 
 
 def dft(op: OnnxOp) -> TableRow:
-    return TableRow("onnx.DFT", shapes.transformed, given={"dim": ("", shapes.transformed_axis(op))})
+    return TableRow("onnx.DFT", shape_rules.transformed, given={"dim": ("", shape_rules.transformed_axis(op))})
 
 
 def stft(op: OnnxOp) -> TableRow:
     points = constant(op.number(3) if op.has(3) and op.number(3) is not None else op.shape(2)[0])
     is_half = bool(op.int_attr("onesided", 1))
     given = {"n_fft": ("", points), "onesided": ("", is_half)}
-    return TableRow("aten.stft", shapes.framed(points, is_half), given=given)
+    return TableRow("aten.stft", shape_rules.framed(points, is_half), given=given)
 
 
 def loss(op: OnnxOp) -> TableRow:

@@ -91,7 +91,7 @@ def parse(text: str) -> Request:
     text = text.strip()
     if not text.lower().startswith(HUB):
         return _named(text)
-    from analysis.model.transformer import hf as transformer_hf
+    from analysis.model.transformer import hf_config as transformer_hf
 
     where, options = split_hub(text[len(HUB) :])
     return _request(HUB + where, transformer_hf.config(where), options)

@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.model.ir.coverage import ALONE
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import hub, presets, stored
+from analysis.model.transformer import hub_files, presets, weight_formats
 from analysis.model.transformer.config import Config
 from hardware import files, policy
 from hardware.names import hint
@@ -41,19 +41,19 @@ Raw = dict[str, Any]
 def config(where: str) -> Config:
     """The configuration in a folder, in a `config.json`, or of a model in the local hub cache."""
     policy.require("read", f"reading {where}", where)
-    return of(_read(hub.file(where.strip())))
+    return of(_read(hub_files.file(where.strip())))
 
 
 def has_reader(where: str) -> bool:
     """Whether the architecture of a configuration has a reader here."""
     policy.require("read", f"reading {where}", where)
-    return _read(hub.file(where)).get("model_type", "") in _READERS
+    return _read(hub_files.file(where)).get("model_type", "") in _READERS
 
 
 def notes(where: str) -> tuple[str, ...]:
     """What a configuration says beside what the model is made of: parts left out, formats that are stored."""
-    raw = _read(hub.file(where))
-    return (*_left_out(raw), *stored.notes(raw))
+    raw = _read(hub_files.file(where))
+    return (*_left_out(raw), *weight_formats.notes(raw))
 
 
 def of(raw: Raw) -> Config:
@@ -63,7 +63,7 @@ def of(raw: Raw) -> Config:
     if reader is None:
         raise ModelSpecError(_unsupported(kind))
     try:
-        return msgspec.convert(reader(raw) | {"notes": [*_left_out(raw), *stored.notes(raw)]}, Config)
+        return msgspec.convert(reader(raw) | {"notes": [*_left_out(raw), *weight_formats.notes(raw)]}, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
     except (msgspec.ValidationError, TypeError, ValueError, ZeroDivisionError) as error:

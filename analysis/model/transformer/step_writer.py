@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from analysis.model.ir.lengths import cached_dim
 from analysis.model.ir.poly import Poly, dim
 from analysis.model.transformer.config import Config, Run
-from analysis.model.transformer.writer import Tensor, Writer
+from analysis.model.transformer.graph_writer import Tensor, Writer
 
 
 @dataclass(frozen=True, slots=True)

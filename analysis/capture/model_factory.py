@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 
+from analysis.capture import failure_text
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import targets
 from hardware.names import hint
-
-from . import blame
 
 Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
 
@@ -41,7 +40,7 @@ def module_of(target: targets.Target, file: Path) -> Any:
     except CaptureError:
         raise
     except BaseException as error:
-        raise CaptureError(blame.explain(error, "importing it")) from None
+        raise CaptureError(failure_text.explain(error, "importing it")) from None
 
 
 def _root(target: targets.Target, file: Path) -> Path:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from analysis.annexes.readers.onnx.fold import slices_of
-from analysis.annexes.readers.onnx.op import (
+from analysis.annexes.readers.onnx.constant_folding import slices_of
+from analysis.annexes.readers.onnx.onnx_op import (
     ONE,
     Made,
     OnnxOp,
@@ -22,7 +22,7 @@ from analysis.annexes.readers.onnx.op import (
     positive,
     shape_of,
 )
-from analysis.annexes.readers.pt2_sizes import is_viewable, layout
+from analysis.annexes.readers.size_expressions import is_viewable, layout
 from analysis.model.ir.poly import Poly, Size, poly, product
 
 Axes = list[tuple[Poly, int]]  # size and stride of each dimension

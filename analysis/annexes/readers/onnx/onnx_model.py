@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.annexes.readers.onnx.file import OnnxError, OnnxModel, read
-from analysis.annexes.readers.onnx.inputs import OpenSizeError
-from analysis.annexes.readers.onnx.walk import WRONG, Walk
+from analysis.annexes.readers.onnx.graph_walk import WRONG, Walk
+from analysis.annexes.readers.onnx.input_sizes import OpenSizeError
+from analysis.annexes.readers.onnx.onnx_file import OnnxError, OnnxModel, read
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.poly import SizeError
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 from analysis.model.names.targets import Input, fixed_note
 from analysis.model.reading_budget import Budget, TooMuchError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from analysis.annexes.readers.onnx.file import OnnxNode
+from analysis.annexes.readers.onnx.onnx_file import OnnxNode
 from analysis.model.ir.operator_graph import Scope
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from analysis.annexes.readers.onnx.op import ONE, Made, OnnxOp, Shape, ShapeError, broadcast
-from analysis.annexes.readers.pt2_sizes import expression
+from analysis.annexes.readers.onnx.onnx_op import ONE, Made, OnnxOp, Shape, ShapeError, broadcast
+from analysis.annexes.readers.size_expressions import expression
 from analysis.model.ir.poly import Poly, poly, product
 from analysis.model.operators import contractions, element_costs
 

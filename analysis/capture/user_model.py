@@ -15,18 +15,17 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._pytree import tree_map
 
+from analysis.capture import failure_text, imported_files, kv_caches, library_models, model_factory
+from analysis.capture.exporter import MAX_BATCH, Inputs, export, tensors_in
+from analysis.capture.model_factory import Built, check_call
+from analysis.capture.torch_settings import WholeMasks, import_torchvision, without_weights
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 from analysis.model.model_errors import CaptureError, ModelError
 from analysis.model.names import targets
-from analysis.model.transformer import hf
+from analysis.model.transformer import hf_config
 from hardware.architectures.registry import TORCH_HOST
-
-from . import blame, caches, factory, libraries, tracked
-from .exporter import MAX_BATCH, Inputs, export, tensors_in
-from .factory import Built, check_call
-from .runtime import WholeMasks, import_torchvision, without_weights
 
 Progress = Callable[[str, float], None]
 
@@ -34,19 +33,19 @@ Progress = Callable[[str, float], None]
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
     """The workload of a factory. Raises a `CaptureError` that says in one line what went wrong and where."""
     file = targets.source(target)
-    blame.own(file.parent)
-    tracked.start()
+    failure_text.own(file.parent)
+    imported_files.start()
     progress("build", 0.3)
     with suppress(Exception):  # where its compiled operators do not load, only so does the user's code import it
         import_torchvision()
-    if libraries.has(target):
-        build = partial(libraries.build, target)
+    if library_models.has(target):
+        build = partial(library_models.build, target)
     else:
-        build = partial(factory.build, factory.find(factory.module_of(target, file), target), target)
+        build = partial(model_factory.build, model_factory.find(model_factory.module_of(target, file), target), target)
     graph = _capture(build, target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)
-    said = hf.notes(target.factory) if target.is_configuration else ()
-    versions = {"torch": graph.versions["torch"], **tracked.versions()}
+    said = hf_config.notes(target.factory) if target.is_configuration else ()
+    versions = {"torch": graph.versions["torch"], **imported_files.versions()}
     graph = replace(graph, versions=versions, notes=(*said, *graph.notes))
     return lower(graph, target.label, "custom", str(file))
 
@@ -69,11 +68,11 @@ def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -
 def built(target: targets.Target, file: Path) -> Built:
     """The module with its own weights, and the inputs that came with it. Raises CaptureError."""
     try:
-        return factory.build(factory.find(factory.module_of(target, file), target), target)
+        return model_factory.build(model_factory.find(model_factory.module_of(target, file), target), target)
     except ModelError:
         raise
     except BaseException as error:
-        raise CaptureError(blame.explain(error, "building it")) from None
+        raise CaptureError(failure_text.explain(error, "building it")) from None
 
 
 def inputs_at(module: Any, target: targets.Target, given: Any, batch: int) -> Inputs:
@@ -102,7 +101,7 @@ def run_with(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) 
         with torch.no_grad():
             module.eval()(*arguments, **keywords)
     except BaseException as error:
-        raise CaptureError(blame.explain(error, "its forward pass")) from None
+        raise CaptureError(failure_text.explain(error, "its forward pass")) from None
 
 
 def placed(module: torch.nn.Module, given: Any) -> Inputs:
@@ -162,12 +161,12 @@ def _capture(
             failures.append((way, error))
             if way.cached and "Cache" in str(error):
                 left = [replace(other, cached=False) for other in (way, *left)]
-            elif not way.masked and "NoneType" in str(error) and caches.in_use():
+            elif not way.masked and "NoneType" in str(error) and kv_caches.in_use():
                 left = [replace(other, masked=True) for other in (way, *left)]
-            elif way.live and (most := blame.largest_batch(error)) and most < way.most:
+            elif way.live and (most := failure_text.largest_batch(error)) and most < way.most:
                 left = [replace(way, most=most), *left]
-            elif blame.is_final(error) or (
-                way.weights == "none" and not way.live and not blame.is_of_weights(error) and _repeats(failures)
+            elif failure_text.is_final(error) or (
+                way.weights == "none" and not way.live and not failure_text.is_of_weights(error) and _repeats(failures)
             ):
                 break
             continue
@@ -175,10 +174,10 @@ def _capture(
         if not way.cached:
             graph = replace(graph, notes=(*graph.notes, "captured with use_cache off: its cache is not counted"))
         if way.live and way.most < MAX_BATCH:
-            note = targets.range_note(way.most, f"larger ones go another way ({blame.reason(failures[-1][1])})")
+            note = targets.range_note(way.most, f"larger ones go another way ({failure_text.reason(failures[-1][1])})")
             graph = replace(graph, notes=(*graph.notes, note))
         if batch_dim is not None and not way.live:
-            why = blame.reason(next(error for tried, error in failures if tried.live))
+            why = failure_text.reason(next(error for tried, error in failures if tried.live))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
             graph = replace(graph, notes=(*graph.notes, targets.fixed_note(int(batch), f"the model fixes it ({why})")))
         return graph
@@ -187,7 +186,7 @@ def _capture(
 
 def _repeats(failures: list[tuple[_Way, BaseException]]) -> bool:
     """Whether the last failure is that of the way before."""
-    reasons = [blame.reason(error) for _, error in failures[-2:]]
+    reasons = [failure_text.reason(error) for _, error in failures[-2:]]
     return len(reasons) == 2 and reasons[0] == reasons[1] and not isinstance(failures[-1][1], _BuildFailure)
 
 
@@ -195,9 +194,9 @@ def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
     """The failure that says most: of the way with real weights, unless these only did not fit in memory."""
     errors = [error for _, error in failures]
     last = errors[-1]
-    if blame.is_memory(last) and not blame.is_memory(errors[0]):
+    if failure_text.is_memory(last) and not failure_text.is_memory(errors[0]):
         last = errors[min(1, len(errors) - 1)]
-    return blame.explain(last, "building it" if isinstance(last, _BuildFailure) else "its forward pass")
+    return failure_text.explain(last, "building it" if isinstance(last, _BuildFailure) else "its forward pass")
 
 
 class _OneGraph(Exception):
@@ -223,10 +222,10 @@ def _attempt(
         raise
     except BaseException as error:
         raise _BuildFailure from error
-    caches.register()
+    kv_caches.register()
     if not way.cached and hasattr(module, "config"):
         module.config.use_cache = False
-    example = caches.masked(module, *placed(module, given)) if way.masked else placed(module, given)
+    example = kv_caches.masked(module, *placed(module, given)) if way.masked else placed(module, given)
     (arguments, keywords), dims = _inputs(module, inputs, example, batch_dim, way.live, device)
     progress("export", 0.45)
     count = len(arguments) + len(keywords)

@@ -15,14 +15,14 @@ from analysis.model.ir.lengths import DECODING, EXPERT_ROWS, EXPERTS, SHARE, Rou
 from analysis.model.ir.operator_graph import Graph, InputShape
 from analysis.model.ir.poly import dim, poly
 from analysis.model.ir.workload import Parallel, Workload
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import call_costs as _rules  # noqa: F401  # registers what its calls cost
 from analysis.model.transformer.attention import attention
 from analysis.model.transformer.config import Config, Run, degrees
+from analysis.model.transformer.graph_writer import Tensor, Writer
 from analysis.model.transformer.mlp import mlp
-from analysis.model.transformer.step import Step
-from analysis.model.transformer.writer import Tensor, Writer
+from analysis.model.transformer.step_writer import Step
 
 
 def build(name: str, config: Config, run: Run, origin: str = "configuration") -> Workload:

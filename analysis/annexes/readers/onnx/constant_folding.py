@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from analysis.annexes.readers.onnx.file import MAX_VALUES, TensorInfo
-from analysis.annexes.readers.onnx.op import Known, OnnxOp, ShapeError, as_known, positive, whole_array
+from analysis.annexes.readers.onnx.onnx_file import MAX_VALUES, TensorInfo
+from analysis.annexes.readers.onnx.onnx_op import Known, OnnxOp, ShapeError, as_known, positive, whole_array
 from analysis.model.ir.poly import Poly, poly, product
 
 Fold = Callable[[OnnxOp], Any]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.annexes.readers.onnx.file import OnnxError, ValueInfo
-from analysis.annexes.readers.onnx.op import Shape
+from analysis.annexes.readers.onnx.onnx_file import OnnxError, ValueInfo
+from analysis.annexes.readers.onnx.onnx_op import Shape
 from analysis.model.ir.poly import Poly, poly
 from analysis.model.names.targets import Input
 

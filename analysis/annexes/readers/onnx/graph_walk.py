@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from analysis.annexes.readers.onnx.control import CONTROL
-from analysis.annexes.readers.onnx.file import (
+from analysis.annexes.readers.onnx.constant_folding import folded
+from analysis.annexes.readers.onnx.control_flow import CONTROL
+from analysis.annexes.readers.onnx.input_sizes import parted, shapes_of, value_of
+from analysis.annexes.readers.onnx.node_scopes import scopes_of, where
+from analysis.annexes.readers.onnx.onnx_file import (
     FLOATS,
     AttributeRef,
     Function,
@@ -19,11 +22,7 @@ from analysis.annexes.readers.onnx.file import (
     OnnxNode,
     TensorInfo,
 )
-from analysis.annexes.readers.onnx.fold import folded
-from analysis.annexes.readers.onnx.inputs import parted, shapes_of, value_of
-from analysis.annexes.readers.onnx.lists import LISTS, listed
-from analysis.annexes.readers.onnx.names import scopes_of, where
-from analysis.annexes.readers.onnx.op import (
+from analysis.annexes.readers.onnx.onnx_op import (
     Known,
     Made,
     OnnxOp,
@@ -34,10 +33,11 @@ from analysis.annexes.readers.onnx.op import (
     shape_of,
     whole_array,
 )
-from analysis.annexes.readers.onnx.operators import fold_of, row_of
-from analysis.annexes.readers.onnx.shapes import reduced
-from analysis.annexes.readers.onnx.table import Symbols
-from analysis.annexes.readers.pt2_sizes import expression, layout
+from analysis.annexes.readers.onnx.operator_row import Symbols
+from analysis.annexes.readers.onnx.operator_table import fold_of, row_of
+from analysis.annexes.readers.onnx.sequences import LISTS, listed
+from analysis.annexes.readers.onnx.shape_rules import reduced
+from analysis.annexes.readers.size_expressions import expression, layout
 from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Meta, Ref, Source
 from analysis.model.ir.poly import Poly, dim, poly, product
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT

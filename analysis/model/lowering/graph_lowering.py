@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Source, base_name, references
 from analysis.model.ir.poly import Poly, SizeError, is_negative, poly, smaller
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
-from analysis.model.lowering.assemble import OperatorRow, TensorRow, assemble
+from analysis.model.lowering.workload_arrays import OperatorRow, TensorRow, assemble
 from analysis.model.model_errors import EmptyModelError
 from analysis.model.operators import element_costs, rules_more  # noqa: F401 - it registers its rules
 from analysis.model.operators.cost_rules import Call, Cost, bias_of, cost_of
-from analysis.model.operators.scratch import scratch_of
+from analysis.model.operators.scratch_memory import scratch_of
 
 ZERO = poly(0)
 

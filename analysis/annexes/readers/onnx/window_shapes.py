@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from analysis.annexes.readers.onnx.op import Made, OnnxOp, Shape, ShapeError, constant, shape_of
+from analysis.annexes.readers.onnx.onnx_op import Made, OnnxOp, Shape, ShapeError, constant, shape_of
 
 
 def _slid(op: OnnxOp, kernel: Sequence[int], ceil: bool = False) -> Shape:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.annexes.readers.onnx.file import OnnxError, OnnxGraph
-from analysis.annexes.readers.onnx.op import OnnxOp, OnnxValue, positive
+from analysis.annexes.readers.onnx.onnx_file import OnnxError, OnnxGraph
+from analysis.annexes.readers.onnx.onnx_op import OnnxOp, OnnxValue, positive
 from analysis.model.ir.poly import Poly, poly
 
 _MAX_TURNS = 4096

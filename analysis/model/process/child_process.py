@@ -25,7 +25,7 @@ import msgspec
 
 from analysis.model.model_errors import ModelError
 from analysis.model.process.process_limits import ProcessLimits
-from analysis.model.process.warden import PASSED
+from analysis.model.process.supervisor import PASSED
 from hardware.text import safe
 
 # The folder that holds our outermost package: `analysis`, or in an installed wheel the `hwexplorer` it is part of.

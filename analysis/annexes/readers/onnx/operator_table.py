@@ -7,10 +7,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from analysis.annexes.readers.onnx import fold, shapes, sliding, special
-from analysis.annexes.readers.onnx import rules as rules  # it registers its rules
-from analysis.annexes.readers.onnx.op import OnnxOp
-from analysis.annexes.readers.onnx.table import TableRow, Work, first_of
+from analysis.annexes.readers.onnx import constant_folding, shape_rules, special_operators, window_shapes
+from analysis.annexes.readers.onnx.onnx_op import OnnxOp
+from analysis.annexes.readers.onnx.operator_row import TableRow, Work, first_of
 from hardware import files
 
 
@@ -49,11 +48,11 @@ def _table() -> dict[str, Entry]:
 
 def _read(section: str, entries: list[Any], works: dict[str, Work]) -> Entry:
     rows = [dict(entry) if isinstance(entry, dict) else {"call": entry} for entry in entries]
-    folding = getattr(fold, rows[0].pop("fold")) if "fold" in rows[0] else None
+    folding = getattr(constant_folding, rows[0].pop("fold")) if "fold" in rows[0] else None
     if section == "row":
-        return getattr(special, rows[0]["row"]) if "row" in rows[0] else [], folding
+        return getattr(special_operators, rows[0]["row"]) if "row" in rows[0] else [], folding
     for row in rows:
-        row.setdefault("results", getattr(shapes, section, None) or getattr(sliding, section, None))
+        row.setdefault("results", getattr(shape_rules, section, None) or getattr(window_shapes, section, None))
         if "work" in row:
             row["work"] = works[row["work"]] if isinstance(row["work"], str) else Work(**row["work"])
     return [TableRow(**row) for row in rows], folding

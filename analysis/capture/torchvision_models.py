@@ -9,13 +9,12 @@ from unittest.mock import patch
 
 import torch
 
+from analysis.capture import block_modules, torchvision_inputs
+from analysis.capture.exporter import export
+from analysis.capture.torch_settings import import_torchvision, without_weights
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.lower import lower
+from analysis.model.lowering.graph_lowering import lower
 from analysis.model.names import zoo
-
-from . import blocks, recipes
-from .exporter import export
-from .runtime import import_torchvision, without_weights
 
 Progress = Callable[[str, float], None]
 
@@ -29,16 +28,16 @@ def capture(spec: zoo.Spec, progress: Progress = _silent) -> Workload:
     progress("build", 0.35)
     with without_weights():
         if spec.is_block:
-            module, shape = blocks.build(spec.name, dict(spec.parameters))
+            module, shape = block_modules.build(spec.name, dict(spec.parameters))
             inputs, names = [torch.empty(2, *shape, device="meta")], ["x"]
             if spec.name == "gemm":
                 names = ["a"]
         else:
             info = zoo.table()[zoo.architecture(spec.name)]
-            module = recipes.adapt(_torchvision(info, spec.image_size), info)
-            inputs, names = recipes.inputs(info, spec.image_size)
+            module = torchvision_inputs.adapt(_torchvision(info, spec.image_size), info)
+            inputs, names = torchvision_inputs.inputs(info, spec.image_size)
     progress("export", 0.45)
-    with recipes.patches():
+    with torchvision_inputs.patches():
         graph = export(module, inputs, names)
     if not spec.is_block:
         graph = replace(graph, notes=zoo.notes(spec.name))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.annexes.readers.onnx.file import MAX_VALUES, OnnxNode, TensorInfo
+from analysis.annexes.readers.onnx.onnx_file import MAX_VALUES, OnnxNode, TensorInfo
 from analysis.model.ir.operator_graph import Meta, Ref
 from analysis.model.ir.poly import Poly, Size, bounded, poly
 
