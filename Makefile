@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check test-versions bench fuzz screenshots captures lock clean golden docs
+.PHONY: run test check test-versions bench fuzz screenshots captures lock clean golden
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
@@ -41,11 +41,6 @@ screenshots: $(VENV)/.test
 golden: $(VENV)/.test
 	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
 	$(BIN)/python -m hwexplorer.generated
-
-# The documentation as a site in build/html, with a mkdocs of your own: MKDOCS=path/to/mkdocs
-docs: $(VENV)/.run
-	$(BIN)/python -m hwexplorer.site build/site
-	$(or $(MKDOCS),mkdocs) build --strict --quiet
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run

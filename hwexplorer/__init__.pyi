@@ -26,10 +26,8 @@ from analysis.reports.partition_report import PartitionReport
 from analysis.reports.roofline import RooflineReport
 from collections.abc import Sequence
 from hwexplorer.annexes.validate import KernelGroups, ModelGroups
-from hwexplorer.commands.doctor import Doctor
 from hwexplorer.reports.coefficients import Prices
 from hwexplorer.reports.devices import Devices
-from hwexplorer.reports.learn import Lessons
 from hwexplorer.reports.models import Models
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
@@ -232,12 +230,6 @@ def knobs(
 ) -> Result[Knobs]:
     """The knobs of a chip: its facts and prices as they are and were, what each does, and one of them turned."""
 
-def learn(
-    lesson: str = ...,
-    **options: Unpack[_Options],
-) -> Result[Lessons]:
-    """Six short lessons: predict first, then see what the model of the hardware says."""
-
 def mapping(
     model: Model | Workload | str,
     *,
@@ -369,11 +361,6 @@ def why(
     **options: Unpack[_Scenario],
 ) -> Result[dict[str, Any]]:
     """Why a node costs what it costs."""
-
-def doctor(
-    **options: Unpack[_Options],
-) -> Result[Doctor]:
-    """What there is to run with here: versions, torch or not, terminal, colours, clipboard, cache and user folders."""
 
 def design(
     *,

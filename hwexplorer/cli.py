@@ -52,7 +52,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     catalogue."""
     first = next((word for word in words if not word.startswith("-")), None)
     if first is None and {"-h", "--help", "--version"} & set(words):
-        return _overview().parse_args(words)
+        arguments = _overview().parse_args(words)
+        arguments.verb, arguments.run = "version", _print_version
+        return arguments
     if words and words[0] in registry.names():
         name, rest = words[0], words[1:]
     else:
@@ -106,8 +108,6 @@ def _check_typo(words: list[str]) -> None:
 
 
 def _overview() -> argparse.ArgumentParser:
-    from hwexplorer import __version__
-
     verbs = "\n".join(f"  {name:14} {line}" for name, line in registry.helps().items())
     parser = _Parser(
         prog="hwexplorer",
@@ -116,8 +116,20 @@ def _overview() -> argparse.ArgumentParser:
         epilog=f"verbs (hwexplorer VERB --help for options):\n{verbs}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"hwexplorer {__version__}")
+    parser.add_argument("--version", action="store_true", help="show the version")
+    parser.add_argument("--verbose", action="store_true", help="with --version: also libraries, terminal, folders")
     return parser
+
+
+def _print_version(arguments: argparse.Namespace) -> None:
+    from hwexplorer import __version__
+
+    if arguments.verbose:
+        from hwexplorer import installation
+
+        put(installation.describe())
+    else:
+        put(f"hwexplorer {__version__}\n")
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -109,7 +109,7 @@ def _man_lines() -> Iterator[str]:
     yield ".SH EXIT STATUS"
     for code, meaning in _EXITS.items():
         yield f".TP\n.B {code}\n{_safe(meaning)}"
-    yield f".SH FILES\n{_safe('hwexplorer doctor')} says where settings, sessions and captures are kept."
+    yield f".SH FILES\n{_safe('hwexplorer --version --verbose')} says where settings, sessions and captures are kept."
 
 
 def _man_options(options: Iterable[Option]) -> Iterator[str]:

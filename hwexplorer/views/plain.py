@@ -97,8 +97,8 @@ Section = tuple[str, tuple[str, ...]]  # heading, lines
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Headed paragraphs. Before them the `steps` of a waterfall; on screen sections from `folded` on
-    open when they are asked for, and `setting` is tried by a key."""
+    """Headed paragraphs, after the `steps` of a waterfall. On screen sections from `folded` on open on demand, and a key
+    tries `setting`."""
 
     name: str
     title: str

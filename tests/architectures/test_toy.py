@@ -69,9 +69,7 @@ NOT_ABOUT_DEVICES = {
     "serve",
     "validate",
     "trace",
-    "doctor",
     "completion",
-    "learn",
     "measure",
     "calibrate",
 }  # the screen is opened below

@@ -1,9 +1,8 @@
-"""What shells are told (completion, man page, help with examples), and what `doctor` finds."""
+"""What shells are told (completion, man page, help with examples), and what `--version --verbose` says."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import shlex
 import shutil
 import subprocess
@@ -12,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import hwexplorer as hx
-from hwexplorer import cli, registry
-from hwexplorer.commands import doctor
+from hwexplorer import cli, installation, registry
 from hwexplorer.commands.completion import SHELLS, script
 from hwexplorer.declare import shown
 
@@ -102,32 +100,26 @@ def test_the_man_page_is_one() -> None:
         assert "hwexplorer compare conv2d" in done.stdout
 
 
-def test_doctor_finds_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    known = {finding.name: finding for finding in hx.doctor().document.findings}
-    assert known["hwexplorer"].value.startswith(hx.__version__)
-    assert known["numpy"].value == importlib.metadata.version("numpy")
-    assert (known["cache"].value, known["cache"].holds) == (f"{tmp_path / 'cache'}, not made yet", True)
-    assert known["colours"].value == "none: NO_COLOR is set"
-
-
-def test_doctor_says_what_lacks(
+def test_version_says_what_is_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    installed = importlib.metadata.version
 
     def version(name: str) -> str:
-        if name in ("torch", "numpy"):
+        if name == "torch":
             raise importlib.metadata.PackageNotFoundError(name)
-        return "1.0"
+        return installed(name)
 
-    monkeypatch.setattr(doctor.importlib.metadata, "version", version)
-    assert cli.main(["doctor", "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    lacks = {finding["name"]: finding["says"] for finding in document["findings"] if finding["holds"] is False}
-    assert document["holds"] is False
-    assert lacks["torch"] == "pip install hwexplorer[torch]"
-    assert lacks["numpy"] == "pip install numpy"
-    assert lacks["cache"] == "cannot be written"
+    monkeypatch.setattr(installation.importlib.metadata, "version", version)
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"hwexplorer {hx.__version__}\n"
+    assert cli.main(["--version", "--verbose"]) == 0
+    facts = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert facts["hwexplorer"].startswith(hx.__version__)
+    assert facts["numpy"] == installed("numpy")
+    assert facts["torch"] == "not installed (pip install hwexplorer[torch])"
+    assert facts["colours"] == "none: NO_COLOR is set"
+    assert "cannot be written" in facts["cache"]

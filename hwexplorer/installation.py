@@ -1,0 +1,83 @@
+"""The text of `hwexplorer --version --verbose`: versions, terminal, colours, clipboard and user folders here."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from hwexplorer import __version__
+
+
+class Fact(NamedTuple):
+    """One line; `remedy` says what to do where something is missing."""
+
+    name: str
+    value: str
+    remedy: str = ""
+
+
+def describe() -> str:
+    """Return all facts as text, a line each."""
+    facts = (*_versions(), *_terminal(), *_folders())
+    return "".join(f"{fact.name:16} {fact.value}{f' ({fact.remedy})' if fact.remedy else ''}\n" for fact in facts)
+
+
+def _versions() -> Iterator[Fact]:
+    yield Fact("hwexplorer", f"{__version__} in {Path(__file__).parents[1]}")
+    yield Fact("python", f"{platform.python_version()} on {platform.platform()}")
+    try:
+        requirements = importlib.metadata.requires("hwexplorer") or []
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+        yield Fact("libraries", "unknown: hwexplorer is not installed as a package")
+        return
+    for line in requirements:
+        name = re.match(r"[\w.-]+", line)
+        extra = re.search(r"""extra == ['"]([\w-]+)['"]""", line)
+        if name is None or (extra is not None and extra[1] == "dev"):
+            continue
+        try:
+            yield Fact(name[0], importlib.metadata.version(name[0]))
+        except importlib.metadata.PackageNotFoundError:
+            package = name[0] if extra is None else f"hwexplorer[{extra[1]}]"
+            yield Fact(name[0], "not installed", f"pip install {package}")
+
+
+def _terminal() -> Iterator[Fact]:
+    from hwexplorer.tui import clipboard
+
+    size, encoding = shutil.get_terminal_size(), getattr(sys.stdout, "encoding", None) or "none"
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    yield Fact("output", "a terminal" if is_terminal else "no terminal: verbs print, no screen opens")
+    yield Fact("TERM", f"{os.environ.get('TERM', 'not set')}, {size.columns}x{size.lines}")
+    is_unicode = encoding.lower().replace("-", "").startswith("utf")
+    yield Fact("encoding", encoding, "" if is_unicode else "hwexplorer --ascii, or LANG=C.UTF-8")
+    yield Fact("colours", _colours())
+    program = clipboard.program()
+    yield Fact("clipboard", program[0] if program else "none of its own: the terminal's (OSC 52)")
+
+
+def _colours() -> str:
+    if os.environ.get("NO_COLOR"):
+        return "none: NO_COLOR is set"
+    if os.environ.get("COLORTERM", "") in ("truecolor", "24bit"):
+        return "all (COLORTERM)"
+    return "256 or more" if "256" in os.environ.get("TERM", "") else "16"
+
+
+def _folders() -> Iterator[Fact]:
+    from hardware.places import cache_folder, user_folder
+    from hwexplorer.tui import paths
+
+    for name, folder in (("cache", cache_folder()), ("settings", paths.settings_file().parent),
+                         ("sessions", paths.sessions_file().parent), ("data", user_folder("data"))):  # fmt: skip
+        existing = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+        is_writable = existing.is_dir() and os.access(existing, os.W_OK)
+        content = f", {sum(1 for _ in folder.iterdir())} files" if folder.is_dir() else ", not made yet"
+        yield Fact(name, f"{folder}{content}", "" if is_writable else "cannot be written")
