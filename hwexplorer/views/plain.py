@@ -97,8 +97,9 @@ Section = tuple[str, tuple[str, ...]]  # heading, lines
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Headed paragraphs, after the `steps` of a waterfall. On screen sections from `folded` on open on demand, and a key
-    tries `setting`."""
+    """Headed paragraphs, after the `steps` of a waterfall.
+
+    On screen sections from `folded` on open on demand, and a key tries `setting`."""
 
     name: str
     title: str
