@@ -113,13 +113,13 @@ class EngineProvider:
         where nothing was left."""
         from hwexplorer.reports import knobs
 
-        return knobs.deepen(state)
+        return knobs.evaluate_next_knob(state)
 
     def turned(self, state: State, by: int) -> State:
         """The state with its knob a step up (1), down (-1), or as the device has it (0); RequestError at the end."""
         from hwexplorer.reports import knobs
 
-        return knobs.turned(state, by)
+        return knobs.step_selected_knob(state, by)
 
     def verdict(self, state: State) -> str:
         """The state against its pin in one line; '' without one, or with deltas off."""
@@ -211,7 +211,7 @@ class EngineProvider:
         if view == "knobs":
             from hwexplorer.reports import knobs
 
-            shown = replace(shown, fact=knobs.here(state))
+            shown = replace(shown, fact=knobs.select_state_knob(state))
         return Answer(view, shown).told(form)
 
 

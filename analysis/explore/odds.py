@@ -17,7 +17,7 @@ from analysis.estimate.estimate import Estimate
 from hardware import files
 from hardware.architectures.data import Constant
 
-METRICS = {"latency": "is quicker", "energy": "takes less energy"}
+BEATS = {"latency": "is quicker", "energy": "takes less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a measurement is worth its trouble
 _LEAST = 1e-6  # of a figure: where its band begins at nothing
 
@@ -75,7 +75,7 @@ def correlation(a: Estimate, b: Estimate) -> float:
 def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
     """Each device against the reference, in each metric, where both could run it."""
     rivals = [each for each in results if each is not reference and each.fits and reference.fits]
-    return tuple(_odds(each, reference, metric) for each in rivals for metric in METRICS)
+    return tuple(_odds(each, reference, metric) for each in rivals for metric in BEATS)
 
 
 def of_being_best(one: Estimate, rivals: Sequence[Estimate], metric: str) -> float:
@@ -108,7 +108,7 @@ def _measurement(a: Estimate, b: Estimate, metric: str) -> str:
 def told(found: Sequence[Odds]) -> str:
     """`odds 62 % that it is quicker, 90 % that it takes less energy`; '' where nothing is in doubt."""
     doubtful = (each for each in found if DOUBT[0] < each.probability < DOUBT[1])
-    said = ", ".join(f"{each.probability:.0%} that it {METRICS[each.metric]}" for each in doubtful)
+    said = ", ".join(f"{each.probability:.0%} that it {BEATS[each.metric]}" for each in doubtful)
     return f"odds {said}" if said else ""
 
 

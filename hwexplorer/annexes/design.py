@@ -13,7 +13,7 @@ from analysis.annexes.silicon.design_search import HOW, Design, Designs, Knob, S
 from analysis.annexes.silicon.design_search import knob as read_knob
 from analysis.document import Column
 from analysis.explore.search import workers as pools
-from analysis.explore.tuning.knob_bench import METRICS
+from analysis.explore.tuning.knob_bench import KNOB_METRICS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hardware.names import listed
@@ -32,7 +32,9 @@ def _device(design: Design) -> str:
 
 
 def _costs(design: Design) -> str:
-    return "; ".join(f"{quantity(cost.latency_s, 's')} {quantity(cost.energy_j, 'J')}" for cost in design.costs)
+    return "; ".join(
+        f"{quantity(cost.latency_s, 's')} {quantity(cost.energy_j_per_inference, 'J')}" for cost in design.costs
+    )
 
 
 COLUMNS = (
@@ -141,7 +143,7 @@ VERB = Report(
             "--knobs", required=True, type=lambda text: tuple(listed(text)), metavar="K=A..B,..",
             help="facts and their ranges: units=64..1024,scratchpad_bytes=16M..256M,array=8|16|32",
         ),
-        choice("--metric", METRICS, metavar="M", dest="measure", help="what is made least"),
+        choice("--metric", KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
         option("--max-power", type=amount("W"), metavar="W", help="designs that draw no more on average: 30W"),
         option("--max-area", metavar="MM2", help="designs with no larger die: 200mm2"),
         choice("--how", HOW, metavar="H", help="a grid of doubled values (default), random, or local search"),

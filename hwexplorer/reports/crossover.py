@@ -1,12 +1,14 @@
-"""What would have to be true: the least change of a device with which it matches another."""
+"""The least change of a device with which it matches another: of one fact, and of the best two."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from analysis.document import Column, columns
-from analysis.explore.tuning.knob_bench import METRICS, checked, facts
-from analysis.explore.tuning.least_change import MOST, Crossover, Goal, Turn, Way
+from analysis.document import Column
+from analysis.estimate.metrics import METRICS
+from analysis.explore.tuning.knob_bench import KNOB_METRICS, check_knobs, facts
+from analysis.explore.tuning.least_change import FACTOR_MAX, Crossover, Goal, Turn, Way
 from analysis.explore.tuning.least_change import crossover as find
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine, own_model
@@ -15,8 +17,7 @@ from hwexplorer.options import MODEL, SCENARIO, names, option
 from hwexplorer.state import State, replace
 from hwexplorer.views.words import scenario
 
-_UNITS = {"latency": "s", "energy": "J", "edp": "Js"}
-# What one would turn by itself where no knob is named: what a designer decides, not what the node or the law gives.
+# Tried where no knob is named: what a designer decides, not what the process or physics gives.
 _LIKELY = ("units", "clock_hz", "matrix", "vector", "memory_bandwidth", "scratchpad_bytes", "l2_bytes", "launch_s",
            "process_nm", "array_rows")  # fmt: skip
 
@@ -54,9 +55,9 @@ def _document(
     state: State, a: str | None, b: str | None, knob: list[tuple[str, ...]] | None, measures: tuple[str, ...] | None
 ) -> Crossover:
     first, second = map(engine.result, _states(state, a, b))
-    sets = [checked(first.device, one) for one in knob or ()]
-    sets = sets or [(name,) for name in _LIKELY if name in facts(first.device)]
-    return find(first, second, sets, measures or ("edp",))
+    names = [name for one in knob or () for name in check_knobs(first.device, one)]
+    names = names or [name for name in _LIKELY if name in facts(first.device)]
+    return find(first, second, names, measures or ("edp",))
 
 
 def _states(state: State, a: str | None, b: str | None, **_: object) -> tuple[State, ...]:
@@ -67,12 +68,12 @@ def _states(state: State, a: str | None, b: str | None, **_: object) -> tuple[St
 
 def _footer(document: Crossover, state: State) -> Iterable[str]:
     for goal in document.goals:
-        unit = _UNITS[goal.metric]
+        unit = METRICS[goal.metric].unit
         yield f"as it is: {quantity(goal.a, unit)} against {quantity(goal.b, unit)}, {_goal(goal)}"
     if document.matches:
         yield f"{document.a} matches {document.b} as it is"
     if any(not way.device for way in document.ways):
-        yield f"no: nothing within {MOST:g} times does it; the nearest point is shown"
+        yield f"no: nothing within {FACTOR_MAX:g} times does it; the nearest point is shown"
 
 
 VERB = Report(
@@ -85,15 +86,14 @@ VERB = Report(
             type=names("knob"),
             action="append",
             metavar="FACT,..",
-            help="facts or prices to change together, as clock_hz,units; several times for several ways "
-            "(default: each likely fact alone)",
+            help="facts or prices to change, as clock_hz,units: each alone, and the best two",
         ),
         option(
             "--metric",
-            type=names("metric", METRICS),
+            type=names("metric", KNOB_METRICS),
             dest="measures",
             metavar="M,..",
-            help=f"what must match: {', '.join(METRICS)} (default edp)",
+            help=f"what must match: {', '.join(KNOB_METRICS)} (default edp)",
         ),
     ),
     document=_document,
@@ -104,5 +104,5 @@ VERB = Report(
     ),
     parts=(Rows(name="ways", columns=COLUMNS, footer=_footer),),
     on_screen=False,
-    examples={"crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz --knob units,matrix --metric latency"},
+    examples={"crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz,units,matrix --metric latency"},
 )

@@ -1,6 +1,6 @@
-"""The knobs of a chip: its facts and prices as they are and were, what each does, and one of them turned.
+"""The knobs of a device: its facts and event prices now and unchanged, their effects, and a curve over one of them.
 
-Elasticities are of the unchanged chip. The curve is of one knob over its way, with everything else as it is now.
+Elasticities are those of the unchanged device. The curve changes one knob, with everything else as it is now.
 """
 
 from __future__ import annotations
@@ -11,8 +11,16 @@ from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.tuning.knob_curve import Knob, Knobs, Point, desk, knobs, looked_at, more
-from analysis.explore.tuning.knob_curve import turned as turned_changes
+from analysis.explore.tuning.knob_curve import (
+    CurvePoint,
+    KnobReport,
+    KnobRow,
+    evaluate_next,
+    knob_table,
+    knobs,
+    select_knob,
+    step_knob,
+)
 from analysis.model.names.model_ref import ModelRef
 from hardware import what_if
 from hardware.errors import unknown
@@ -24,27 +32,26 @@ from hwexplorer.state import State, replace
 from hwexplorer.views.words import of_node
 
 
-def unchanged(state: State) -> Estimate:
-    """What a state is on its device without changes. What is found out of it is remembered with it, so it is kept."""
+def estimate_unchanged(state: State) -> Estimate:
+    """Return the estimate of a state on its device without changes. Cached, since knob costs are remembered with it."""
     base = what_if.split(state.on)[0]
-    return _kept(engine.ref(state), engine.scenario(state), base, id(engine.device(base)), engine.revision())
+    return _estimate_base(engine.ref(state), engine.scenario(state), base, id(engine.device(base)), engine.revision())
 
 
 @lru_cache(maxsize=8)  # the state on screen, the batches and precisions around it, a few of before
-def _kept(ref: ModelRef, scenario: Scenario, base: str, device: int, revision: int) -> Estimate:
+def _estimate_base(ref: ModelRef, scenario: Scenario, base: str, device: int, revision: int) -> Estimate:
     return engine.ENGINE.estimate(ref, scenario, base)
 
 
-def deepen(state: State) -> bool | None:
-    """Evaluate one thing more of what the report shows: True where something is complete by it, None where nothing
-    was left."""
-    return more(engine.result(state), unchanged(state), state.fact, state.metric)
+def evaluate_next_knob(state: State) -> bool | None:
+    """Evaluate one missing piece of the report. Return True if it completes something, None if nothing was missing."""
+    return evaluate_next(engine.result(state), estimate_unchanged(state), state.fact, state.metric)
 
 
-def turned(state: State, by: int) -> State:
-    """The state with the knob that is looked at a step further, `by` 1 or -1, or put back (0). Raises RequestError."""
-    knob = here(state)
-    changes = turned_changes(engine.result(state), unchanged(state), knob, by)
+def step_selected_knob(state: State, by: int) -> State:
+    """Return the state with its knob one step up (1) or down (-1), or reset (0). Raises RequestError."""
+    knob = select_state_knob(state)
+    changes = step_knob(engine.result(state), estimate_unchanged(state), knob, by)
     base = what_if.split(state.on)[0]
     name = f"{base}{{{','.join(changes)}}}" if changes else base
     devices = tuple(name if device == state.on else device for device in state.devices)
@@ -52,28 +59,28 @@ def turned(state: State, by: int) -> State:
     return replace(state, devices=devices, on=name, baseline=baseline, fact=knob)
 
 
-def here(state: State) -> str:
-    """The knob that is looked at: of what was named on another device the first one here."""
-    return looked_at(unchanged(state), state.fact, state.metric)
+def select_state_knob(state: State) -> str:
+    """Return the knob that a state selects: its own where the device has it, else the first."""
+    return select_knob(estimate_unchanged(state), state.fact, state.metric)
 
 
-def _document(state: State, at_once: bool = False) -> Knobs:
-    if not at_once and state.fact and state.fact != here(state):
-        raise unknown(f"knob of {what_if.split(state.on)[0]}", state.fact, desk(unchanged(state)).names)
-    return knobs(engine.result(state), unchanged(state), state.fact, state.metric, at_once=at_once)
+def _document(state: State, at_once: bool = False) -> KnobReport:
+    if not at_once and state.fact and state.fact != select_state_knob(state):
+        raise unknown(f"knob of {what_if.split(state.on)[0]}", state.fact, knob_table(estimate_unchanged(state)).names)
+    return knobs(engine.result(state), estimate_unchanged(state), state.fact, state.metric, at_once=at_once)
 
 
-def _told(value: float, unit: str) -> str:
-    """Without the tail of a long unit: `J/warp` of J/warp instruction."""
+def _short_amount(value: float, unit: str) -> str:
+    """Write an amount without the tail of a long unit: `J/warp` of J/warp instruction."""
     return of_fact(value, unit.partition(" ")[0])
 
 
-def _was(knob: Knob) -> str:
-    return "" if knob.was == knob.value else _told(knob.was, knob.unit)
+def _was(knob: KnobRow) -> str:
+    return "" if knob.was == knob.value else _short_amount(knob.was, knob.unit)
 
 
-def _way(knob: Knob) -> str:
-    return f"{_told(knob.least, knob.unit)} to {_told(knob.most, knob.unit)}"
+def _way(knob: KnobRow) -> str:
+    return f"{_short_amount(knob.least, knob.unit)} to {_short_amount(knob.most, knob.unit)}"
 
 
 _BEFORE = (
@@ -84,34 +91,38 @@ _BEFORE = (
 )
 
 
-def _placed(document: Knobs) -> list[tuple[Point, str, str]]:
-    """The points of the curve, the value of each, and what it is."""
+def _curve_rows(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
+    """Return each point of the curve with its value and mark (now, knee) in words."""
     here = min(document.curve, key=lambda point: abs(point.value - document.value), default=None)
     return [
-        (point, _told(point.value, document.unit), "now" * (point is here) + " knee" * (point.value == document.knee))
+        (
+            point,
+            _short_amount(point.value, document.unit),
+            "now" * (point is here) + " knee" * (point.value == document.knee),
+        )
         for point in document.curve
     ]
 
 
+def _curve_energy(row: tuple[CurvePoint, str, str]) -> float:
+    return row[0].energy_j_per_inference
+
+
 _CURVE = (
-    Column("value", "Value", role="text", keep=0, of=lambda placed: placed[1]),
-    Column("factor", "Turned", "x", keep=0, of=lambda placed: placed[0].factor, help="times the unchanged value"),
-    Column("latency", "Latency", "s", role="quantity", keep=0, of=lambda placed: placed[0].latency_s),
-    Column(
-        "energy", "Energy", "J", role="quantity", keep=0, of=lambda placed: placed[0].energy_j, help="per inference"
-    ),
-    Column("edp", "EDP", "Js", role="quantity", keep=0, of=lambda placed: placed[0].edp_js),
-    Column(
-        "mark", "", role="text", keep=0, of=lambda placed: placed[2], help="where it is, and where turning pays less"
-    ),
+    Column("value", "Value", role="text", keep=0, of=lambda row: row[1]),
+    Column("factor", "Turned", "x", keep=0, of=lambda row: row[0].factor, help="times the unchanged value"),
+    Column("latency", "Latency", "s", role="quantity", keep=0, of=lambda row: row[0].latency_s),
+    Column("energy", "Energy", "J", role="quantity", keep=0, of=_curve_energy, help="per inference"),
+    Column("edp", "EDP", "Js", role="quantity", keep=0, of=lambda row: row[0].edp_js),
+    Column("mark", "", role="text", keep=0, of=lambda row: row[2], help="where it is, and where turning pays less"),
 )
 COLUMNS = (
-    *columns(Knob, "name"),
-    Column("value", "Now", role="text", keep=0, of=lambda knob: _told(knob.value, knob.unit)),
+    *columns(KnobRow, "name"),
+    Column("value", "Now", role="text", keep=0, of=lambda knob: _short_amount(knob.value, knob.unit)),
     Column("was", "Was", role="text", keep=1, of=_was, help="unchanged, where it is turned"),
-    *columns(Knob, "latency energy edp"),
+    *columns(KnobRow, "latency energy edp"),
     Column("way", "Turns from, to", role="text", keep=4, of=_way),
-    *columns(Knob, "quality source"),
+    *columns(KnobRow, "quality source"),
 )
 
 VERB = Report(
@@ -127,7 +138,7 @@ VERB = Report(
     document=_document,
     parts=(
         Rows(name="before", columns=_BEFORE, key="metric"),
-        Rows(name="curve", title=lambda document: f"{document.knob} turned", columns=_CURVE, of=_placed),
+        Rows(name="curve", title=lambda document: f"{document.knob} turned", columns=_CURVE, of=_curve_rows),
         Rows(
             name="knobs",
             title=lambda document: f"Sorted by what it does to {document.metric}",

@@ -15,7 +15,7 @@ from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.tuning.knob_bench import Bench, facts
+from analysis.explore.tuning.knob_bench import KnobBench, facts
 from hardware.device import catalogue, load
 from hardware.errors import RequestError
 
@@ -31,16 +31,16 @@ FACTOR = st.floats(-3.0, 3.0).map(lambda power: 2.0**power)
 
 
 @st.composite
-def _benches(draw: st.DrawFn, changes: str = "") -> tuple[Bench, dict[str, float]]:
+def _benches(draw: st.DrawFn, changes: str = "") -> tuple[KnobBench, dict[str, float]]:
     """A model on a device, and what some of its facts are multiplied with."""
     device = load(draw(st.sampled_from(IDS)) + changes)
     names = draw(st.lists(st.sampled_from(facts(device)), min_size=1, max_size=4, unique=True))
     batch, precision = draw(st.sampled_from((1, 16))), draw(st.sampled_from(("fp32", "fp16", "int8")))
-    bench = Bench(grid.workload(draw(st.sampled_from(MODELS))), device, Scenario(batch=batch, precision=precision))
-    return bench, {name: bench.possible(name, draw(FACTOR)) for name in names}
+    bench = KnobBench(grid.workload(draw(st.sampled_from(MODELS))), device, Scenario(batch=batch, precision=precision))
+    return bench, {name: bench.nearest_factor(name, draw(FACTOR)) for name in names}
 
 
-def _run(bench: Bench, factors: dict[str, float]) -> Estimate:
+def _run(bench: KnobBench, factors: dict[str, float]) -> Estimate:
     """Without an example where such a chip cannot be: more power at rest than its limit, a bus that contradicts it."""
     try:
         return bench.run(factors)
@@ -50,7 +50,7 @@ def _run(bench: Bench, factors: dict[str, float]) -> Estimate:
 
 @MANY
 @given(_benches())
-def test_physics_holds(asked: tuple[Bench, dict[str, float]]) -> None:
+def test_physics_holds(asked: tuple[KnobBench, dict[str, float]]) -> None:
     result = _run(*asked)
     check_physics(result)
     check_sums(result)
@@ -62,10 +62,10 @@ def test_physics_holds(asked: tuple[Bench, dict[str, float]]) -> None:
 @MANY
 @given(_benches(f"{{{UNLIMITED}}}"), st.sampled_from(("units", "clock_hz", "memory_bandwidth")), st.floats(1.0, 3.0))
 def test_more_is_never_slower_without_a_limit_of_power(
-    asked: tuple[Bench, dict[str, float]], knob: str, more: float
+    asked: tuple[KnobBench, dict[str, float]], knob: str, more: float
 ) -> None:
     bench, factors = asked
     factors = {name: factor for name, factor in factors.items() if not name.endswith("_w")}
     before = _run(bench, factors)
-    after = _run(bench, {**factors, knob: bench.possible(knob, factors.get(knob, 1.0) * more)})
+    after = _run(bench, {**factors, knob: bench.nearest_factor(knob, factors.get(knob, 1.0) * more)})
     assert after.latency_s <= before.latency_s * (1 + 1e-9)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare
-from analysis.explore.odds import DOUBT, METRICS, correlation, odds, probability, settling
+from analysis.explore.odds import BEATS, DOUBT, correlation, odds, probability, settling
 from analysis.model import store
 from hardware.device import load
 
@@ -22,7 +22,7 @@ def run(name: str, runtime: str = "auto", batch: int = 1) -> Estimate:
 NAMES = ("xeon_8490h", "h100_sxm", "a100_sxm4_80gb", "jetson_agx_orin", "jetson_agx_orin:30w", "tpu_v4", "hailo8")
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", BEATS)
 def test_the_two_ways_round_add_up_to_one(metric: str) -> None:
     runs = [run(name) for name in NAMES]
     for a in runs:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from analysis.explore.tuning.knob_curve import Changes, knee, knobs, places, turned
+from analysis.explore.tuning.knob_curve import Changes, find_knee, knob_positions, knobs, step_knob
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
-from hwexplorer.reports.knobs import unchanged
+from hwexplorer.reports.knobs import estimate_unchanged
 from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui import exports
 from hwexplorer.tui.app import HwExplorer
@@ -44,7 +44,7 @@ def test_every_place_of_every_knob_is_a_device_that_reads_back() -> None:
         state = State(model="resnet18", devices=(device,), on=device)
         before = engine.result(state)
         for knob in knobs(before, before, "", "edp", at_once=True).knobs:
-            way = places(before, knob.name)
+            way = knob_positions(before, knob.name)
             assert [p.factor for p in way] == sorted({p.factor for p in way})
             assert sum(p.change == "" for p in way) == 1
             for place in (way[0], way[-1]):
@@ -57,25 +57,25 @@ def test_up_and_down_again_is_the_device_itself() -> None:
     before = engine.result(on(()))
     steps = ((1, ("units*1.25",)), (1, ("units=211",)), (-1, ("units*1.25",)), (-1, ()), (-1, ("units=106",)))
     for by, told in steps:
-        changes = turned(engine.result(on(changes)), before, "units", by)
+        changes = step_knob(engine.result(on(changes)), before, "units", by)
         assert changes == told
-    assert turned(engine.result(on(("units*1.25", "clock_hz*0.8"))), before, "units", 0) == ("clock_hz*0.8",)
+    assert step_knob(engine.result(on(("units*1.25", "clock_hz*0.8"))), before, "units", 0) == ("clock_hz*0.8",)
 
 
 def test_a_knob_ends_where_its_range_does() -> None:
     now, before = engine.result(on(("memory_bandwidth*10",))), engine.result(on(()))
     with pytest.raises(RequestError, match="upper end"):
-        turned(now, before, "memory_bandwidth", 1)
+        step_knob(now, before, "memory_bandwidth", 1)
     off_the_steps = engine.result(on(("memory_bandwidth*20",)))
-    assert turned(off_the_steps, before, "memory_bandwidth", -1) == ("memory_bandwidth*10",)
+    assert step_knob(off_the_steps, before, "memory_bandwidth", -1) == ("memory_bandwidth*10",)
 
 
 def test_the_curve_is_what_each_device_costs_and_keeps_the_other_changes() -> None:
     now = on(("clock_hz*0.8",))
-    found = knobs(engine.result(now), unchanged(now), "memory_bandwidth", "edp")
+    found = knobs(engine.result(now), estimate_unchanged(now), "memory_bandwidth", "edp")
     slow = engine.result(on(("clock_hz*0.8", "memory_bandwidth*0.5")))
     point = next(point for point in found.curve if point.factor == 0.5)
-    assert (point.latency_s, point.energy_j) == (slow.latency_s, slow.energy_j_per_inference)
+    assert (point.latency_s, point.energy_j_per_inference) == (slow.latency_s, slow.energy_j_per_inference)
     assert found.before[0].now > found.before[0].was  # a slower clock
     orders = [abs(knob.edp or 0.0) for knob in found.knobs]
     assert orders == sorted(orders, reverse=True)
@@ -83,9 +83,9 @@ def test_the_curve_is_what_each_device_costs_and_keeps_the_other_changes() -> No
 
 def test_the_knee_is_where_a_curve_bends() -> None:
     roof = [(x, max(1.0, 4.0 / x)) for x in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)]
-    assert knee(roof) == 4.0
-    assert knee([(x, 1.0 / x) for x in (1.0, 2.0, 4.0)]) is None
-    assert knee([(1.0, 2.0), (2.0, 2.0), (4.0, 2.0)]) is None
+    assert find_knee(roof) == 4.0
+    assert find_knee([(x, 1.0 / x) for x in (1.0, 2.0, 4.0)]) is None
+    assert find_knee([(1.0, 2.0), (2.0, 2.0), (4.0, 2.0)]) is None
 
 
 def test_a_sparkline_has_a_sign_for_each_value() -> None:

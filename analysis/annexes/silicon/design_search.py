@@ -18,12 +18,13 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.bundle import Asked, ask, evaluate, peaks
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import rates
 from analysis.estimate.workspace import blocked
 from analysis.explore.search.candidates import front
 from analysis.explore.search.catalogue_sweep import bundled, ready
-from analysis.explore.tuning.knob_bench import Cost
+from analysis.explore.tuning.knob_bench import NodeCost
 from analysis.model.ir.workload import Floats
 from hardware.architectures.data import WHOLE
 from hardware.area import area
@@ -85,7 +86,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str
     values: tuple[float, ...]
-    costs: tuple[Cost, ...]
+    costs: tuple[NodeCost, ...]
     score: float
     power_w: float
     area_mm2: float
@@ -158,7 +159,9 @@ def evaluate_piece(piece: Piece) -> list[Design]:
     return [_design(study, base, unchanged, values) for values in points]
 
 
-def _design(study: Study, base: Device, unchanged: tuple[list[Cost], float, str], values: tuple[float, ...]) -> Design:
+def _design(
+    study: Study, base: Device, unchanged: tuple[list[NodeCost], float, str], values: tuple[float, ...]
+) -> Design:
     try:
         device = changed(base, tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True)))
     except RequestError as error:
@@ -167,7 +170,7 @@ def _design(study: Study, base: Device, unchanged: tuple[list[Cost], float, str]
             refused=str(error).rpartition("}: ")[2],
         )  # fmt: skip
     costs, power_w, refused = _costs(study, device)
-    size = area(device)
+    size, metric = area(device), METRICS[study.metric]
     if not refused and study.max_power_w is not None and power_w > study.max_power_w:
         refused = "more power than allowed"
     if not refused and study.max_area_mm2 is not None and size.total_mm2 > study.max_area_mm2:
@@ -176,8 +179,7 @@ def _design(study: Study, base: Device, unchanged: tuple[list[Cost], float, str]
         device=device.key,
         values=values,
         costs=tuple(costs),
-        score=mean([one.of(study.metric) / was.of(study.metric) for one, was in zip(costs, unchanged[0], strict=True)],
-                   study),
+        score=mean([metric.of(one) / metric.of(was) for one, was in zip(costs, unchanged[0], strict=True)], study),
         power_w=power_w,
         area_mm2=size.total_mm2,
         cost_usd=size.cost_usd,
@@ -191,10 +193,10 @@ def mean(values: Sequence[float], study: Study) -> float:
     return math.exp(sum(w * math.log(value) for w, value in zip(weights, values, strict=True)) / sum(weights))
 
 
-def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
+def _costs(study: Study, device: Device) -> tuple[list[NodeCost], float, str]:
     """What each model costs, the most power that one draws, and which does not fit."""
     asked = study.scenario
-    costs: dict[str, Cost] = {}
+    costs: dict[str, NodeCost] = {}
     power_w, refused = 0.0, ""
     for runtime, models in _by_runtime(study, device):
         setup = make_setup(device, asked.precision, runtime, asked.layout)
@@ -203,7 +205,7 @@ def _costs(study: Study, device: Device) -> tuple[list[Cost], float, str]:
         held = _held(models, runtime.mode, asked.batch, setup.plan.widths, blocked(device, runtime.mode))
         for i, model in enumerate(models):
             each = rates(asked.batch, totals.latency_s[i], totals.energy_j[i], totals.pipelined_s[i])
-            costs[model] = Cost(float(totals.latency_s[i]), float(each.energy_j_per_inference))
+            costs[model] = NodeCost(float(totals.latency_s[i]), float(each.energy_j_per_inference))
             power_w = max(power_w, float(each.average_power_w))
             if held[i] > device.memory_bytes:
                 refused = f"{model} does not fit in memory"
@@ -281,7 +283,7 @@ def _summed(study: Study, how: str, seed: int, found: Sequence[Design], most: in
     if not allowed:
         raise RequestError(f"none of {len(found):,} designs can be: {why}")
     means = np.array(
-        [[mean([c.latency_s for c in d.costs], study), mean([c.energy_j for c in d.costs], study), d.area_mm2]
+        [[*(mean([METRICS[name].of(c) for c in d.costs], study) for name in ("latency", "energy")), d.area_mm2]
          for d in allowed]
     )  # fmt: skip
     best = sorted(allowed, key=lambda one: one.score)

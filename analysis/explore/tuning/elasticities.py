@@ -1,7 +1,7 @@
-"""What matters: by how much per cent latency, energy and their product change per cent of each fact and price.
+"""Elasticities: per cent of latency, energy and their product per per cent of each fact and price of a device.
 
-Elasticities d ln(metric) / d ln(fact) by re-evaluation, a step of 5 % to either side; what follows from a fact on a
-what-if device (hardware/what_if.py) follows here too. A fact that does nothing is told with what keeps it from it.
+d ln(metric) / d ln(fact) by re-evaluation, a step of 5 % to either side; what follows from a fact on a what-if device
+(hardware/what_if.py) follows here too. A fact without effect is reported with what must change first.
 """
 
 from __future__ import annotations
@@ -14,28 +14,20 @@ import msgspec
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
-from analysis.explore.tuning.knob_bench import Bench, amount, cost, facts, prices
+from analysis.explore.tuning.knob_bench import KnobBench, facts, knob_value, node_cost, prices
 from hardware.errors import RequestError
 from hardware.quantity import of_fact
 
-NOTHING = 0.01  # an elasticity below which a fact does nothing
-WAKES = 0.05  # one at which it does something
-FAR = 64.0  # as far as a fact in the way is turned
-_TRIED = 3  # facts in the way, those first that do most
+EFFECT_MIN = 0.01  # an elasticity below which a fact has no effect
+EFFECT_AWAKE = 0.05  # an elasticity from which it has one
+_FACTOR_MAX = 64.0  # of another fact that is changed to give this one an effect
+_TRIED = 3  # other facts, those with the largest effect first
 _OVERHEADS = ("launch_s", "launch_cycles", "dispatch_s")
-_SPEEDS = (
-    "memory_bandwidth",
-    "last_level_bandwidth",
-    "matrix",
-    "vector",
-    "units",
-    "clock_hz",
-    *_OVERHEADS,
-)
+_SPEEDS = ("memory_bandwidth", "last_level_bandwidth", "matrix", "vector", "units", "clock_hz", *_OVERHEADS)
 
 
 class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one fact, or the price of one event. `says` what must change before a speed does anything."""
+    """Elasticities of one fact or event price. `says` what must change before a speed has any effect."""
 
     name: Annotated[str, column("Fact or price", help="of the device; `tile.mac`: what one event costs")]
     value: float
@@ -50,7 +42,7 @@ class Elasticity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Elasticities(Head, frozen=True, kw_only=True):
-    """Sorted by what they do to the energy-delay product of the node `at` ('' the model)."""
+    """The document of `hwexplorer elasticity`: sorted by the effect on the EDP of the node `at` ('' the model)."""
 
     at: str
     latency_s: float
@@ -60,55 +52,55 @@ class Elasticities(Head, frozen=True, kw_only=True):
 
 
 def elasticities(result: Estimate, path: str = "") -> Elasticities:
-    """Of a run, or one node of it: some hundred evaluations of it on changed devices."""
-    bench = Bench(result.workload, result.device, result.scenario, path)
+    """Compute the elasticities of an estimate or one of its nodes, by some hundred estimates on changed devices."""
+    bench = KnobBench(result.workload, result.device, result.scenario, path)
     slopes = {name: bench.slopes({}, name) for name in (*facts(result.device, every=True), *prices(result, least=0.0))}
-    turned = {name: slope for name, slope in slopes.items() if slope is not None}
-    found = [_row(bench, result, name, turned) for name in turned]
-    here = cost(result, path)
+    known = {name: slope for name, slope in slopes.items() if slope is not None}
+    rows = [_row(bench, result, name, known) for name in known]
+    here = node_cost(result, path)
     return Elasticities(
         **about(result, on_device=True),
         at=path,
         latency_s=here.latency_s,
-        energy_j_per_inference=here.energy_j,
+        energy_j_per_inference=here.energy_j_per_inference,
         edp_js=here.edp_js,
-        elasticities=tuple(sorted(found, key=lambda row: (-abs(row.edp), row.is_price, row.name))),
+        elasticities=tuple(sorted(rows, key=lambda row: (-abs(row.edp), row.is_price, row.name))),
     )
 
 
-def _row(bench: Bench, result: Estimate, name: str, slopes: dict[str, dict[str, float]]) -> Elasticity:
-    slope, now = slopes[name], amount(result, name)
-    says = _until(bench, name, slopes) if name in _SPEEDS and abs(slope["latency"]) < NOTHING else ""
+def _row(bench: KnobBench, result: Estimate, name: str, slopes: dict[str, dict[str, float]]) -> Elasticity:
+    slope, now = slopes[name], knob_value(result, name)
+    says = _obstacle(bench, name, slopes) if name in _SPEEDS and abs(slope["latency"]) < EFFECT_MIN else ""
     return Elasticity(name=name, value=now.value, unit=now.unit, is_price=now.is_price, says=says, **slope)
 
 
-def _until(bench: Bench, name: str, slopes: dict[str, dict[str, float]]) -> str:
-    """What must change before a fact does anything to latency: of the speeds that do something, that which does most
-    and lets it; '' for one that is not used at all."""
-    worse = FAR if name in _OVERHEADS else 1 / FAR
-    if _latency(bench, {name: worse}) == _latency(bench, {}):
+def _obstacle(bench: KnobBench, name: str, slopes: dict[str, dict[str, float]]) -> str:
+    """Say which other speed must change before a fact affects latency; '' for a fact that is not used at all."""
+    worse = _FACTOR_MAX if name in _OVERHEADS else 1 / _FACTOR_MAX
+    if _latency_s(bench, {name: worse}) == _latency_s(bench, {}):
         return ""
-    others = [other for other in _SPEEDS if other in slopes and abs(slopes[other]["latency"]) >= NOTHING]
+    others = [other for other in _SPEEDS if other in slopes and abs(slopes[other]["latency"]) >= EFFECT_MIN]
     others = sorted(others, key=lambda other: -abs(slopes[other]["latency"]))[:_TRIED]
     for other in others:
         way = 1 if slopes[other]["latency"] < 0 else -1
-        factor = _wakes(bench, name, other, way)
+        factor = _awakening_factor(bench, name, other, way)
         if factor is not None:
-            return f"does nothing until {other} is {'above' if way > 0 else 'below'} {_amount(bench, other, factor)}"
+            side = "above" if way > 0 else "below"
+            return f"does nothing until {other} is {side} {_knob_amount(bench, other, factor)}"
     return f"does nothing however far {' or '.join(others)} is turned alone" if others else ""
 
 
-def _wakes(bench: Bench, name: str, other: str, way: int) -> float | None:
-    """The least factor (`way` -1: the largest one below 1) of another fact with which one does something."""
+def _awakening_factor(bench: KnobBench, name: str, other: str, way: int) -> float | None:
+    """Return the least factor of another fact (`way` -1: the largest below 1) with which a fact has an effect."""
 
     def is_awake(step: float) -> bool:
         try:
             slope = bench.slopes({other: 2.0 ** (way * step)}, name)
-        except RequestError:  # no such chip
+        except RequestError:  # no such device
             return False
-        return slope is not None and abs(slope["latency"]) >= WAKES
+        return slope is not None and abs(slope["latency"]) >= EFFECT_AWAKE
 
-    awake = next((float(step) for step in range(1, 1 + int(math.log2(FAR))) if is_awake(step)), None)
+    awake = next((float(step) for step in range(1, 1 + int(math.log2(_FACTOR_MAX))) if is_awake(step)), None)
     if awake is None:
         return None
     asleep = awake - 1.0
@@ -118,15 +110,15 @@ def _wakes(bench: Bench, name: str, other: str, way: int) -> float | None:
     return float(2.0 ** (way * awake))
 
 
-def _latency(bench: Bench, factors: dict[str, float]) -> float | None:
+def _latency_s(bench: KnobBench, factors: dict[str, float]) -> float | None:
     try:
         return bench.cost(factors).latency_s
     except RequestError:
         return None
 
 
-def _amount(bench: Bench, name: str, factor: float) -> str:
+def _knob_amount(bench: KnobBench, name: str, factor: float) -> str:
     fact = bench.device.facts.get(name)
     if fact is None:
         return f"{factor:.2g} x what it is"
-    return of_fact(fact.value * bench.possible(name, factor), fact.unit)
+    return of_fact(fact.value * bench.nearest_factor(name, factor), fact.unit)

@@ -1,4 +1,4 @@
-"""The knobs of a chip: what a model, or a node of it, costs with facts and prices of the device changed."""
+"""The knobs of a device, its facts and event prices: what a model costs with some of them changed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Workload
@@ -15,28 +16,25 @@ from hardware.device import Device
 from hardware.errors import RequestError, unknown
 from hardware.what_if import Change, changed
 
-STEP, SIDE_STEP = 1.05, 2.0  # of a knob, to either side, between which a slope is taken; sides of arrays are doubled
+STEP, SIDE_STEP = 1.05, 2.0  # factor to either side for a slope; sides of arrays are doubled and halved
+KNOB_METRICS = ADDITIVE[::-1]  # in the order of the documents: latency, energy, edp
 # Facts that say no more than others do, or what the chip may be asked to hold.
 _NO_KNOBS = frozenset({"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"})
-METRICS = ("latency", "energy", "edp")
 
 
-class Cost(msgspec.Struct, frozen=True):
-    """Latency of the batch, energy per inference and their product, SI units."""
+class NodeCost(msgspec.Struct, frozen=True):
+    """Latency of the batch (s) and energy per inference (J) of a model or a node of it."""
 
     latency_s: float
-    energy_j: float
+    energy_j_per_inference: float = msgspec.field(name="energy_j")
 
     @property
     def edp_js(self) -> float:
-        return self.latency_s * self.energy_j
-
-    def of(self, metric: str) -> float:
-        return {"latency": self.latency_s, "energy": self.energy_j, "edp": self.edp_js}[metric]
+        return self.latency_s * self.energy_j_per_inference
 
 
-class Bench(msgspec.Struct, frozen=True, dict=True):
-    """A model on a device whose knobs are turned: `path` is the node that is looked at ('' the model)."""
+class KnobBench(msgspec.Struct, frozen=True, dict=True):
+    """A model on a device whose facts and prices are changed; `path` is the node that is costed ('' the model)."""
 
     workload: Workload
     device: Device
@@ -44,69 +42,67 @@ class Bench(msgspec.Struct, frozen=True, dict=True):
     path: str = ""
 
     def run(self, factors: Mapping[str, float]) -> Estimate:
-        """With each knob at a factor of what it is. Raises RequestError for a chip that cannot be."""
-        changes = tuple(self._change(name, factor) for name, factor in factors.items() if factor != 1.0)
+        """Estimate with each knob multiplied by its factor. Raises RequestError for an invalid device."""
+        changes = tuple(self._change(knob, factor) for knob, factor in factors.items() if factor != 1.0)
         return estimate(self.workload, changed(self.device, changes), self.scenario)
 
-    def _counted(self, knob: str) -> float:
-        """How many there are, of a knob that comes whole; 0 for others."""
+    def cost(self, factors: Mapping[str, float]) -> NodeCost:
+        """Return what the node costs with each knob multiplied by its factor. Raises RequestError."""
+        return node_cost(self.run(factors), self.path)
+
+    def _count(self, knob: str) -> float:
+        """Return the value of a knob that counts whole things, 0 for others."""
         field = self.device.arch.data.facts.get(knob)
         return self.device.values[knob] if field is not None and field.is_whole else 0.0
 
     def _change(self, knob: str, factor: float) -> Change:
-        if count := self._counted(knob):
+        if count := self._count(knob):
             return Change(knob, "=", f"{max(round(count * factor), 1)}")
         return Change(knob, "*", f"{factor:.5g}")
 
-    def possible(self, knob: str, factor: float) -> float:
-        """The nearest factor that a knob can have: counts come whole, others with five digits."""
-        if count := self._counted(knob):
+    def nearest_factor(self, knob: str, factor: float) -> float:
+        """Return the nearest factor that a knob can have: counts are whole, others have five digits."""
+        if count := self._count(knob):
             return max(round(count * factor), 1) / count
         return float(f"{factor:.5g}")
 
-    def _beside(self, knob: str, factor: float, turn: float) -> float:
-        """The factor a turn further; of a count at least one further, where there is one."""
-        if count := self._counted(knob):
-            there = count * factor * turn
-            return max(math.ceil(there - 1e-9) if turn > 1 else math.floor(there + 1e-9), 1) / count
-        return factor * turn
+    def _next_factor(self, knob: str, factor: float, step: float) -> float:
+        """Return the factor times `step`; a count changes by at least one where it can."""
+        if count := self._count(knob):
+            value = count * factor * step
+            return max(math.ceil(value - 1e-9) if step > 1 else math.floor(value + 1e-9), 1) / count
+        return factor * step
 
-    def cost(self, factors: Mapping[str, float]) -> Cost:
-        return cost(self.run(factors), self.path)
-
-    def slopes(self, factors: Mapping[str, float], knob: str, step: float = STEP) -> dict[str, float] | None:
-        """d ln(metric) / d ln(knob) around a point, by metric; None for a knob that cannot be turned there."""
+    def slopes(self, factors: Mapping[str, float], knob: str) -> dict[str, float] | None:
+        """Compute d ln(metric) / d ln(knob) by metric around a point; None where the knob cannot be changed."""
         ends = []
-        widest = SIDE_STEP if knob in self.device.arch.data.matrix_follows else step
-        here = factors.get(knob, 1.0)
-        for turn in (1 / widest, widest):
-            there = self._beside(knob, here, turn)
+        step = SIDE_STEP if knob in self.device.arch.data.matrix_follows else STEP
+        now = factors.get(knob, 1.0)
+        for way in (1 / step, step):
+            factor = self._next_factor(knob, now, way)
             try:
-                ends.append((there, self.cost({**factors, knob: there})))
-            except RequestError:  # the chip cannot be: the other side tells
-                ends.append((here, self.cost(factors)))
+                ends.append((factor, self.cost({**factors, knob: factor})))
+            except RequestError:  # no such device on this side: the slope is taken over the other side alone
+                ends.append((now, self.cost(factors)))
         (low, before), (high, after) = ends
         if low == high:
             return None
         width = math.log(high / low)
-        return {metric: _log_ratio(after.of(metric), before.of(metric)) / width for metric in METRICS}
+        figures = {name: (METRICS[name].of(before), METRICS[name].of(after)) for name in KNOB_METRICS}
+        return {name: math.log(b / a) / width if a > 0 and b > 0 else 0.0 for name, (a, b) in figures.items()}
 
 
-def cost(result: Estimate, path: str = "") -> Cost:
-    """Of a node of a run."""
+def node_cost(result: Estimate, path: str = "") -> NodeCost:
+    """Return what a node of an estimate costs, '' for the model."""
     if not path:
-        return Cost(result.latency_s, result.energy_j_per_inference)
+        return NodeCost(result.latency_s, result.energy_j_per_inference)
     operators = operators_of(result, path)
     energy_j = float(result.run.energy_j[operators].sum())
-    return Cost(float(result.run.latency_s[operators].sum()), energy_j / result.scenario.batch)
+    return NodeCost(float(result.run.latency_s[operators].sum()), energy_j / result.scenario.batch)
 
 
-def _log_ratio(after: float, before: float) -> float:
-    return math.log(after / before) if after > 0 and before > 0 else 0.0
-
-
-class Amount(msgspec.Struct, frozen=True):
-    """What a knob is set to, in SI units, and how that is known. A rate of several formats is that of the fastest."""
+class KnobValue(msgspec.Struct, frozen=True):
+    """The value of a knob in SI units and its evidence. Of a rate of several formats, the fastest."""
 
     value: float
     unit: str
@@ -115,33 +111,33 @@ class Amount(msgspec.Struct, frozen=True):
     is_price: bool = False
 
 
-def amount(result: Estimate, name: str) -> Amount:
-    """Of one of the `facts` of a run's device, or the `prices` of the run."""
+def knob_value(result: Estimate, name: str) -> KnobValue:
+    """Return the value of one of the `facts` of an estimate's device, or of one of its `prices`."""
     device = result.device
     if name in device.facts or name in device.file.fma_per_clock:
         formats = device.file.fma_per_clock.get(name, {})
         fact = device.facts[name] if name in device.facts else max(formats.values(), key=lambda fact: fact.value)
-        return Amount(fact.value, fact.unit, fact.quality, fact.source)
+        return KnobValue(fact.value, fact.unit, fact.quality, fact.source)
     price = result.run.prices.rows[device.arch.row[name]]
-    return Amount(price.value_j, f"J/{price.unit}", price.quality, price.source, True)
+    return KnobValue(price.value_j, f"J/{price.unit}", price.quality, price.source, True)
 
 
 def facts(device: Device, *, every: bool = False) -> list[str]:
-    """The facts of a device that can be turned, and the rates of its units; `every`: those that say nothing new too."""
-    turned = [name for name, fact in device.facts.items() if fact.value > 0 and (every or name not in _NO_KNOBS)]
-    return [*turned, *device.file.fma_per_clock]
+    """List the facts of a device that can be changed, and the rates of its units; `every`: redundant ones too."""
+    names = [name for name, fact in device.facts.items() if fact.value > 0 and (every or name not in _NO_KNOBS)]
+    return [*names, *device.file.fma_per_clock]
 
 
 def prices(result: Estimate, least: float = 0.001) -> list[str]:
-    """The events of a run that take more than a share of its energy."""
-    whole = result.energy_j or 1.0
+    """List the events of an estimate that take at least a share of its energy."""
+    energy_j = result.energy_j or 1.0
     events = result.device.arch.events
-    spent = result.event_energy_j.reshape(len(events), -1).sum(axis=1)
-    return [event.label for event, joules in zip(events, spent, strict=True) if joules / whole >= least]
+    spent_j = result.event_energy_j.reshape(len(events), -1).sum(axis=1)
+    return [event.label for event, joules in zip(events, spent_j, strict=True) if joules / energy_j >= least]
 
 
-def checked(device: Device, names: Iterable[str]) -> tuple[str, ...]:
-    """Knobs by name. Raises RequestError for one that the device has not."""
+def check_knobs(device: Device, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of knobs. Raises RequestError for one that the device does not have."""
     labels = {event.label for event in device.arch.events}
     known = facts(device)
     for name in names:

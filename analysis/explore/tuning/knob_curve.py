@@ -1,7 +1,7 @@
-"""One knob of a chip turned in steps: what each place of it costs, and where turning further stops paying.
+"""One knob of a device changed in steps: the cost at each position, and the knee after which it pays less.
 
-A `Desk` remembers what was evaluated of an unchanged chip, so that a screen can show what is known at once and have
-the rest a piece at a time.
+A `KnobTable` caches what was evaluated of an unchanged device, so that a screen shows what is known at once and
+evaluates the rest one piece at a time.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, about
-from analysis.explore.tuning.knob_bench import METRICS, Bench, Cost, amount, cost, facts, prices
+from analysis.estimate.metrics import METRICS
+from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, NodeCost, facts, knob_value, node_cost, prices
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.remember import remembered
@@ -27,28 +29,28 @@ _STEPS = (
     *(1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0, 10.0),
 )
 _DOUBLED = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # sides of arrays
-_BENDS = 0.1  # of the whole way, from which a curve that leaves its chord by that has a knee
-_REMEMBERED = 4000  # costs of one chip
+_KNEE_MIN = 0.1  # distance of a knee from the chord of its curve, as a fraction of the curve's extent
+_COSTS_MAX = 4000  # cached costs of one device
 Changes = tuple[str, ...]
 
 
-class Place(msgspec.Struct, frozen=True):
-    """One place of a knob: what the unchanged value is multiplied with, and the change that says so ('' for none)."""
+class KnobPosition(msgspec.Struct, frozen=True):
+    """A factor of the unchanged value, and the change that sets it ('' for none)."""
 
     factor: float
     change: str
 
 
-class Point(Cost, frozen=True, kw_only=True):
-    """What the model costs with the knob at a place; `value` in the unit of the knob."""
+class CurvePoint(NodeCost, frozen=True, kw_only=True):
+    """The cost of the model at one position of the knob; `value` in the unit of the knob."""
 
     factor: float
     value: float
 
 
-class Knob(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact, or the price of an event, as it is and was, and how far a turn goes. `latency`, `energy` and `edp` are
-    elasticities of the unchanged chip, None where they are not known yet."""
+class KnobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact or event price now and unchanged, and its range. `latency`, `energy` and `edp` are elasticities on the
+    unchanged device, None where they are not evaluated yet."""
 
     name: Annotated[str, column("Fact or price", help="of the device; `tile.mac`: what one event costs")]
     value: float
@@ -68,203 +70,212 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     edp: Annotated[float | None, column("EDP %/%", help="per cent of energy times latency: the sum of both")] = None
 
 
-class Before(msgspec.Struct, frozen=True):
-    """A metric now and on the unchanged chip, in SI units."""
+class MetricChange(msgspec.Struct, frozen=True):
+    """A metric now and on the unchanged device, in SI units."""
 
     metric: str
     now: float
     was: float
 
 
-class Knobs(Head, frozen=True, kw_only=True):
-    """The knobs, those first that matter most to `metric`; the `curve` of the one that is looked at with everything
-    else as it is now, and the value at its `knee` (None for a curve without one)."""
+class KnobReport(Head, frozen=True, kw_only=True):
+    """The document of `hwexplorer knobs`: knobs sorted by their effect on `metric`, and the `curve` of `knob` with all
+    else as it is now; `knee` is the value at its knee, None without one."""
 
     unchanged: str
     metric: str
-    before: tuple[Before, ...]
+    before: tuple[MetricChange, ...]
     knob: str
     unit: str
     value: float
     knee: float | None
-    curve: tuple[Point, ...]
-    knobs: tuple[Knob, ...]
+    curve: tuple[CurvePoint, ...]
+    knobs: tuple[KnobRow, ...]
 
 
-def own(now: Device, unchanged: Device) -> Changes:
-    """What of a device is changed, names spelt in full."""
+def changes_since(now: Device, unchanged: Device) -> Changes:
+    """Return the changes of a device, with full names."""
     return now.file.changes[len(unchanged.file.changes) :]
 
 
 @remembered()
-def places(result: Estimate, name: str) -> tuple[Place, ...]:
-    """Where a knob of an unchanged chip can be turned to, within what a what-if device may state."""
+def knob_positions(result: Estimate, name: str) -> tuple[KnobPosition, ...]:
+    """List the positions of a knob of an unchanged device, within what a what-if device may state."""
     device = result.device
-    fact = amount(result, name)
-    least, most = limits(fact.unit)
+    now = knob_value(result, name)
+    least, most = limits(now.unit)
     is_whole = name in device.facts and device.arch.data.facts[name].is_whole
-    found = {fact.value: Place(1.0, "")}
+    positions = {now.value: KnobPosition(1.0, "")}
     for step in _DOUBLED if name in device.arch.data.matrix_follows else _STEPS:
-        there = fact.value * step
+        value = now.value * step
         change = f"{name}*{step:g}"
-        if is_whole and not there.is_integer():
-            there = float(round(there))
-            change = f"{name}={there:g}"
-        if fact.is_price or least <= there <= most:
-            found.setdefault(there, Place(there / fact.value, change))
-    return tuple(found[value] for value in sorted(found))
+        if is_whole and not value.is_integer():
+            value = float(round(value))
+            change = f"{name}={value:g}"
+        if now.is_price or least <= value <= most:
+            positions.setdefault(value, KnobPosition(value / now.value, change))
+    return tuple(positions[value] for value in sorted(positions))
 
 
-def without(changes: Changes, name: str) -> Changes:
+def _without(changes: Changes, name: str) -> Changes:
     return tuple(change for change in changes if parse(change)[0].name != name)
 
 
-def factor(now: Estimate, unchanged: Estimate, changes: Changes, name: str) -> float:
-    """What a knob is turned to: 1 for one that only follows others."""
-    turned = {parse(change)[0].name for change in changes}
+def _factor(now: Estimate, unchanged: Estimate, changes: Changes, name: str) -> float:
+    """Return the factor that a knob is set to; 1 for one that only follows others."""
+    names = {parse(change)[0].name for change in changes}
     is_side = name in unchanged.device.arch.data.matrix_follows
-    if name in turned or (is_side and ARRAY in turned):
-        return amount(now, name).value / amount(unchanged, name).value
+    if name in names or (is_side and ARRAY in names):
+        return knob_value(now, name).value / knob_value(unchanged, name).value
     return 1.0
 
 
-def turned(now: Estimate, unchanged: Estimate, name: str, by: int) -> Changes:
-    """The changes after a step of a knob up or down; 0 puts it back. Raises RequestError at the end of its way."""
-    changes = own(now.device, unchanged.device)
-    rest = without(changes, name)
+def step_knob(now: Estimate, unchanged: Estimate, name: str, by: int) -> Changes:
+    """Return the changes after one step of a knob up (1) or down (-1), or reset (0). Raises RequestError at the end of
+    its range."""
+    changes = changes_since(now.device, unchanged.device)
+    rest = _without(changes, name)
     if not by:
         return rest
-    here, way = factor(now, unchanged, changes, name), places(unchanged, name)
+    factor, positions = _factor(now, unchanged, changes, name), knob_positions(unchanged, name)
     close = 1e-3  # factors are written with a few digits
-    beyond = [p for p in way if (p.factor > here * (1 + close) if by > 0 else p.factor < here * (1 - close))]
-    if not beyond:
+    if by > 0:
+        following = [position for position in positions if position.factor > factor * (1 + close)]
+    else:
+        following = [position for position in positions[::-1] if position.factor < factor * (1 - close)]
+    if not following:
         raise RequestError(f"{name} is at the {'upper' if by > 0 else 'lower'} end of its range here")
-    place = beyond[0] if by > 0 else beyond[-1]
-    return (*rest, place.change) if place.change else rest
+    return (*rest, following[0].change) if following[0].change else rest
 
 
-class Desk:
-    """What is known of an unchanged chip and of it with changes, all of one run."""
+class KnobTable:
+    """Elasticities of an unchanged device and costs of changed ones, for one model and scenario."""
 
     def __init__(self, unchanged: Estimate) -> None:
         self.unchanged = unchanged
-        self.bench = Bench(unchanged.workload, unchanged.device, unchanged.scenario)
+        self.bench = KnobBench(unchanged.workload, unchanged.device, unchanged.scenario)
         self.names = (*facts(unchanged.device), *prices(unchanged))
         self.slopes: dict[str, dict[str, float] | None] = {}
-        self.costs: dict[Changes, Cost | None] = {}
+        self.costs: dict[Changes, NodeCost | None] = {}
 
-    def way(self, changes: Changes, name: str) -> list[tuple[Place, Changes]]:
-        """The places of a knob, and all that is changed there."""
-        rest = without(changes, name)
-        return [(place, (*rest, place.change) if place.change else rest) for place in places(self.unchanged, name)]
+    def curve_changes(self, changes: Changes, name: str) -> list[tuple[KnobPosition, Changes]]:
+        """List the positions of a knob, each with all changes of the device there."""
+        rest = _without(changes, name)
+        positions = knob_positions(self.unchanged, name)
+        return [(position, (*rest, position.change) if position.change else rest) for position in positions]
 
-    def curve_left(self, changes: Changes, name: str) -> list[Changes]:
-        """What of a curve is not evaluated yet."""
-        return [there for _, there in self.way(changes, name) if there not in self.costs]
+    def missing_costs(self, changes: Changes, name: str) -> list[Changes]:
+        """List the devices on a knob's curve that are not evaluated yet."""
+        return [changed_to for _, changed_to in self.curve_changes(changes, name) if changed_to not in self.costs]
 
-    def slopes_left(self) -> list[str]:
+    def missing_slopes(self) -> list[str]:
+        """List the knobs whose elasticities are not evaluated yet."""
         return [name for name in self.names if name not in self.slopes]
 
-    def ranked(self, metric: str) -> tuple[str, ...]:
-        """The knobs, those first that do most to a metric; as the device has them while that is not known."""
-        if self.slopes_left():
+    def sorted_names(self, metric: str) -> tuple[str, ...]:
+        """Return the knobs by their effect on a metric, the largest first; unsorted while that is not known."""
+        if self.missing_slopes():
             return self.names
         return tuple(sorted(self.names, key=lambda name: -abs((self.slopes[name] or {}).get(metric, 0.0))))
 
     def evaluate(self, changes: Changes) -> None:
-        """None for a chip that cannot be."""
-        if len(self.costs) >= _REMEMBERED:
+        """Cache the cost of the device with changes, None for an invalid one."""
+        if len(self.costs) >= _COSTS_MAX:
             self.costs.clear()
         try:
             text = ",".join(changes)
             device = changed(self.bench.device, parse(text) if text else ())
-            self.costs[changes] = cost(Bench(self.bench.workload, device, self.bench.scenario).run({}))
+            self.costs[changes] = node_cost(estimate(self.bench.workload, device, self.bench.scenario))
         except RequestError:
             self.costs[changes] = None
 
     def differentiate(self, name: str) -> None:
+        """Cache the elasticities of a knob."""
         self.slopes[name] = self.bench.slopes({}, name)
 
-    def curve(self, changes: Changes, name: str) -> tuple[Point, ...]:
-        """Empty as long as some of it is not evaluated."""
-        way = self.way(changes, name)
-        value = amount(self.unchanged, name).value
-        known = [(place, self.costs.get(there)) for place, there in way if there in self.costs]
-        if len(known) < len(way):
+    def curve(self, changes: Changes, name: str) -> tuple[CurvePoint, ...]:
+        """Return the valid points of a knob's curve; empty while one is not evaluated."""
+        if self.missing_costs(changes, name):
             return ()
+        value = knob_value(self.unchanged, name).value
         return tuple(
-            Point(one.latency_s, one.energy_j, factor=place.factor, value=value * place.factor)
-            for place, one in known
-            if one is not None
+            CurvePoint(
+                cost.latency_s, cost.energy_j_per_inference, factor=position.factor, value=value * position.factor
+            )
+            for position, changed_to in self.curve_changes(changes, name)
+            if (cost := self.costs[changed_to]) is not None
         )
 
 
 @remembered()
-def desk(unchanged: Estimate) -> Desk:
-    return Desk(unchanged)
+def knob_table(unchanged: Estimate) -> KnobTable:
+    """Return the one table of an unchanged device."""
+    return KnobTable(unchanged)
 
 
-def more(now: Estimate, unchanged: Estimate, name: str, metric: str) -> bool | None:
-    """Evaluate one thing more of what `knobs` would show: True when something is complete by it, None when nothing
-    was left."""
-    table, changes = desk(unchanged), own(now.device, unchanged.device)
-    names = table.slopes_left()
-    is_known = not names or name in table.names  # which knob is looked at
-    if is_known and (left := table.curve_left(changes, looked_at(unchanged, name, metric))):
-        table.evaluate(left[0])
-        return len(left) == 1
+def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) -> bool | None:
+    """Evaluate one missing piece of what `knobs` shows. Return True if something is complete by it, None if nothing
+    was missing."""
+    table, changes = knob_table(unchanged), changes_since(now.device, unchanged.device)
+    names = table.missing_slopes()
+    is_selected = not names or name in table.names
+    if is_selected and (missing := table.missing_costs(changes, select_knob(unchanged, name, metric))):
+        table.evaluate(missing[0])
+        return len(missing) == 1
     if not names:
         return None
     table.differentiate(names[0])
     return len(names) == 1
 
 
-def looked_at(unchanged: Estimate, name: str, metric: str) -> str:
-    """The knob of a name, the first one where the chip has none of it."""
-    table = desk(unchanged)
-    return name if name in table.names else table.ranked(metric)[0]
+def select_knob(unchanged: Estimate, name: str, metric: str) -> str:
+    """Return the knob of a name, or the first one where the device has none of it."""
+    table = knob_table(unchanged)
+    return name if name in table.names else table.sorted_names(metric)[0]
 
 
-def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once: bool = False) -> Knobs:
-    """The knobs of a chip, and the curve of one of them. `at_once` leaves out what takes further evaluations."""
-    table = desk(unchanged)
-    while not at_once and more(now, unchanged, name, metric) is not None:
+def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once: bool = False) -> KnobReport:
+    """Report the knobs of a device and the curve of one. `at_once` leaves out what needs further evaluations."""
+    table = knob_table(unchanged)
+    while not at_once and evaluate_next(now, unchanged, name, metric) is not None:
         pass
-    name = looked_at(unchanged, name, metric)
-    curve = table.curve(own(now.device, unchanged.device), name)
-    here, was, turned_to = cost(now), cost(unchanged), amount(now, name)
-    return Knobs(
+    name = select_knob(unchanged, name, metric)
+    curve = table.curve(changes_since(now.device, unchanged.device), name)
+    after, before, value = node_cost(now), node_cost(unchanged), knob_value(now, name)
+    return KnobReport(
         **about(now, on_device=True),
         unchanged=unchanged.device.key,
         metric=metric,
-        before=tuple(Before(each, here.of(each), was.of(each)) for each in METRICS),
+        before=tuple(MetricChange(name, METRICS[name].of(after), METRICS[name].of(before)) for name in KNOB_METRICS),
         knob=name,
-        unit=turned_to.unit,
-        value=turned_to.value,
-        knee=knee([(point.value, point.of(metric)) for point in curve]),
+        unit=value.unit,
+        value=value.value,
+        knee=find_knee([(point.value, METRICS[metric].of(point)) for point in curve]),
         curve=curve,
-        knobs=tuple(_knob(table, now, each) for each in table.ranked(metric)),
+        knobs=tuple(_row(table, now, each) for each in table.sorted_names(metric)),
     )
 
 
-def _knob(table: Desk, now: Estimate, name: str) -> Knob:
-    here, was, way = amount(now, name), amount(table.unchanged, name).value, places(table.unchanged, name)
-    return Knob(
+def _row(table: KnobTable, now: Estimate, name: str) -> KnobRow:
+    value, was, positions = (
+        knob_value(now, name), knob_value(table.unchanged, name).value, knob_positions(table.unchanged, name),
+    )  # fmt: skip
+    return KnobRow(
         name=name,
-        value=here.value,
         was=was,
-        unit=here.unit,
-        least=was * way[0].factor,
-        most=was * way[-1].factor,
-        quality=here.quality,
-        source=here.source,
-        is_price=here.is_price,
+        least=was * positions[0].factor,
+        most=was * positions[-1].factor,
+        value=value.value,
+        unit=value.unit,
+        quality=value.quality,
+        source=value.source,
+        is_price=value.is_price,
         **(table.slopes.get(name) or {}),
     )
 
 
-def knee(points: Sequence[tuple[float, float]]) -> float | None:
-    """Where a curve turns: the point furthest from its chord, both axes logarithmic and as long as the curve."""
+def find_knee(points: Sequence[tuple[float, float]]) -> float | None:
+    """Return the x of the point furthest from the chord of a curve, in normalised logarithms; None without a knee."""
     logs = np.log([point for point in points if min(point) > 0])
     if len(logs) < 3:
         return None
@@ -273,5 +284,5 @@ def knee(points: Sequence[tuple[float, float]]) -> float | None:
         return None
     x, y = ((logs - logs.min(axis=0)) / size).T
     chord = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
-    far = np.abs(y - chord)
-    return points[int(far.argmax())][0] if far.max() >= _BENDS else None
+    distance = np.abs(y - chord)
+    return points[int(distance.argmax())][0] if distance.max() >= _KNEE_MIN else None
