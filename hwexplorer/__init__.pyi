@@ -13,7 +13,7 @@ from analysis.explore.rules import Findings
 from analysis.explore.search.candidates import Pareto, Rank, Search
 from analysis.explore.search.model_sweep import Sweep
 from analysis.explore.tuning.elasticities import Elasticities
-from analysis.explore.tuning.knob_curve import Knobs
+from analysis.explore.tuning.knob_curve import KnobReport
 from analysis.explore.tuning.least_change import Crossover
 from analysis.model.ir.workload import Workload
 from analysis.reports.concurrency import ConcurrencyReport
@@ -151,7 +151,7 @@ def crossover(
     metric: Sequence[str] | str | None = ...,
     **options: Unpack[_Scenario],
 ) -> Result[Crossover]:
-    """What would have to be true: the least change of a device with which it matches another."""
+    """The least change of a device with which it matches another: of one fact, and of the best two."""
 
 def device(
     device: str,
@@ -227,8 +227,8 @@ def knobs(
     on: str | None = ...,
     knob: str | None = ...,
     **options: Unpack[_Scenario],
-) -> Result[Knobs]:
-    """The knobs of a chip: its facts and prices as they are and were, what each does, and one of them turned."""
+) -> Result[KnobReport]:
+    """The knobs of a device: its facts and event prices now and unchanged, their effects, and a curve over one of them."""
 
 def mapping(
     model: Model | Workload | str,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.document import Column, columns
-from analysis.document import Column
 from analysis.estimate.metrics import METRICS
 from analysis.explore.tuning.knob_bench import KNOB_METRICS, check_knobs, facts
 from analysis.explore.tuning.least_change import FACTOR_MAX, Crossover, Goal, Turn, Way

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
-from analysis.estimate.estimate import Estimate
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.metrics import METRICS

@@ -8,9 +8,9 @@ is tried over its whole range, and two along rays between the directions in whic
 from __future__ import annotations
 
 import math
-from typing import Annotated
 from collections.abc import Sequence
 from itertools import combinations, product
+from typing import Annotated
 
 import msgspec
 import numpy as np
