@@ -30,7 +30,7 @@ from hardware.text import safe
 
 # The folder that holds our outermost package: `analysis`, or in an installed wheel the `hwexplorer` it is part of.
 _PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]
-_WARDEN = str(Path(__file__).with_name("warden.py"))
+_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _LINE_MAX, _LINES_MAX, _ANSWER_MAX = 1 << 16, 10_000, 1 << 27
 _TEXT_MAX = 2000
 _POLL_S = 0.5
@@ -61,7 +61,7 @@ class Child:
         self._until_s = time.monotonic() + limits.seconds
         allowed = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.seconds}
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _WARDEN, json.dumps(allowed), *command],
+            [sys.executable, "-I", "-S", _SUPERVISOR, json.dumps(allowed), *command],
             stdin=subprocess.PIPE,  # held open: its end tells the warden that we are gone
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if limits.show_output else subprocess.DEVNULL,

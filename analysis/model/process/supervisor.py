@@ -1,4 +1,4 @@
-"""Run as a script, `python -I -S warden.py LIMITS COMMAND ..`: a command under limits, of which nothing stays.
+"""Run as a script, `python -I -S supervisor.py LIMITS COMMAND ..`: a command under limits, of which nothing stays.
 
 It stands between us and code that is not ours. It ends the command and all it started when the command ends, when
 a limit is passed, and when its own standard input closes: then whoever asked is gone. No foreign code runs in it,

@@ -1,4 +1,4 @@
-"""ONNX operators as operators.toml lists them: which row holds for a node, and how its values follow."""
+"""ONNX operators as operator_table.toml lists them: which row holds for a node, and how its values follow."""
 
 from __future__ import annotations
 
