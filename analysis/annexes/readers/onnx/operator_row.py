@@ -50,7 +50,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row of operator_table.toml, where its fields are explained. `results` is a pattern or the section's function."""
+    """A row of operator_table.toml, which explains the fields. `results` is a pattern or the section's function."""
 
     call: str = ""
     results: str | Results = ""

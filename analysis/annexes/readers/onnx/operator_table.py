@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.annexes.readers.onnx import constant_folding, shape_rules, special_operators, window_shapes
+from analysis.annexes.readers.onnx import stated_costs as _registered  # noqa: F401 - it registers cost rules
 from analysis.annexes.readers.onnx.onnx_op import OnnxOp
 from analysis.annexes.readers.onnx.operator_row import TableRow, Work, first_of
 from hardware import files
