@@ -74,7 +74,7 @@ def text(data: bytes) -> str:
 def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
     """What a TOML file says. Raises OSError, FileNotFoundError where there is none."""
     data = read(path, most)
-    is_kept = path.is_relative_to(_OURS) and not policy.current().is_served
+    is_kept = path.is_relative_to(_OURS) and not policy.is_served()
     return _compiled(path, data) if is_kept else _parsed(data)
 
 

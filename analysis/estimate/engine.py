@@ -58,7 +58,7 @@ class Engine:
     def use_folders(self, folders: Sequence[Path]) -> None:
         """Add folders of device files to the catalogue. Raises RequestError for one that is none, or not allowed."""
         for folder in folders:
-            policy.require("read", f"reading {folder}", str(folder))
+            policy.require_unserved(f"reading {folder}", str(folder))
         catalogue.files(list(folders))
         self._folders = tuple(folders)
         forget(self, Engine.device, Engine._estimate)

@@ -90,7 +90,7 @@ def written(made: Own, folder: Path | None = None) -> Calibrated:
     """Keep the device where it is found under its name."""
     folder = folder or places.devices_folder()
     path = folder / f"{made.device.id}.toml"
-    policy.require("write", f"writing {path}")
+    policy.require_unserved(f"writing {path}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         storage.write(path, [as_toml(made.device)])
@@ -193,7 +193,7 @@ def _run(arguments: argparse.Namespace) -> None:
     file = arguments.file or places.devices_folder() / "measured" / "this_cpu.jsonl"
     if not arguments.file and not file.exists():
         raise RequestError("nothing is measured yet: `hwexplorer measure` does it, or name a file")
-    policy.require("read", f"reading {file}", str(file))
+    policy.require_unserved(f"reading {file}", str(file))
     with output.Progress() as progress:
         made = _made(file, arguments, progress.show)
     found = written(made, arguments.to)

@@ -33,8 +33,8 @@ def _run(arguments: argparse.Namespace) -> None:
     effort = "quick" if arguments.quick else "thorough" if arguments.thorough else "default"
     name = arguments.name or ("this_cpu" if arguments.device == TORCH_HOST else "this_gpu")
     log = log_of(name)
-    policy.require("code", "measuring this machine")
-    policy.require("write", f"writing {log}")
+    policy.require_unserved("measuring this machine")
+    policy.require_unserved(f"writing {log}")
     if not arguments.resume and log.exists():
         log.unlink()
     plan = {

@@ -7,10 +7,9 @@ import ipaddress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from hardware import policy
 from hardware.errors import RequestError
 from hwexplorer.declare import Verb
-from hwexplorer.options import MODEL, names, option, or_default, whole
+from hwexplorer.options import MODEL, option, or_default, whole
 from hwexplorer.output import complain
 
 if TYPE_CHECKING:
@@ -25,27 +24,24 @@ def _run(arguments: argparse.Namespace) -> None:
     from hwexplorer.state import parse
 
     state = parse(arguments.model)
-    rules = policy.served(arguments.allow, [*_files(state), *map(str, arguments.devices_dir)])
     if not engine.is_ready(state):  # a model that is unknown, or may not be captured, is better said here
         engine.capture_job(state)
-        if "capture" not in rules.allowed:
-            raise RequestError(f"{state.model} is not captured yet: hwexplorer capture does it, or --allow capture")
+        raise RequestError(f"{state.model} is not captured yet: hwexplorer capture does it")
     for name in state.devices:
         engine.device(name)
     words = ["open", arguments.model]
     for folder in arguments.devices_dir:
         words += ["--devices-dir", str(folder)]
     url = _public_url(arguments.host, arguments.port, arguments.public_url)
-    _serve(itself.command(words), arguments, url, rules)
+    _serve(itself.command(words), arguments, url, [*_files(state), *map(str, arguments.devices_dir)])
 
 
-def _serve(command: list[str], arguments: argparse.Namespace, url: str, rules: policy.Policy) -> None:
+def _serve(command: list[str], arguments: argparse.Namespace, url: str, readable: list[str]) -> None:
     try:
-        from hwexplorer.web import Gate, is_loopback
+        from hwexplorer.commands._web_gate import Gate, is_loopback
     except ImportError:
         raise RequestError("serve needs textual-serve: pip install textual-serve") from None
-    has_limit = "capture" not in rules.allowed  # torch needs more
-    gate = Gate(command, arguments.host, arguments.port, url, policy.encode(rules), arguments.clients, has_limit)
+    gate = Gate(command, arguments.host, arguments.port, url, readable, arguments.clients)
     if not is_loopback(arguments.host) and not url.startswith("https:"):
         complain(
             f"WARNING: listening on {arguments.host} without encryption: whoever sees the traffic sees the token. A "
@@ -102,14 +98,6 @@ VERB = Verb(
         option("--public-url", metavar="URL", help="what browsers call it, behind a proxy"),
         option(
             "--clients", type=whole(1, CLIENTS_MAX), default=CLIENTS, metavar="N", help=f"default {CLIENTS} at once"
-        ),
-        option(
-            "--allow",
-            type=names("allowance", tuple(policy.ALLOWANCES)),
-            default=(),
-            metavar="WHAT,..",
-            help="what clients may do besides: "
-            + "; ".join(f"{name} ({meaning})" for name, meaning in policy.ALLOWANCES.items()),
         ),
     ),
     run=_run,

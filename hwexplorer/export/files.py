@@ -24,7 +24,7 @@ def format_of(path: Path, suffixes: Mapping[str, str] = SUFFIXES) -> str:
 
 def check(path: Path, overwrite: bool) -> None:
     """Raises RequestError where a file of this path cannot be, or nothing is written."""
-    policy.require("write", f"writing {path}")
+    policy.require_unserved(f"writing {path}")
     if "\0" in str(path):
         raise RequestError("a file name cannot contain a NUL character")
     try:

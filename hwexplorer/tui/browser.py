@@ -1,6 +1,6 @@
 """The terminal of an explorer that `hwexplorer serve` opened: packets on the standard streams, to and from the server.
 
-Textual's own driver, which outlives its server, takes keys faster than the screen can, and hands files over in pieces.
+Textual's own driver, which outlives its server, takes keys faster than the screen can.
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from base64 import b64encode
-from pathlib import Path
 from time import sleep
-from typing import Any, BinaryIO, TextIO
+from typing import Any
 
 from textual.drivers.web_driver import WebDriver
 from textual.message import Message
@@ -19,7 +17,6 @@ from textual.message import Message
 from hwexplorer import signals
 
 QUEUE_MAX = 200  # messages not seen to yet: whoever sends more waits
-FILE_MAX = 16 << 20  # bytes of one file
 
 
 class Driver(WebDriver):
@@ -48,10 +45,3 @@ class Driver(WebDriver):
         taken = asyncio.run_coroutine_threadsafe(self._app._post_message(message), loop=self._loop)
         while not taken.done() and not self.exit_event.is_set():
             sleep(0.001)
-
-    def deliver_binary(self, binary: BinaryIO | TextIO, *, save_path: Path, **_: Any) -> None:
-        """A file for the browser's downloads, in one packet: there is no more to it when this returns."""
-        data = binary.read()
-        binary.close()
-        content = data.encode() if isinstance(data, str) else data
-        self.write_meta({"type": "file", "name": save_path.name, "content": b64encode(content).decode()})

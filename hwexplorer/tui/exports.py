@@ -145,7 +145,7 @@ def _contents(session: Session) -> dict[str, str]:
 
 
 def _everything(session: Session, folder: Path, overwrite: bool) -> str:
-    policy.require("write", f"writing {folder}")
+    policy.require_unserved(f"writing {folder}")
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -161,8 +161,6 @@ def _download(session: Session, name: str) -> str:
     import io
     import zipfile
 
-    from hwexplorer.tui.browser import FILE_MAX
-
     file = Path(name.rstrip("/\\")).name
     if _is_folder(name):
         file += ".zip"
@@ -173,7 +171,5 @@ def _download(session: Session, name: str) -> str:
         data = packed.getvalue()
     else:
         data = _content(session, Path(file)).encode()
-    if len(data) > FILE_MAX:
-        raise RequestError(f"{file[:60]} would be {len(data) >> 20} MiB: a download is at most {FILE_MAX >> 20} MiB")
     session.stage.app.deliver_binary(io.BytesIO(data), save_filename=file)
     return f"{file} goes to the downloads of the browser"

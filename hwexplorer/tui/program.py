@@ -36,7 +36,7 @@ def run(
     kept = False
     try:
         # Whoever looks on through a browser has the keys of the manual, not those of whoever serves.
-        settings, wrong = (Settings(), "") if policy.current().is_served else read(paths.settings_file())
+        settings, wrong = (Settings(), "") if policy.is_served() else read(paths.settings_file())
         keeper = Sessions(paths.sessions_file())
         if theme and theme not in THEMES:
             raise unknown("theme", theme, THEMES)

@@ -24,7 +24,7 @@ class Sessions:
     def all(self) -> dict[str, str]:
         """State strings by name, the last session first. Raises RequestError where the file is not one of ours, or
         not for whoever looks."""
-        policy.require("write", "keeping sessions")
+        policy.require_unserved("keeping sessions")
         try:
             saved = msgspec.json.decode(files.text(files.read(self.path, FILE_MAX)), type=dict[str, str])
         except (FileNotFoundError, NotADirectoryError):
@@ -38,7 +38,7 @@ class Sessions:
         """Raises RequestError for a bad name or a folder one may not write to."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"a session is named by a word of at most {NAME_MAX} characters")
-        policy.require("write", "keeping sessions")
+        policy.require_unserved("keeping sessions")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with files.turn(self.path):

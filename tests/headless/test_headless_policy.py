@@ -116,7 +116,7 @@ def folder(tmp_path: Path) -> Path:
 def test_whatever_is_typed(folder: Path, tmp_path: Path) -> None:
     environment = {
         **os.environ,
-        policy.VARIABLE: policy.encode(policy.served((), ())),
+        policy.VARIABLE: policy.encode(()),
         "HOME": str(folder),
         "HWEXPLORER_CACHE_DIR": str(tmp_path / "cache"),
         "PYTHONPATH": str(Path(__file__).parents[2]),
@@ -134,36 +134,16 @@ def test_whatever_is_typed(folder: Path, tmp_path: Path) -> None:
     assert len(list(folder.iterdir())) == 7
 
 
-@pytest.mark.parametrize(
-    ("allowed", "can"),
-    [
-        ((), ()),
-        (("read",), ("read",)),
-        (("code",), ("code", "read", "capture")),
-        (("write", "capture"), ("write", "capture")),
-    ],
-)
-def test_what_is_allowed(allowed: tuple[str, ...], can: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(policy.VARIABLE, policy.encode(policy.served(allowed, ("mine.onnx",))))
-    policy.current.cache_clear()
-    try:
-        for allowance in policy.ALLOWANCES:
-            if allowance in can:
-                policy.require(allowance, "this")
-            else:
-                with pytest.raises(RequestError, match=f"--allow {allowance}"):
-                    policy.require(allowance, "this", "other.onnx")
-        policy.require("read", "reading mine.onnx", "mine.onnx")
-    finally:
-        policy.current.cache_clear()
+def test_only_what_was_named_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy.require_unserved("reading other.onnx", "other.onnx")
+    monkeypatch.setenv(policy.VARIABLE, policy.encode(("mine.onnx", "devices")))
+    policy.require_unserved("reading mine.onnx", "mine.onnx")
+    for path in ("other.onnx", ""):
+        with pytest.raises(RequestError, match="reading this is not allowed in an explorer that is served"):
+            policy.require_unserved("reading this", path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"allowed": ["read"], "more": 1}', '{"allowed": 1}'])
-def test_a_policy_that_cannot_be_read_allows_nothing(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(policy.VARIABLE, text)
-    policy.current.cache_clear()
-    try:
-        assert (policy.current().is_served, policy.current().allowed) == (True, frozenset())
-    finally:
-        monkeypatch.undo()
-        policy.current.cache_clear()
+def test_a_variable_without_names_allows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(policy.VARIABLE, "")
+    with pytest.raises(RequestError):
+        policy.require_unserved("reading this", "")

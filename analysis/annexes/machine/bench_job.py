@@ -27,7 +27,7 @@ Report = Callable[[str, float], None]
 
 def run(module: str, plan: dict[str, Any], file: Path, limits: ProcessLimits, report: Report) -> bytes:
     """What a module of ours answers that runs models here. Raises RequestError, in a line, for what went wrong."""
-    policy.require("code", "running models")
+    policy.require_unserved("running models")
     if importlib.util.find_spec("torch") is None:
         raise RequestError(f"running models here needs torch: {_INSTALL}")
     words = (sys.executable, "-P", "-m", module, msgspec.json.encode(plan).decode(), str(file))

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0) -> Iterator[Result]:
     """Do pieces of work here on `workers` processes (0: one per core available), results in order."""
-    count = 1 if policy.current().is_served else min(workers or cores(), len(work))
+    count = 1 if policy.is_served() else min(workers or cores(), len(work))
     if count <= 1:
         yield from map(run, work)
         return
@@ -71,7 +71,7 @@ def scheduled(
     """Do pieces of work on an existing Dask cluster, which is left running; results in order.
 
     Raises RequestError, before there is any, where `distributed` is not installed or nothing answers at the address."""
-    policy.require("code", f"connecting to {address}")  # what a scheduler answers with may be code
+    policy.require_unserved(f"connecting to {address}")  # what a scheduler answers with may be code
     return _gathered(run, work, (connect or _client)(address))
 
 

@@ -147,9 +147,9 @@ class CaptureJob(Job):
         on_done: Callable[[Workload], Any] | None = None,
     ) -> None:
         self._ref, self.name = ref, ref.label
-        policy.require("capture", f"capturing {ref.label}")
+        policy.require_unserved(f"capturing {ref.label}")
         if isinstance(ref, Target):
-            policy.require("code", f"running {ref.label}")
+            policy.require_unserved(f"running {ref.label}")
             targets.source(ref)
         size = () if ref.image_size is None else ("--image-size", str(ref.image_size))
         default = USER_LIMITS if isinstance(ref, Target) else ProcessLimits()

@@ -1,0 +1,259 @@
+"""The web server of `hwexplorer serve`: textual-serve, which only the holder of a token reaches.
+
+Every client has an explorer in a process of its own, which ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import os
+import re
+import secrets
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp_jinja2
+import jinja2
+from aiohttp import web
+from textual_serve.app_service import AppService
+from textual_serve.server import Server, to_int
+
+from hardware import policy
+from hwexplorer import itself
+
+MESSAGE_MAX = 64 << 10  # bytes of one message from a browser: a page of text pasted
+COLUMNS, ROWS = (20, 500), (5, 200)  # of a terminal: least and most
+MEMORY_MAX = 1 << 30  # bytes that one explorer may allocate
+HEARTBEAT_S = 15.0  # a browser that answers no ping for so long is gone
+LEAVE_S = 8.0  # until an explorer that was asked to leave is ended: more than it needs (hwexplorer/signals.py)
+SEND_S = 2.0  # for an explorer to take what a browser sent
+DRIVER = "hwexplorer.tui.browser:Driver"
+
+_LINK = re.compile(r"<link[^>]*?href=\"(https?://[^\"]*)\"[^>]*>")
+# The page has no title, and its terminal takes keys only after a click: it gets the focus as soon as it is there.
+# A file is a download behind the token, not a window that blockers close.
+_HEAD = """<title>hwexplorer</title><script>
+const waiting = setInterval(() => {
+  const keys = document.querySelector(".xterm-helper-textarea");
+  if (keys) { keys.focus(); clearInterval(waiting); }
+}, 50);
+const open = window.open;
+window.open = (url, ...rest) => {
+  const [, key] = url.split("/download/");
+  if (!key) return open(url, ...rest);
+  Object.assign(document.createElement("a"), {href: "DOWNLOADS" + key, download: ""}).click();
+};
+</script></head>"""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Explorer(AppService):  # type: ignore[misc,unused-ignore]
+    """The explorer of one client: it may do nothing on this machine, and takes bounded memory."""
+
+    def __init__(self, words: Sequence[str], readable: Sequence[str], socket: web.WebSocketResponse, server: Server):
+        super().__init__(
+            "",
+            write_bytes=socket.send_bytes,
+            write_str=socket.send_str,
+            close=self._close,
+            download_manager=server.download_manager,
+        )
+        self._words, self._readable, self._socket = words, readable, socket
+
+    async def _close(self) -> None:
+        await self._socket.close()
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        """Start it in a session of its own, so that what it starts ends with it."""
+        environment = {
+            **self._build_environment(_within(width, COLUMNS), _within(height, ROWS)),
+            **itself.environment(),
+            policy.VARIABLE: policy.encode(self._readable),
+            "TEXTUAL_DRIVER": DRIVER,
+            "TEXTUAL_COLOR_SYSTEM": "truecolor",
+            "COLUMNS": str(_within(width, COLUMNS)),
+            "ROWS": str(_within(height, ROWS)),
+            "OPENBLAS_NUM_THREADS": "1",  # all clients share the cores
+            "OMP_NUM_THREADS": "1",
+        }
+        self._process = process = await asyncio.create_subprocess_exec(
+            *self._words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
+        )
+        self._stdin = process.stdin
+        _limit_memory(process.pid)
+        return process
+
+    async def send_bytes(self, data: bytes) -> bool:
+        try:
+            return bool(await asyncio.wait_for(super().send_bytes(data), SEND_S))
+        except TimeoutError:
+            await self._socket.close(code=1008, message=b"more than the explorer can take")
+            return False
+
+    async def set_terminal_size(self, width: int, height: int) -> None:
+        await super().set_terminal_size(_within(width, COLUMNS), _within(height, ROWS))
+
+    async def stop(self) -> None:
+        """Ask the explorer to leave, and end it with whatever it started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(super().stop(), LEAVE_S)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+class Gate(Server):  # type: ignore[misc,unused-ignore]
+    """Admits the holder of the token, as many clients as there are places for, and no other page."""
+
+    def __init__(
+        self, words: Sequence[str], host: str, port: int, public_url: str, readable: Sequence[str], clients: int
+    ) -> None:
+        """`words` open an explorer, which may read the files `readable`."""
+        super().__init__("", host, port, "hwexplorer", public_url.rstrip("/"))
+        self._words, self._readable, self._most, self._clients = words, readable, clients, 0
+        self._token = secrets.token_urlsafe(32)
+        parts = urlsplit(self.public_url)
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def address(self) -> str:
+        """The address to open in a browser."""
+        return f"{self.public_url}/?token={self._token}"
+
+    def run(self) -> None:
+        """Serve until interrupted. Raises OSError where it cannot listen."""
+        web.run_app(
+            self._make_app(),
+            host=self.host,
+            port=self.port,
+            print=self._announce,
+            access_log=None,
+            shutdown_timeout=LEAVE_S,
+        )
+
+    def _announce(self, _: str) -> None:
+        print(f"{self.address}\n(this address is the key: whoever has it gets in; ctrl+c ends it)", flush=True)
+
+    async def _make_app(self) -> web.Application:
+        app = web.Application(middlewares=[self._check_token])
+        aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(self.templates_path))
+        behind = f"/{self._token}"
+        app.add_routes(
+            [
+                web.get("/", self.handle_index),
+                web.get(f"{behind}/ws", self.handle_websocket, name="websocket"),
+                web.get(f"{behind}/download/{{key}}", self.handle_download, name="download"),
+                web.static(f"{behind}/static", self.statics_path, name="static"),
+            ]
+        )
+        app.on_response_prepare.append(self._protect)
+        return app
+
+    @web.middleware
+    async def _check_token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The token is in the query of the page, and begins the path of everything that the page asks for."""
+        given = request.query.get("token", "") if request.path == "/" else request.path.split("/", 2)[1]
+        if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
+            raise web.HTTPForbidden(text="Open the address that hwexplorer serve printed: it ends in ?token=...\n")
+        return await handler(request)
+
+    async def _protect(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Forbid to store the page, to show it within another, and to fetch from elsewhere; keep the token secret."""
+        ours, socket = self._origin, "ws" + self._origin.removeprefix("http")
+        content_policy = (
+            f"default-src 'none'; script-src {ours} 'unsafe-inline'; style-src {ours} 'unsafe-inline'; "
+            f"font-src {ours}; img-src {ours} data:; connect-src {socket}; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        response.headers.update(
+            {
+                "Content-Security-Policy": content_policy,
+                "X-Frame-Options": "DENY",
+                "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "no-referrer",
+                "Cross-Origin-Opener-Policy": "same-origin",
+                "Cache-Control": "no-store",
+            }
+        )
+
+    def _check_origin(self, request: web.Request) -> None:
+        """Refuse sockets of other pages: any page can open one to this machine."""
+        allowed = {self._origin}
+        if is_loopback(self.host):
+            allowed |= {f"http://{name}:{self.port}" for name in ("localhost", "127.0.0.1", "[::1]")}
+        if request.headers.get("Origin", "") not in allowed:
+            raise web.HTTPForbidden(text="opened from another page\n")
+
+    def _check_room(self) -> None:
+        if self._clients >= self._most:
+            raise web.HTTPServiceUnavailable(
+                text=f"All {self._most} places are taken: try again when somebody has left"
+                " (hwexplorer serve --clients N makes room for more).\n",
+                headers={"Retry-After": "60"},
+            )
+
+    async def handle_index(self, request: web.Request) -> web.Response:
+        self._check_room()
+        page = await super().handle_index(request)
+        assert isinstance(page, web.Response)  # of a template, whole
+        head = _HEAD.replace("DOWNLOADS", f"{self.public_url}/{self._token}/download/")
+        page.text = _LINK.sub(self._keep_own_link, page.text or "").replace("</head>", head)
+        return page
+
+    def _keep_own_link(self, link: re.Match[str]) -> str:
+        """Keep the style sheet, and drop a font that would be fetched from elsewhere."""
+        return link[0] if link[1].startswith(self.public_url + "/") else ""
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        self._check_origin(request)
+        self._check_room()
+        socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_MAX)
+        explorer = Explorer(self._words, self._readable, socket, self)
+        width, height = (to_int(request.query.get(name, ""), 80) for name in ("width", "height"))
+        self._clients += 1
+        try:
+            await socket.prepare(request)
+            await explorer.start(width, height)
+            await self._process_messages(socket, explorer)
+        except (AssertionError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+            await socket.close(code=1007, message=b"not understood")
+        finally:
+            await asyncio.shield(explorer.stop())
+            self._clients -= 1
+        return socket
+
+
+def _within(size: Any, limits: tuple[int, int]) -> int:
+    """Return the size that a browser gave, as near to it as the limits allow. Raises TypeError."""
+    if not isinstance(size, int):
+        raise TypeError("a size is a whole number")
+    return min(max(size, limits[0]), limits[1])
+
+
+def _limit_memory(pid: int) -> None:
+    """Make allocations of another process beyond the limit fail, where the system can do that."""
+    import resource
+
+    if hasattr(resource, "prlimit"):
+        with suppress(OSError):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (MEMORY_MAX, MEMORY_MAX))
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine reaches the host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
