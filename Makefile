@@ -5,13 +5,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test check test-versions bench fuzz screenshots captures lock clean golden
+.PHONY: run test test-slow check test-versions bench fuzz screenshots captures lock clean golden
 
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
 
 test: check
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+
+# What is slow and rarely breaks: whole catalogues, long scans, fresh captures. Weekly in CI and before a release.
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware.device import Device, load
 from hardware.plan import plan
+from tests.sampling import first, slow
 
 ROUNDING = 1 + 1e-12
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -29,10 +31,10 @@ def latency(work: str | Workload, on: Device, batch: int, precision: str, mode: 
     return grid.run(work, on, batch, precision, mode).latency_s
 
 
-def scan(model: str, on: Device, precision: str, mode: str) -> list[str]:
-    """Batches at which the total latency falls."""
+def scan(model: str, on: Device, precision: str, mode: str, batches: Iterable[int] | None = None) -> list[str]:
+    """Return the batches at which the total latency falls, of the scan or of `batches`."""
     found, before = [], 0.0
-    for batch in grid.batch_scan():
+    for batch in batches or grid.batch_scan():
         now = latency(model, on, batch, precision, mode)
         if now < before / ROUNDING:
             found.append(f"{model} {on.key} {precision} {mode} batch {batch}: {before:.6g} s -> {now:.6g} s")
@@ -41,12 +43,23 @@ def scan(model: str, on: Device, precision: str, mode: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", grid.DEFAULTS)
+@pytest.mark.parametrize("model", ["conv2d", "attention_head", "resnet18", "transformer_block"])
+def test_a_few_more_are_never_quicker(model: str, name: str) -> None:
+    batches = [*range(1, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 511, 512, 513, 4095, 4096]
+    on = grid.device(name)
+    cases = (("fp32", "eager"), ("int8", "eager"), ("fp16", "fused"))
+    assert not [f for precision, mode in cases for f in scan(model, on, precision, mode, batches)]
+
+
+@slow
+@pytest.mark.parametrize("name", grid.DEFAULTS)
 @pytest.mark.parametrize("model", ["conv2d", "attention_head"])
 def test_a_larger_batch_is_never_quicker(model: str, name: str) -> None:
     on = grid.device(name)
     assert not [f for p in grid.distinct_precisions(on) for mode in grid.MODES for f in scan(model, on, p, mode)]
 
 
+@slow
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 @pytest.mark.parametrize("model", ["resnet18", "mobilenet_v2", "transformer_block"])
 def test_a_larger_batch_is_never_quicker_on_whole_models(model: str, name: str) -> None:
@@ -55,6 +68,7 @@ def test_a_larger_batch_is_never_quicker_on_whole_models(model: str, name: str) 
     assert not [f for precision, mode in cases for f in scan(model, on, precision, mode)]
 
 
+@slow
 @pytest.mark.parametrize("name", grid.representatives())
 def test_a_larger_batch_is_never_quicker_across_the_catalogue(name: str) -> None:
     on = grid.device(name)
@@ -122,7 +136,7 @@ BETTER = {
 
 
 @pytest.mark.parametrize("what", [w for w in BETTER if w != "power limit"])
-@pytest.mark.parametrize("name", grid.representatives())
+@pytest.mark.parametrize("name", first(grid.representatives(), 5))
 def test_better_hardware_is_never_slower(name: str, what: str, tmp_path: Path) -> None:
     """In time per kernel, hence in total; where layers share a chip, and with it their time, in
     total, before the power limit that acts on the share of each."""

@@ -10,6 +10,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate
 from hardware.demand import OpClass
+from tests.sampling import slow
 
 ROUNDING = 1 + 1e-9
 
@@ -56,6 +57,14 @@ def _least_seconds(result: Estimate) -> list[grid.Floats]:
     return [on_matrix_s, on_vector + (flops - 2.0 * macs) / vector_peak]
 
 
+@pytest.mark.parametrize("model", ["mobilenet_v2", "attention_head"])
+def test_every_device_and_power_mode_with_its_default(model: str) -> None:
+    for device in grid.catalogue():
+        if device.arch.describe is None:
+            check_physics(grid.run(model, device, 8, "fp16"))
+
+
+@slow
 @pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 @pytest.mark.parametrize("model", ["resnet50", "vit_b_16", "mobilenet_v2"])
 def test_every_device_and_power_mode(model: str) -> None:

@@ -17,6 +17,7 @@ import reports_grid as grid
 from analysis.estimate.memory import memory
 from analysis.model import store
 from hardware.precision import parse
+from tests.sampling import first, slow
 
 BATCH = 4
 TOLERANCE = 0.05
@@ -84,6 +85,7 @@ def test_most_are_exact(measured: dict[str, float]) -> None:
     assert sum(abs(part) < 0.01 for part in off.values()) >= 10, off
 
 
+@slow
 @pytest.mark.parametrize("name", DETECTORS)
 def test_peak_of_detectors(name: str, measured_detectors: dict[str, float]) -> None:
     """Their pyramids keep results in variables, as nothing but running their code tells."""
@@ -92,7 +94,7 @@ def test_peak_of_detectors(name: str, measured_detectors: dict[str, float]) -> N
 
 
 @pytest.mark.usefixtures("quick_captures")
-@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("name", first(list(RECURRENT), 2))
 def test_peak_of_recurrent_networks(
     name: str, measured_recurrent: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

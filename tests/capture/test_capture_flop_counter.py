@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from ten_models import ten
 
+from tests.sampling import slow
+
 SCRIPT = Path(__file__).with_name("flop_counter_check.py")
 TORCHVISION = [
     "alexnet", "convnext_tiny", "deeplabv3_resnet50", "densenet121", "efficientnet_b0", "efficientnet_v2_s",
@@ -48,6 +50,7 @@ def counts() -> dict[str, list[int]]:
     return found
 
 
+@slow
 @pytest.mark.xdist_group("flop_counter")
 @pytest.mark.parametrize("name", NAMES)
 def test_it_agrees_but_for_what_is_explained(name: str) -> None:

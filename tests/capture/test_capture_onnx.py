@@ -22,6 +22,7 @@ from analysis.capture.torch_settings import export_settings, import_torchvision
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.names import targets
+from tests.sampling import first
 
 TEN = ten()
 # GoogLeNet: branches; the others each have an operator family of their own.
@@ -65,7 +66,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
 
 
 @pytest.mark.parametrize("dynamo", [True, False])
-@pytest.mark.parametrize("name", VISION)
+@pytest.mark.parametrize("name", first(VISION, 2))
 def test_torchvision_equals_the_shipped_capture(name: str, dynamo: bool, exported: Exported) -> None:
     w = store.load(str(exported(name, dynamo)))
     shipped = store.load(name)
@@ -86,7 +87,7 @@ def test_modules_name_the_tree(exported: Exported) -> None:
         assert set(convolutions) <= set(paths)
 
 
-@pytest.mark.parametrize("name", TEN)
+@pytest.mark.parametrize("name", first(list(TEN), 4))
 def test_ten_architectures(name: str, tmp_path: Path) -> None:
     counted = TEN[name]
     captured = lowered(counted.module.eval(), *counted.inputs)

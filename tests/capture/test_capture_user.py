@@ -21,6 +21,7 @@ from analysis.model.process.process_limits import ProcessLimits
 from hardware.errors import RequestError
 from hwexplorer import cli, engine
 from hwexplorer.state import State, format, parse
+from tests.sampling import first
 
 OWN = Path(__file__).with_name("own_models.py")
 LIMITS = ProcessLimits(seconds=60, memory_bytes=8 << 30)
@@ -284,7 +285,7 @@ def test_one_line_with_the_cause(
 
 
 @ALONE
-@pytest.mark.parametrize("factory", ["forever", "Looping"])
+@pytest.mark.parametrize("factory", first(["forever", "Looping"], 1))
 def test_an_endless_loop_is_stopped(factory: str) -> None:
     with pytest.raises(CaptureError, match="longer than 6 s"):
         captured(factory, limits=ProcessLimits(seconds=6, memory_bytes=8 << 30))

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from hwexplorer.signals import GRACE_S
+from tests.sampling import first
 from tests.terminal import ESCAPE, MODES, Program, hear, modes, processes
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +103,7 @@ def screens(tmp_path: Path) -> Iterator[Callable[..., Screen]]:
 LEAVES = [*(("main screen", number) for number in SIGNALS), *zip(list(STATES)[1:], SIGNALS * 2, strict=False)]
 
 
-@pytest.mark.parametrize(("state", "number"), LEAVES)
+@pytest.mark.parametrize(("state", "number"), first(LEAVES, 6))
 def test_a_signal_leaves_through_the_program(state: str, number: int, screens: Callable[..., Screen]) -> None:
     screen = screens()
     screen.get_to(state)
