@@ -49,35 +49,55 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     lag: Floats
 
 
-class Demand(msgspec.Struct, frozen=True, dict=True):
-    """n operators in k kernels, joined to off-kernel memory by t transfers.
+class Transfers(msgspec.Struct, frozen=True, kw_only=True):
+    """What t transfers move between operators and off-kernel memory, each (t,).
+
+    `op` is the operator that a transfer belongs to, `size_bytes` what it moves, `role` READ, READ_WEIGHT or WRITE.
+    `distance` is the bytes that other traffic has pushed through the caches since the data was last touched (inf: it
+    was never on chip, or must leave)."""
+
+    op: Ints
+    size_bytes: Floats
+    role: Ints
+    distance: Floats
+
+
+class Calls(msgspec.Struct, frozen=True, kw_only=True):
+    """When a runtime is called, per operator (n,).
+
+    `begins` is 1 where a call of the model begins (its first operator, that of each step of a request), else 0;
+    `sequences` is the batch there; `prompts` is 1 for operators that read the prompt of a language model."""
+
+    begins: Floats
+    sequences: Floats
+    prompts: Floats
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What n operators in k kernels ask of a device.
 
     Per operator, shape (n,): `macs` of contractions; `vector_flops`, all other arithmetic; `special` function
     evaluations among them; `elements` written; `gemm` (4, n) the rows G, M, N, K of the contraction, zero
     elsewhere; `local_bytes` exchanged with operators of the same kernel, on chip; `weight_bytes` of the whole
-    model that the operator belongs to.
+    model that the operator belongs to; `largest_bytes`, what the kernel of the model that has most reads and writes of
+    activations.
     `kernel` numbers kernels in execution order; `head` is the operator that a kernel was started for: what the
     kernel as a whole needs (its launch, its result leaving) belongs to it.
-    Per transfer, shape (t,): the operator it belongs to, its bytes, its role (READ, READ_WEIGHT, WRITE), and
-    `distance`, the bytes that other traffic has pushed through the caches since the data was last touched
-    (inf: never on chip, or must leave).
-    `winograd_tiles` (n,) counts the 4 x 4 patches of results of 3 x 3 convolutions at stride 1, zero elsewhere: what
-    software needs to know to compute them with fewer multiplications.
-    `calls` (n,) is 1 where a call of the model begins (its first operator, that of each step of a request), else 0;
-    `sequences` (n,) is the batch there; `prompts` (n,) is 1 for what reads the prompt of a language model.
     `element_bytes` are those of an activation, `right_bytes` (n,) those of a value of the operand that activations are
     multiplied by, where these differ. `unpack_ops` (n,) are operations that unpack each stored value once; None where
     all are multiplied as they are stored. `product_rate` (n,) is what software reaches of the rates of its tiles.
     `links` (3, n): bytes that collectives send to other devices, the messages that they are, one after another, and the
-    speed of the links in bytes/s, zero for those of the device; None without any. `windows` (6, n): of convolutions the
-    rows and columns of results, those of the window, its stride, and the part of what windows cover that is input, not
-    padding; ones
-    for other contractions. `largest_bytes` (n,): what the kernel of the model that has most reads and writes of
-    activations. `stream`: how operators follow each other; None where kernels of several models are told
-    apart only by what they are.
+    speed of the links in bytes/s, zero for those of the device; None without any.
+    `windows` (8, n): rows and columns of the results of convolutions, those of the window, its stride, and the part of
+    what windows cover that is input, not padding; ones for other contractions. Then, of dense two-dimensional
+    convolutions, the results of one image and the windows that each input is in, zeros elsewhere.
+    `stream`: how operators follow each other; None where kernels of several models are told apart only by what they do.
     """
 
     op_class: Ints
+    kernel: Ints
+    head: NDArray[np.bool_]
+    n_kernels: int
     macs: Floats
     vector_flops: Floats
     special: Floats
@@ -85,28 +105,20 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
     gemm: Floats
     local_bytes: Floats
     weight_bytes: Floats
-    kernel: Ints
-    head: NDArray[np.bool_]
-    n_kernels: int
-    transfer_op: Ints
-    transfer_bytes: Floats
-    transfer_role: Ints
-    transfer_distance: Floats
     element_bytes: float
-    winograd_tiles: Floats
-    calls: Floats
-    sequences: Floats
+    transfers: Transfers
+    calls: Calls
     links: Floats | None = None
     right_bytes: Floats | None = None
     unpack_ops: Floats | None = None
     product_rate: Floats | float = 1.0
     stream: Stream | None = None
     windows: Floats | None = None
-    prompts: Floats | float = 0.0
     largest_bytes: Floats | float = 0.0
 
     @property
     def n(self) -> int:
+        """The number of operators."""
         return len(self.macs)
 
     @property
@@ -116,8 +128,19 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def is_convolution(self) -> NDArray[np.bool_]:
+        """Whether an operator is a convolution, (n,)."""
         is_image: NDArray[np.bool_] = (self.op_class == OpClass.CONV) | (self.op_class == OpClass.DEPTHWISE)
         return is_image
+
+    @cached_property
+    def is_depthwise(self) -> NDArray[np.bool_]:
+        """Whether an operator is a convolution without a reduction over channels, (n,)."""
+        return np.equal(self.op_class, OpClass.DEPTHWISE)
+
+    @cached_property
+    def is_attention(self) -> NDArray[np.bool_]:
+        """Whether an operator is fused attention, (n,)."""
+        return np.equal(self.op_class, OpClass.ATTENTION)
 
     @cached_property
     def beside_class(self) -> Ints:
@@ -127,36 +150,39 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def shapes(self) -> tuple[Ints, Ints]:
-        """Contractions of one class and size are tiled alike: an operator of each such shape, (u,), and the number of
-        the shape of each operator, (n,), from 1 on; 0 where there is none."""
-        taken = np.flatnonzero(self.gemm[0] > 0)
-        sizes = np.stack([*self.gemm, self.macs, self.winograd_tiles, self.op_class])[:, taken]
-        order = np.lexsort(sizes)
-        sizes = sizes[:, order]
-        is_new = np.append(np.ones(min(len(taken), 1), dtype=np.bool_), (sizes[:, 1:] != sizes[:, :-1]).any(axis=0))
-        of = np.zeros(self.n, dtype=np.int64)
-        of[taken[order]] = np.cumsum(is_new)
-        return taken[order[is_new]], of
-
-    def but(self, **values: Any) -> Demand:
-        """The demand with other values, and with what was found of it: they keep the classes of operators, and which
-        of them are of one shape."""
-        found = ["is_convolution", "beside_class", "shapes"]
-        found += [] if "transfer_bytes" in values else ["of_role", "moved"]
-        other = msgspec.structs.replace(self, **values)
-        vars(other).update((name, getattr(self, name)) for name in found)
-        return other
+        """The distinct shapes of contractions: see `distinct_shapes`."""
+        sizes = [*self.gemm, self.macs, self.op_class]
+        return distinct_shapes(np.stack(sizes if self.windows is None else [*sizes, self.windows[7]]), self.gemm[0] > 0)
 
     @cached_property
     def of_role(self) -> tuple[tuple[Ints, Ints], ...]:
         """The transfers of each role, and their operators."""
-        each = [np.flatnonzero(self.transfer_role == role) for role in (READ, READ_WEIGHT, WRITE)]
-        return tuple((which, self.transfer_op[which].astype(np.int64)) for which in each)
+        each = [np.flatnonzero(self.transfers.role == role) for role in (READ, READ_WEIGHT, WRITE)]
+        return tuple((which, self.transfers.op[which].astype(np.int64)) for which in each)
+
+    @property
+    def lasting(self) -> dict[str, Any]:
+        """Facts that hold for the same operators and transfers at any batch, to be kept with `but`."""
+        return {name: getattr(self, name) for name in (*_OF_OPERATORS, *_OF_TRANSFERS)}
+
+    def but(self, **values: Any) -> Demand:
+        """Return the demand with other values, of operators of the same classes and shapes."""
+        names = _OF_OPERATORS if "transfers" in values else (*_OF_OPERATORS, *_OF_TRANSFERS, "moved")
+        other = msgspec.structs.replace(self, **values)
+        vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
+        return other
+
+    def with_transfers(self, **values: Any) -> Demand:
+        """Return the demand with other values of its transfers, which stay those of the same operators."""
+        other = self.but(transfers=msgspec.structs.replace(self.transfers, **values))
+        names = _OF_TRANSFERS if "size_bytes" in values else (*_OF_TRANSFERS, "moved")
+        vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
+        return other
 
     @cached_property
     def moved(self) -> tuple[Floats, ...]:
         """Bytes that each operator moves in each role, (n,)."""
-        return tuple(self.per_op(self.transfer_bytes, role) for role in (READ, READ_WEIGHT, WRITE))
+        return tuple(self.per_op(self.transfers.size_bytes, role) for role in (READ, READ_WEIGHT, WRITE))
 
     @property
     def read_bytes(self) -> Floats:
@@ -175,9 +201,26 @@ class Demand(msgspec.Struct, frozen=True, dict=True):
 
     def per_op(self, values: Floats, role: int | None = None) -> Floats:
         """Sum per operator of a per-transfer quantity, of one role or all."""
-        which, ops = (slice(None), self.transfer_op) if role is None else self.of_role[role]
+        which, ops = (slice(None), self.transfers.op) if role is None else self.of_role[role]
         return np.bincount(ops, values[which], minlength=self.n).astype(np.float64, copy=False)
 
     def per_kernel(self, values: Floats) -> Floats:
         """Sum per kernel of a per-operator quantity."""
         return np.bincount(self.kernel, values, minlength=self.n_kernels).astype(np.float64, copy=False)
+
+
+_OF_OPERATORS = ("is_convolution", "is_depthwise", "is_attention", "beside_class", "shapes")
+_OF_TRANSFERS = ("of_role",)
+
+
+def distinct_shapes(sizes: Floats, is_tiled: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Contractions of equal `sizes` (r, n) are tiled alike: return an operator of each shape, (u,), and the number of
+    the shape of each operator, (n,), from 1 on; 0 for operators that are not tiled."""
+    taken = np.flatnonzero(is_tiled)
+    sizes = sizes[:, taken]
+    order = np.lexsort(sizes)
+    sizes = sizes[:, order]
+    is_new = np.append(np.ones(min(len(taken), 1), dtype=np.bool_), (sizes[:, 1:] != sizes[:, :-1]).any(axis=0))
+    shape_of = np.zeros(len(is_tiled), dtype=np.int64)
+    shape_of[taken[order]] = np.cumsum(is_new)
+    return taken[order[is_new]], shape_of

@@ -29,7 +29,7 @@ COMPUTE, MEMORY, LAUNCH, POWER = range(4)
 RESOURCES = ("matrix unit", "vector unit", "DRAM", "on-chip memory")
 
 
-class Execution(msgspec.Struct, frozen=True):
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """Kernels (k,) and operators (n,) of one model on one device.
 
     `kernel_s` with overhead and throttling; `unthrottled_s` before the power limit; `busy_s` without overhead;
@@ -81,7 +81,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     resource = resources[0].argmax(axis=0)
 
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0]
-    clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.sequences)
+    clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     resting_s = _resting_s(device, mapping, demand, resources[0])
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
     counts = _timed_counts(demand, setup, mapping, clocked_s - resting_s, share)
@@ -118,23 +118,27 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     counts[device.arch.static_rows] = latency
     ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
     memory_s = resources[0, 2:].max(axis=0)
+    kernel_ends_s = ends[1:]
+    if len(kernel_ends_s):
+        limits_s = least_j * _price_ends(prices, counts)[:, None] / budget_w
+        kernel_ends_s = np.maximum(kernel_ends_s, limits_s)
     return Execution(
-        mapping,
-        prices,
-        kernel_s,
-        unthrottled,
-        busy,
-        overhead_s,
-        np.maximum(ends[1:], least_j * _price_ends(prices, counts)[:, None] / budget_w) if len(ends) > 1 else ends[1:],
-        compute_s,
-        memory_s,
-        _bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, floor[0]),
-        resource,
-        ideal / kernel_s,
-        latency,
-        dynamic_j + static_w * latency,
-        counts,
-        pipelined,
+        mapping=mapping,
+        prices=prices,
+        kernel_s=kernel_s,
+        unthrottled_s=unthrottled,
+        busy_s=busy,
+        overhead_s=overhead_s,
+        kernel_ends_s=kernel_ends_s,
+        kernel_compute_s=compute_s,
+        kernel_memory_s=memory_s,
+        bound=_bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, floor[0]),
+        resource=resource,
+        utilization=ideal / kernel_s,
+        latency_s=latency,
+        energy_j=dynamic_j + static_w * latency,
+        counts=counts,
+        pipelined_s=pipelined,
     )
 
 
@@ -144,7 +148,7 @@ def repeated(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, 
     Sizes (tiles, elements, products) stay those of one run; times, work, traffic and energy add up."""
     of_kernel = np.zeros(demand.n_kernels)
     of_kernel[demand.kernel] = times
-    mapping = run.mapping
+    mapping, transfers = run.mapping, demand.transfers
     flow = msgspec.structs.replace(
         mapping.traffic, **{name: getattr(mapping.traffic, name) * times for name in Traffic.__struct_fields__}
     )
@@ -165,7 +169,7 @@ def repeated(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, 
         msgspec.structs.replace(
             demand,
             **{name: getattr(demand, name) * times for name in ("macs", "vector_flops", "special", "local_bytes")},
-            transfer_bytes=demand.transfer_bytes * times[demand.transfer_op],
+            transfers=msgspec.structs.replace(transfers, size_bytes=transfers.size_bytes * times[transfers.op]),
             unpack_ops=None if demand.unpack_ops is None else demand.unpack_ops * times,
         ),
     )
@@ -224,13 +228,13 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
         runtime.dispatch_on.get(device.software_class, runtime.dispatch).all
     )
     if runtime.call_s.high:
-        launch = launch + _ends(runtime.call_s.all) * demand.per_kernel(demand.calls)
+        launch = launch + _ends(runtime.call_s.all) * demand.per_kernel(demand.calls.begins)
     if runtime.sequence_s.high:
-        launch = launch + _ends(runtime.sequence_s.all) * demand.per_kernel(demand.sequences)
+        launch = launch + _ends(runtime.sequence_s.all) * demand.per_kernel(demand.calls.sequences)
     if device.arch.places_models:
         return launch, np.zeros((3, 1))
     if runtime.prompt_dispatch.high:
-        enqueued = demand.per_kernel(np.where(demand.head, demand.prompts, 0.0))
+        enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
         dispatch = dispatch + _ends(device.ends("dispatch_s")) * _ends(runtime.prompt_dispatch.all) * enqueued
     if device.arch.is_host:
         return launch + dispatch, np.zeros((3, 1))
@@ -265,7 +269,7 @@ def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Flo
     # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
     cycles = clocked_s * device.clock_hz * device.units
     counts[arch.clock_rows] = share * cycles[demand.kernel]
-    enqueued = 1.0 if runtime.dispatch.value else demand.prompts if runtime.prompt_dispatch.value else 0.0
+    enqueued = 1.0 if runtime.dispatch.value else demand.calls.prompts if runtime.prompt_dispatch.value else 0.0
     if arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head * enqueued
     return counts

@@ -92,24 +92,20 @@ def _attended(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime
 
 def _without_resident_weights(demand: Demand) -> Demand:
     """The demand with every read of weights from memory: nothing placed them on chip before the call."""
-    is_weight = demand.transfer_role == READ_WEIGHT
-    return demand.but(
-        weight_bytes=np.full(demand.n, np.inf),
-        transfer_distance=np.where(is_weight, np.inf, demand.transfer_distance),
-    )
+    is_weight = demand.transfers.role == READ_WEIGHT
+    distance = np.where(is_weight, np.inf, demand.transfers.distance)
+    return demand.with_transfers(distance=distance).but(weight_bytes=np.full(demand.n, np.inf))
 
 
 def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
     """The demand with as much of its model's weights on chip as the largest activations of a kernel leave room for; a
     part of each, and the others read in each call."""
-    is_weight = demand.transfer_role == READ_WEIGHT
+    is_weight = demand.transfers.role == READ_WEIGHT
     room = np.maximum(device.last_level_bytes - demand.largest_bytes, 0.0)
-    kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfer_op]
+    kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfers.op]
     usable = device.last_level_bytes * usable_cache(device.arch.is_managed)
-    return demand.but(
-        weight_bytes=np.zeros(demand.n),
-        transfer_distance=np.where(is_weight, usable - kept * demand.transfer_bytes, demand.transfer_distance),
-    )
+    distance = np.where(is_weight, usable - kept * demand.transfers.size_bytes, demand.transfers.distance)
+    return demand.with_transfers(distance=distance).but(weight_bytes=np.zeros(demand.n))
 
 
 def _streamed(

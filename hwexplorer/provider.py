@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.coverage import lacking
 from analysis.model.model_errors import ModelError
@@ -99,7 +100,7 @@ class EngineProvider:
         result = engine.result(state)
         covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
         covered = lacking(result.workload, state.batch) or covered
-        return "; ".join((*result.marks, covered))
+        return "; ".join((*describe_deviations(result), covered))
 
     def knobs(self, state: State) -> Page:
         """Three tables, of what is known so far: the metrics now and unchanged, the curve of `state.fact`, the knobs of

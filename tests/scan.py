@@ -51,10 +51,10 @@ def faults(result: Estimate) -> Iterator[str]:
     # fmt: off
     checks = (
         ("a power above its limit", (energy > limit * kernel_s * (1 + ROUNDING)).any()),
-        ("a utilisation above 1", result.utilization > 1 + ROUNDING and not run.mapping.winograd.any()),
+        ("a utilisation above 1", result.utilization > 1 + ROUNDING and not run.mapping.is_reduced.any()),
         ("a kernel under its traffic", (needs.per_kernel(flow.dram_read + flow.dram_write)
             > device.memory_bandwidth * kernel_s * (1 + ROUNDING)).any()),
-        ("a kernel under its work", (run.utilization > 1 + ROUNDING).any() and not run.mapping.winograd.any()),
+        ("a kernel under its work", (run.utilization > 1 + ROUNDING).any() and not run.mapping.is_reduced.any()),
         ("operators do not add up to kernels", not np.isclose(run.latency_s.sum(), kernel_s.sum(), rtol=ROUNDING)),
         ("events do not add up to energy",
             not np.isclose(result.event_energy_j.sum(), run.energy_j.sum(), rtol=ROUNDING)),

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from analysis.estimate.estimate import mostly_convolution, precision_run
 from analysis.estimate.kernels import Structure, demand, structure
 from analysis.estimate.memory import memory
+from analysis.estimate.roles import Values
 from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows
 from analysis.model.ir.workload import Floats, Workload
-from hardware.demand import READ_WEIGHT, Demand, Stream
+from hardware.demand import Calls, Demand, Stream, Transfers
 from hardware.execute import execute, grouped, repeated
 from hardware.map_demand import map_demand
 from hardware.mapping.common import Mapping, seen
@@ -88,7 +89,7 @@ def bundle(workloads: Sequence[Workload], execution: str, places_models: bool = 
         operators = np.empty(len(s.kernel), dtype=np.int64)
         operators[order] = first_op[s.kernel[order]] + rank
         ops.append(order[is_first[s.kernel[order]]])
-        transfers.append(np.flatnonzero(is_first[s.own_kernel]))
+        transfers.append(np.flatnonzero(is_first[s.moves.kernel]))
         renumber.append(kernels)
         kernel_of.append(kernels)
         op_of.append(operators)
@@ -127,47 +128,45 @@ def _by_kernel(kernel: NDArray[Any], counts: NDArray[Any]) -> tuple[Indices, Ind
 def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers, and
     the weights of its model and all that it moves: how much of them a scratchpad keeps."""
-    ops = workload.operators
+    ops, moves = workload.operators, s.moves
     n = workload.n_operators
     local = np.zeros((n, (len(_ROLES) + 1) * len(workload.monomials)))
-    np.add.at(local, s.local_op, _widths(s.local_numel, s.local_fixed, s.local_role))
+    np.add.at(local, s.inside.op, _widths(s.inside))
     columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
     repeats = np.zeros((n, 0)) if workload.repeats is None else workload.repeats
-    operators = np.column_stack([s.op_class, s.head, s.calls, s.prompts, s.winograd_tiles_per_row, *columns, repeats])
-    moves = np.column_stack([s.role, s.previous < 0, _widths(s.numel, s.fixed_bytes, s.width_role), _distances(s)])
+    shared = windows(workload)[7]  # windows that each input is in
+    operators = np.column_stack([s.op_class, s.head, s.begins, s.prompts, shared, *columns, repeats])
+    moved = _widths(moves)
     # Transfers of a kernel name their operator by its place in the kernel.
     counts = np.bincount(s.kernel, minlength=s.n_kernels)
     order, rank = _by_kernel(s.kernel, counts)
     place = np.empty(n)
     place[order] = rank
-    moves = np.column_stack([place[s.op], moves])
-    moved = _widths(s.numel, s.fixed_bytes, s.width_role)
-    weights = np.stack([moved[s.role == READ_WEIGHT].sum(axis=0), moved.sum(axis=0)])
+    transfers = np.column_stack([place[moves.op], moves.role, moves.previous < 0, moved, _distances(s, moved)])
+    weights = np.stack([moved[moves.is_weight].sum(axis=0), moved.sum(axis=0)])
     head = repr(
         (workload.monomials, workload.defaults, workload.windows, workload.routing, workload.parallel, weights.tolist())
     ).encode()
     rows = _rows(operators, s.kernel, s.n_kernels)
-    return [head + a + b"|" + b for a, b in zip(rows, _rows(moves, s.own_kernel, s.n_kernels), strict=True)]
+    return [head + a + b"|" + b for a, b in zip(rows, _rows(transfers, moves.kernel, s.n_kernels), strict=True)]
 
 
-def _widths(numel: Floats, fixed: NDArray[Any], role: NDArray[Any]) -> Floats:
+def _widths(values: Values) -> Floats:
     """Coefficients of elements as wide as the precision has their role, and of bytes of fixed width, side by side."""
-    wide = fixed > 0
-    columns = [np.where((~wide & (role == each))[:, None], numel, 0.0) for each in _ROLES]
-    return np.hstack([*columns, np.where(wide[:, None], numel * fixed[:, None], 0.0)])
+    numel, is_fixed = values.numel, values.fixed_bytes > 0
+    columns = [np.where((~is_fixed & (values.precision_role == each))[:, None], numel, 0.0) for each in _ROLES]
+    return np.hstack([*columns, np.where(is_fixed[:, None], numel * values.fixed_bytes[:, None], 0.0)])
 
 
-def _distances(s: Structure) -> Floats:
+def _distances(s: Structure, moved: Floats) -> Floats:
     """Traffic since each transfer's data was last touched, as coefficients: what `kernels.demand` evaluates."""
-    moved = _widths(s.numel, s.fixed_bytes, s.width_role)
     per_kernel = np.zeros((s.n_kernels, moved.shape[1]))
-    np.add.at(per_kernel, s.own_kernel, moved)
+    np.add.at(per_kernel, s.moves.kernel, moved)
     until = np.vstack([np.zeros((1, moved.shape[1])), np.cumsum(per_kernel, axis=0)])
-    first, second = np.minimum(s.own_kernel, s.previous), np.maximum(s.own_kernel, s.previous)
-    between = until[second] - until[first + 1]
-    around = until[-1] - (until[second + 1] - until[first])
-    distance = np.where(s.wraps[:, None], around, between)
-    return np.where((s.previous < 0)[:, None], 0.0, distance)
+    first, last = s.moves.between
+    distance = until[last] - until[first]
+    distance = np.where(s.moves.wraps[:, None], until[-1] - distance, distance)
+    return np.where((s.moves.previous < 0)[:, None], 0.0, distance)
 
 
 def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
@@ -237,45 +236,36 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
     """The distinct kernels of all demands as one demand: columns end to end, numbers shifted."""
 
     def column(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(one, name)[mine] for one, mine in zip(alone, many.ops, strict=True)])
+        return join([getattr(one, name) for one in alone], many.ops)
+
+    def join(parts: Sequence[NDArray[Any]], rows: Sequence[Indices]) -> NDArray[Any]:
+        return np.concatenate([part[..., mine] for part, mine in zip(parts, rows, strict=True)], axis=-1)
 
     def transfer(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(one, name)[mine] for one, mine in zip(alone, many.transfers, strict=True)])
+        return join([getattr(one.transfers, name) for one in alone], many.transfers)
 
     kernel = [to[one.kernel[mine]] for one, mine, to in zip(alone, many.ops, many.renumber, strict=True)]
     owner = []
     for one, mine, moves, start in zip(alone, many.ops, many.transfers, _pointers(many.ops)[:-1], strict=True):
         place = np.zeros(one.n, dtype=np.int64)
         place[mine] = start + np.arange(len(mine))
-        owner.append(place[one.transfer_op[moves]])
-    gemm = np.concatenate([one.gemm[:, mine] for one, mine in zip(alone, many.ops, strict=True)], axis=1)
+        owner.append(place[one.transfers.op[moves]])
+    columns = ("op_class", "macs", "vector_flops", "special", "elements", "local_bytes", "weight_bytes", "head")
     return Demand(
-        column("op_class"),
-        column("macs"),
-        column("vector_flops"),
-        column("special"),
-        column("elements"),
-        np.ascontiguousarray(gemm),
-        column("local_bytes"),
-        column("weight_bytes"),
-        _joined(kernel),
-        column("head"),
-        many.n_kernels,
-        _joined(owner),
-        transfer("transfer_bytes"),
-        transfer("transfer_role"),
-        transfer("transfer_distance"),
-        alone[0].element_bytes,
-        column("winograd_tiles"),
-        column("calls"),
-        column("sequences"),
-        _links(many, [one.links for one in alone]),
+        **{name: column(name) for name in (*columns, "largest_bytes")},
+        gemm=np.ascontiguousarray(column("gemm")),
+        kernel=_joined(kernel),
+        n_kernels=many.n_kernels,
+        transfers=Transfers(op=_joined(owner), **{name: transfer(name) for name in ("size_bytes", "role", "distance")}),
+        element_bytes=alone[0].element_bytes,
+        calls=Calls(
+            **{name: join([getattr(one.calls, name) for one in alone], many.ops) for name in Calls.__struct_fields__}
+        ),
+        links=_links(many, [one.links for one in alone]),
         right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
-        prompts=column("prompts"),
-        largest_bytes=column("largest_bytes"),
-        windows=np.concatenate([windows(w)[:, mine] for w, mine in zip(many.workloads, many.ops, strict=True)], axis=1),
+        windows=join([windows(w) for w in many.workloads], many.ops),
     )
 
 

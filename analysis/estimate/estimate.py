@@ -17,23 +17,22 @@ from analysis.estimate.workspace import blocked
 from analysis.model.ir.coverage import Coverage, coverage
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names.targets import check_batch
-from hardware.demand import Demand, OpClass
+from hardware.demand import Demand
 from hardware.device import Device
 from hardware.events import Event
 from hardware.execute import Execution, execute, grouped, repeated
 from hardware.plan import Plan
-from hardware.runtime import AUTO, MODES, Runtime, lacks, runtimes
+from hardware.runtime import Runtime, lacks
 from hardware.setup import Setup, make_setup
 
 COMPONENTS = ("compute", "memory", "static")
-_WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
 
 
 class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """Figures are for the whole batch, in SI units. Arrays per operator (n,) and kernel are in `run`.
 
     `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the
-    latency. `marks` say what deviates from the request; `bound` is what bounds the most time, `bound_s` the time
+    latency; `bound` is what bounds the most time, `bound_s` the time
     by what bounds it, in the order of hardware.execute.BOUNDS. `trust` says how well such work is known on the device,
     and sets the bands.
     """
@@ -54,7 +53,6 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     bound: str
     bound_s: tuple[float, ...]
     precision_run: str
-    marks: tuple[str, ...]
     work_class: str
     trust: Trust
 
@@ -186,27 +184,6 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     sums = totals(run)
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
     held = memory(workload, scenario.batch, runs.widths, joins, blocked(device, runtime.mode))
-    marks = _relevant_marks(runs, needs)
-    if run.mapping.winograd.any():
-        many = int(run.mapping.winograd.sum())
-        how = "with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak"
-        marks = (*marks, f"{many} convolution{'s' if many > 1 else ''} of 3 x 3 run {how}")
-    if scenario.execution not in (AUTO, *MODES, runtime.id):
-        wanted = runtimes()[scenario.execution].name
-        marks = (*marks, f"{wanted} does not run {_WORK[workload.work]} on it: {runtime.name} takes its place")
-    if held.peak_bytes > device.memory_bytes:
-        marks = (*marks, f"does not fit: needs {held.peak_bytes / 1e9:.1f} GB of {device.memory_bytes / 1e9:.0f} GB")
-    if workload.parallel is not None:
-        speed = (workload.parallel.link_bytes_per_s or device.link_bandwidth) / 1e9
-        marks = (
-            *marks,
-            f"energy and power of {workload.devices} devices, memory of each; links of {speed:.3g} GB/s, "
-            "their energy not counted",
-        )
-    if lacks(device, workload.work):
-        marks = (*marks, f"no software is known to run {_WORK[workload.work]} on it: what its units would take")
-    if not device.silicon:
-        marks = (*marks, "a design target: it exists on paper only, and nothing of it was ever measured")
     is_parallel = workload.parallel is not None
     work = work_class(device, workload.kind, runtime.id, runtime.mode, scenario.batch, scenario.precision, is_parallel)
     known, metered = trust(device, work, runtime.id, runtime.mode)
@@ -228,7 +205,6 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         bound=sums.bound[0],
         bound_s=tuple(sums.bound_s[0].tolist()),
         precision_run=precision_run(runs, mostly_convolution(needs)),
-        marks=marks,
         work_class=work,
         trust=known,
     )
@@ -247,14 +223,6 @@ def mostly_convolution(needs: Demand) -> bool | None:
     if not total:
         return None
     return bool(needs.macs[needs.is_convolution].sum() * 2 > total)
-
-
-def _relevant_marks(runs: Plan, needs: Demand) -> tuple[str, ...]:
-    """Marks of the plan that this model meets: one without contractions multiplies nothing in another format."""
-    marks = runs.marks if needs.macs.any() or runs.stored != runs.requested else ()
-    if runs.vector_mac != runs.stored and (needs.op_class == OpClass.DEPTHWISE).any():
-        marks = (*marks, f"depthwise convolutions run as {runs.vector_mac}: no reduction for the matrix unit")
-    return marks
 
 
 def _energy_band(

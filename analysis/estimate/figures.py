@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from analysis.document import BOUND_HELP, BOUND_LETTERS, YES_NO, column
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import Serving, serving
 from analysis.estimate.totals import rates
@@ -125,7 +126,7 @@ def figures(result: Estimate) -> Figures:
         supported=result.supported,
         silicon=device.silicon,
         trust=result.trust,
-        marks=result.marks,
+        marks=describe_deviations(result),
         formats=_formats(result),
         incomplete=result.covered.gap or msgspec.UNSET,
         serving=serving(result) or msgspec.UNSET,

@@ -8,55 +8,75 @@ which decides whether a cache still holds it.
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any, NamedTuple
+
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.estimate.dependencies import row_lags
 from analysis.estimate.partition import op_classes, partition
-from analysis.estimate.roles import right_roles, roles, stored_bytes, value_bytes
+from analysis.estimate.roles import Values, right_roles, roles, select_values
 from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
-from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Stream
-from hardware.precision import CACHE, QUANTIZED, Widths
+from analysis.model.ir.workload import BUFFER, WEIGHT, Floats, Ints, Workload
+from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, Stream, Transfers, distinct_shapes
+from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 from hardware.remember import remembered
 
+Bools = NDArray[np.bool_]
 _KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
 
 
-class Structure(msgspec.Struct, frozen=True):
-    """The batch-independent part: kernels, and transfers as rows of coefficients.
+class Moves(Values, frozen=True, kw_only=True, dict=True):
+    """Transfers (t,) at any batch: values that operators read from outside of their kernel, or write to it.
 
-    `previous` (t,) is the kernel that touched a transfer's data last (for writes: the last that reads it),
-    -1 for data that is new or must leave, and `wraps` marks weights last touched in the previous inference.
-    `width_role` (t,) is what its tensor is to a precision (roles.py); `weights` (w,) those that are read.
-    `local_*` are values exchanged within a kernel: the operator and the elements.
-    `winograd_tiles_per_row` (n,): 4 x 4 patches per row of a convolution's product, zero where Winograd cannot be.
-    `calls` (n,) is 1 at the first operator of the model and of each part that is repeated by itself; `prompts` (n,) is
-    1 for those that read a prompt.
-    """
+    `op` is the operator, `kernel` its kernel, `tensor` what is moved, `role` READ, READ_WEIGHT or WRITE. `previous` is
+    the kernel that touched the data last (for writes: the last that reads it), -1 for data that is new or must leave;
+    `wraps` marks weights last touched in the previous inference."""
 
-    kernel: Ints
-    n_kernels: int
-    head: np.ndarray[tuple[int], np.dtype[np.bool_]]
     op: Ints
-    role: Ints
-    numel: Floats
-    fixed_bytes: Ints
-    width_role: Ints
-    own_kernel: Ints
-    previous: Ints
-    wraps: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    kernel: Ints
     tensor: Ints
-    weights: Ints
-    local_op: Ints
-    local_numel: Floats
-    local_fixed: Ints
-    local_role: Ints
+    role: Ints
+    previous: Ints
+    wraps: Bools
+
+    @cached_property
+    def is_weight(self) -> Bools:
+        """Whether a transfer reads weights, (t,)."""
+        return np.equal(self.role, READ_WEIGHT)
+
+    @cached_property
+    def between(self) -> tuple[Ints, Ints]:
+        """The kernels, in order, whose traffic lies between two uses of the data, from the first of a pair to the last
+        but one, (t,): of data that wraps, around these."""
+        first, second = np.minimum(self.kernel, self.previous), np.maximum(self.kernel, self.previous)
+        return np.where(self.wraps, first, first + 1), np.where(self.wraps, second + 1, second)
+
+
+class Exchanges(Values, frozen=True, kw_only=True):
+    """Values that operators, `op` (x,), exchange within their kernel."""
+
+    op: Ints
+
+
+class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The part of a demand that no batch changes: kernels, and what operators move.
+
+    `kernel`, `head`, `op_class` and `n_kernels` are those of a Demand; `weights` are the values of all weights that are
+    read, `elements` (n, m) are written; `begins` and `prompts` (n,) are those of hardware.demand.Calls."""
+
     op_class: Ints
+    kernel: Ints
+    head: Bools
+    n_kernels: int
+    moves: Moves
+    inside: Exchanges
+    weights: Values
     elements: Floats
-    winograd_tiles_per_row: Floats
-    calls: Floats
+    begins: Floats
     prompts: Floats
 
 
@@ -99,26 +119,16 @@ def _compiled(workload: Workload) -> tuple[list[int], list[bool]]:
     return kernel, head
 
 
-class _Transfers:
-    """Columns of transfers while they are collected."""
+class _Move(NamedTuple):
+    """One row of Moves, while they are collected."""
 
-    def __init__(self) -> None:
-        self.op: list[int] = []
-        self.role: list[int] = []
-        self.numel: list[Floats] = []
-        self.tensor: list[int] = []
-        self.own: list[int] = []
-        self.previous: list[int] = []
-        self.wraps: list[bool] = []
-
-    def add(self, op: int, role: int, numel: Floats, tensor: int, own: int, previous: int, wraps: bool) -> None:
-        self.op.append(op)
-        self.role.append(role)
-        self.numel.append(numel)
-        self.tensor.append(tensor)
-        self.own.append(own)
-        self.previous.append(previous)
-        self.wraps.append(wraps)
+    op: int
+    role: int
+    numel: Floats
+    tensor: int
+    kernel: int
+    previous: int
+    wraps: bool
 
 
 @remembered(shared=True)
@@ -138,7 +148,7 @@ def structure(workload: Workload, execution: str) -> Structure:
     touched: dict[int, list[int]] = {}  # tensor -> kernels that read it from outside, in order
     local: list[tuple[int, int, Floats]] = []
     read_inside: set[int] = set()
-    rows = _Transfers()
+    rows: list[_Move] = []
     order = sorted(range(len(kernel)), key=lambda i: (kernel[i], i))
     for i in order:
         k = kernel[i]
@@ -153,63 +163,60 @@ def structure(workload: Workload, execution: str) -> Structure:
             is_weight = role_of[t] in (WEIGHT, BUFFER)
             previous = seen[-1] if seen else made_in
             role = READ_WEIGHT if is_weight else READ
-            rows.add(i, role, ops.in_numel[e], t, k, previous, is_weight and not seen)
+            rows.append(_Move(i, role, ops.in_numel[e], t, k, previous, is_weight and not seen))
             touched.setdefault(t, []).append(k)
     for i in order:
         k = kernel[i]
         for t in out_tensor[out_ptr[i] : out_ptr[i + 1]]:
             leaves = bool(tensors.is_output[t])
             if t in touched or leaves or t not in read_inside:
-                rows.add(head_of[k], WRITE, tensors.numel[t], t, k, -1 if leaves else touched.get(t, [-1])[-1], False)
+                last = -1 if leaves else touched.get(t, [-1])[-1]
+                rows.append(_Move(head_of[k], WRITE, tensors.numel[t], t, k, last, False))
             if t in read_inside and t not in touched:
                 local.append((i, t, tensors.numel[t]))
-    return _finish(workload, kernel, head, n_kernels, rows, local)
-
-
-def _finish(
-    workload: Workload,
-    kernel: list[int],
-    head: list[bool],
-    n_kernels: int,
-    rows: _Transfers,
-    local: list[tuple[int, int, Floats]],
-) -> Structure:
-    ops, tensors = workload.operators, workload.tensors
-    width = len(workload.monomials)
-    tensor = np.array(rows.tensor, dtype=np.int32)
-    inside = np.array([t for _, t, _ in local], dtype=np.int32)
-    written = np.zeros((len(kernel), width))
+    written = np.zeros((len(kernel), len(workload.monomials)))
     np.add.at(written, np.repeat(np.arange(len(kernel)), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
-    # A weight that several kernels read was last touched by the last of them, one inference ago.
-    last = dict(zip(rows.tensor, rows.own, strict=True))
-    previous = [last[t] if wraps else p for t, p, wraps in zip(rows.tensor, rows.previous, rows.wraps, strict=True)]
+    moves = _moves(workload, rows)
+    tensor = np.array([t for _, t, _ in local], dtype=np.int32)
     return Structure(
-        np.array(kernel, dtype=np.int32),
-        n_kernels,
-        np.array(head, dtype=np.bool_),
-        np.array(rows.op, dtype=np.int32),
-        np.array(rows.role, dtype=np.int32),
-        np.array(rows.numel).reshape(-1, width),
-        tensors.fixed_bytes[tensor],
-        roles(workload)[tensor],
-        np.array(rows.own, dtype=np.int32),
-        np.array(previous, dtype=np.int32),
-        np.array(rows.wraps, dtype=np.bool_),
-        tensor,
-        np.unique(tensor[np.array(rows.role, dtype=np.int32) == READ_WEIGHT]),
-        np.array([i for i, _, _ in local], dtype=np.int32),
-        np.array([numel for _, _, numel in local]).reshape(-1, width),
-        tensors.fixed_bytes[inside],
-        roles(workload)[inside],
-        op_classes(workload),
-        written,
-        _winograd_tiles_per_row(workload),
-        _calls(workload, kernel),
-        _prompts(workload),
+        op_class=op_classes(workload),
+        kernel=np.array(kernel, dtype=np.int32),
+        head=np.array(head, dtype=np.bool_),
+        n_kernels=n_kernels,
+        moves=moves,
+        inside=Exchanges(
+            op=np.array([i for i, _, _ in local], dtype=np.int32),
+            numel=np.array([numel for _, _, numel in local]).reshape(-1, len(workload.monomials)),
+            fixed_bytes=tensors.fixed_bytes[tensor],
+            precision_role=roles(workload)[tensor],
+        ),
+        weights=select_values(workload, np.unique(moves.tensor[moves.is_weight])),
+        elements=written,
+        begins=_begins(workload, kernel),
+        prompts=_prompts(workload),
     )
 
 
-def _calls(workload: Workload, kernel: list[int]) -> Floats:
+def _moves(workload: Workload, rows: list[_Move]) -> Moves:
+    """Return the transfers as arrays."""
+    tensor = np.array([row.tensor for row in rows], dtype=np.int32)
+    # A weight that several kernels read was last touched by the last of them, one inference ago.
+    last = {row.tensor: row.kernel for row in rows}
+    previous = [last[row.tensor] if row.wraps else row.previous for row in rows]
+    return Moves(
+        op=np.array([row.op for row in rows], dtype=np.int32),
+        kernel=np.array([row.kernel for row in rows], dtype=np.int32),
+        tensor=tensor,
+        role=np.array([row.role for row in rows], dtype=np.int32),
+        previous=np.array(previous, dtype=np.int32),
+        wraps=np.array([row.wraps for row in rows], dtype=np.bool_),
+        numel=np.array([row.numel for row in rows]).reshape(-1, len(workload.monomials)),
+        fixed_bytes=workload.tensors.fixed_bytes[tensor],
+        precision_role=roles(workload)[tensor],
+    )
+
+
+def _begins(workload: Workload, kernel: list[int]) -> Floats:
     """Where a call of the model begins: at its first kernel, and where what is repeated as a whole does."""
     begins = np.zeros(len(kernel))
     if not len(begins):
@@ -230,91 +237,77 @@ def _prompts(workload: Workload) -> Floats:
     return once
 
 
-def _winograd_tiles_per_row(workload: Workload) -> Floats:
-    """A dense two-dimensional convolution reads each input once and uses it in window / stride^2 products per result
-    channel: nine say 3 x 3 at stride 1, short of nine by its borders where it is not padded. Images are taken as
-    square."""
-    ops, tensors = workload.operators, workload.tensors
-    one = workload.at(**dict.fromkeys(workload.dims, 1))
-    groups, rows, _, depth = (ops.gemm @ one).T
-    read = ops.in_numel @ one
-    activation = tensors.role[ops.in_tensor] <= INPUT
-    tiles_per_row = np.zeros(workload.n_operators)
-    for i, (kind, target) in enumerate(zip(ops.kind, ops.target, strict=True)):
-        if kind != "conv" or "conv2d" not in target or groups[i] != 1 or not rows[i]:
-            continue
-        edges = slice(ops.in_ptr[i], ops.in_ptr[i + 1])
-        inputs = float(read[edges][activation[edges]].sum())
-        if 8.0 * inputs < depth[i] * rows[i] < 10.0 * inputs:
-            tiles_per_row[i] = np.ceil(rows[i] ** 0.5 / 4.0) ** 2 / rows[i]
-    return tiles_per_row
-
-
 @remembered(keep=_KEEP)
 def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
-    """What the workload asks of a device at one batch and widths of its tensors, under 'eager' or 'fused'.
+    """Return what the workload asks of a device at one batch and widths of its tensors, under 'eager' or 'fused'.
 
     The last few are remembered with the workload."""
-    ops, s = workload.operators, structure(workload, execution)
-    point = workload.at(batch=batch)
-    n = workload.n_operators
+    result = _evaluate(workload, batch, widths, execution)
+    vars(result).update(_lasting(workload, execution))
+    return result
 
-    moved = (s.numel @ point) * value_bytes(s.fixed_bytes, s.width_role, widths)
-    inside = (s.local_numel @ point) * value_bytes(s.local_fixed, s.local_role, widths)
-    local = np.bincount(s.local_op, inside, minlength=n).astype(np.float64, copy=False)
-    per_kernel = np.bincount(s.own_kernel, moved, minlength=s.n_kernels)
-    until = np.concatenate([[0.0], np.cumsum(per_kernel)])  # traffic before each kernel
-    activations = np.bincount(s.own_kernel, np.where(s.role == READ_WEIGHT, 0.0, moved), minlength=s.n_kernels)
-    first = np.minimum(s.own_kernel, s.previous)
-    second = np.maximum(s.own_kernel, s.previous)
-    between = until[second] - until[first + 1]
-    between = np.where(s.wraps, until[-1] - (until[second + 1] - until[first]), between)
-    distance = np.where(s.previous < 0, np.inf, np.maximum(between, 0.0))
-    macs = ops.macs @ point
-    gemm = np.ascontiguousarray((ops.gemm @ point).T)
+
+@remembered(shared=True)
+def _lasting(workload: Workload, execution: str) -> dict[str, Any]:
+    """Return what any demand of these operators has in common. Shapes are equal where their polynomials are."""
+    ops, n = workload.operators, workload.n_operators
+    polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, op_classes(workload), windows(workload)[7]])
+    shapes = distinct_shapes(polynomials.T, (ops.gemm[:, 0] != 0).any(axis=1))
+    return _evaluate(workload, 1, uniform(1.0), execution).lasting | {"shapes": shapes}
+
+
+def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
+    ops, s = workload.operators, structure(workload, execution)
+    point, n, attended = workload.at(batch=batch), workload.n_operators, workload.attended(batch)
+    moves, moved = s.moves, s.moves.size_bytes(point, widths)
+    inside = s.inside.size_bytes(point, widths)
+    activations = np.bincount(moves.kernel, np.where(moves.is_weight, 0.0, moved), minlength=s.n_kernels)
+    macs, elements = ops.macs @ point, s.elements @ point
     return Demand(
-        s.op_class,
-        macs,
-        np.maximum(ops.flops @ point - 2.0 * macs, 0.0),
-        ops.special @ point,
-        s.elements @ point,
-        gemm,
-        local,
-        np.full(n, stored_bytes(workload, s.weights, batch, widths)),
-        s.kernel,
-        s.head,
-        s.n_kernels,
-        s.op,
-        moved,
-        s.role,
-        distance,
-        widths.activations,
-        gemm[1] * s.winograd_tiles_per_row,
-        s.calls,
-        s.calls * workload.attended(batch),
-        _links(workload, s.elements @ point * widths.activations),
+        op_class=s.op_class,
+        kernel=s.kernel,
+        head=s.head,
+        n_kernels=s.n_kernels,
+        macs=macs,
+        vector_flops=np.maximum(ops.flops @ point - 2.0 * macs, 0.0),
+        special=ops.special @ point,
+        elements=elements,
+        gemm=np.ascontiguousarray((ops.gemm @ point).T),
+        local_bytes=np.bincount(s.inside.op, inside, minlength=n).astype(np.float64, copy=False),
+        weight_bytes=np.full(n, float(s.weights.size_bytes(point, widths).sum())),
+        largest_bytes=np.full(n, activations.max(initial=0.0)),
+        element_bytes=widths.activations,
+        transfers=Transfers(op=moves.op, size_bytes=moved, role=moves.role, distance=_distances(s, moved)),
+        calls=Calls(begins=s.begins, sequences=s.begins * attended, prompts=s.prompts),
+        links=_links(workload, elements * widths.activations),
         right_bytes=None if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
-        unpack_ops=_unpack_ops(s, s.numel @ point, widths, n),
+        unpack_ops=_unpack_ops(moves, point, widths, n),
         stream=Stream(
-            batch=workload.attended(batch),
-            model=np.zeros(s.n_kernels, dtype=np.int32),
-            previous=s.previous,
-            lag=row_lags(workload),
+            batch=attended, model=np.zeros(s.n_kernels, dtype=np.int32), previous=moves.previous, lag=row_lags(workload)
         ),
         windows=windows(workload),
-        prompts=s.prompts,
-        largest_bytes=np.full(n, activations.max(initial=0.0)),
     )
 
 
-def _unpack_ops(s: Structure, values: Floats, widths: Widths, n: int) -> Floats | None:
+def _distances(s: Structure, moved: Floats) -> Floats:
+    """Return the bytes that other traffic moves between two uses of the data of each transfer, (t,)."""
+    moves = s.moves
+    until = np.concatenate([[0.0], np.cumsum(np.bincount(moves.kernel, moved, minlength=s.n_kernels))])
+    first, last = moves.between
+    distance = until[last] - until[first]
+    distance = np.where(moves.wraps, until[-1] - distance, distance)
+    return np.where(moves.previous < 0, np.inf, np.maximum(distance, 0.0))
+
+
+def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats | None:
     """Operations of each operator that unpacks once what it reads of weights and cache; None where nothing is."""
     if not (widths.unpack_weights or widths.unpack_cache):
         return None
     each = np.zeros(4)
     each[[QUANTIZED, CACHE]] = widths.unpack_weights, widths.unpack_cache
-    operations = np.where((s.fixed_bytes > 0) | (s.role == WRITE), 0.0, values * each[s.width_role])
-    return np.bincount(s.op, operations, minlength=n).astype(np.float64, copy=False)
+    is_fixed = (moves.fixed_bytes > 0) | (moves.role == WRITE)
+    operations = np.where(is_fixed, 0.0, (moves.numel @ point) * each[moves.precision_role])
+    return np.bincount(moves.op, operations, minlength=n).astype(np.float64, copy=False)
 
 
 def _links(workload: Workload, result_bytes: Floats) -> Floats | None:

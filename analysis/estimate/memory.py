@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.kernels import structure
-from analysis.estimate.roles import roles, stored_bytes, value_bytes
+from analysis.estimate.roles import Values, roles, select_values
 from analysis.estimate.workspace import workspace
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.precision import CACHE, Widths
@@ -32,13 +32,12 @@ class Memory(msgspec.Struct, frozen=True):
 
 class Lifetimes(msgspec.Struct, frozen=True):
     """Per allocation (a tensor and all that share its storage), shape (a,): the kernels that it is first and last
-    needed in, its elements as coefficients (a, m), and the largest tensor in it, which names it."""
+    needed in, the largest tensor in it, which names it, and the values of that."""
 
     first: Ints
     last: Ints
-    numel: Floats
-    fixed_bytes: Ints
     tensor: Ints
+    values: Values
 
 
 def memory(workload: Workload, batch: int, widths: Widths, execution: str, block: float = 0.0) -> Memory:
@@ -60,16 +59,19 @@ def memory(workload: Workload, batch: int, widths: Widths, execution: str, block
 
 @remembered(keep=_KEEP)
 def weight_bytes(workload: Workload, batch: int, widths: Widths) -> float:
-    """Weights and buffers, which stay for the whole run."""
+    """Return the bytes of weights and buffers, which stay for the whole run."""
+    return float(_parameters(workload).size_bytes(workload.at(batch=batch), widths).sum())
+
+
+@remembered(shared=True)
+def _parameters(workload: Workload) -> Values:
     role = workload.tensors.role
-    return stored_bytes(workload, (role == WEIGHT) | (role == BUFFER), batch, widths)
+    return select_values(workload, (role == WEIGHT) | (role == BUFFER))
 
 
 def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, widths: Widths) -> Floats:
     """Bytes of each allocation, shape (a,)."""
-    width = value_bytes(lives.fixed_bytes, roles(workload)[lives.tensor], widths)
-    size: Floats = (lives.numel @ workload.at(batch=batch)) * width
-    return size
+    return lives.values.size_bytes(workload.at(batch=batch), widths)
 
 
 def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
@@ -94,7 +96,7 @@ def lifetimes(workload: Workload, execution: str) -> Lifetimes:
     """When each allocation lives, computed once per workload and execution mode."""
     tensors, joined = workload.tensors, structure(workload, execution)
     last_touch: dict[int, int] = {}  # of each value that leaves its kernel
-    for tensor, kernel_of in zip(joined.tensor.tolist(), joined.own_kernel.tolist(), strict=True):
+    for tensor, kernel_of in zip(joined.moves.tensor.tolist(), joined.moves.kernel.tolist(), strict=True):
         last_touch[tensor] = max(last_touch.get(tensor, 0), kernel_of)
     spans: dict[int, tuple[int, int, int]] = {}
     sizes = (tensors.numel @ workload.at(**dict.fromkeys(workload.dims, 2))).tolist()
@@ -109,7 +111,7 @@ def lifetimes(workload: Workload, execution: str) -> Lifetimes:
         largest = tensor if sizes[tensor] > sizes[largest] else largest
         spans[root[tensor]] = (min(first, made_in), max(last, until), largest)
     rows = np.array(list(spans.values()), dtype=np.int32).reshape(-1, 3)
-    return Lifetimes(rows[:, 0], rows[:, 1], tensors.numel[rows[:, 2]], tensors.fixed_bytes[rows[:, 2]], rows[:, 2])
+    return Lifetimes(rows[:, 0], rows[:, 1], rows[:, 2], select_values(workload, rows[:, 2]))
 
 
 def _released(workload: Workload, n_kernels: int, kernel: list[int], t: int, touched: int, execution: str) -> int:

@@ -6,6 +6,7 @@ stay wide, as in the checkpoints that serving programs load.
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,19 +51,37 @@ def right_roles(workload: Workload) -> Ints:
     return role_of
 
 
+class Values(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of r tensors: how many, `numel` (r, m) as coefficients; bytes of one where the model fixes its type, else
+    0, `fixed_bytes` (r,); and what the tensor is to a precision, `precision_role` (r,)."""
+
+    numel: Floats
+    fixed_bytes: Ints
+    precision_role: Ints
+
+    def size_bytes(self, point: Floats, widths: Widths) -> Floats:
+        """Return the bytes of each, (r,), at the monomials `point` (m,)."""
+        size: Floats = (self.numel @ point) * value_bytes(self.fixed_bytes, self.precision_role, widths)
+        return size
+
+
+def select_values(workload: Workload, which: Ints | NDArray[np.bool_]) -> Values:
+    """Return the values of some tensors, each once and whole."""
+    tensors = workload.tensors
+    return Values(
+        numel=tensors.numel[which],
+        fixed_bytes=tensors.fixed_bytes[which],
+        precision_role=roles(workload)[which],
+    )
+
+
 def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
-    """Bytes of each value: `fixed_bytes` where its type is the model's own, else the width of its role."""
+    """Return the bytes of each value: `fixed_bytes` where its type is the model's own, else the width of its role."""
     width = widths.activations if widths.is_uniform else np.array(widths.by_role)[role]
     wide: Floats = np.where(fixed_bytes > 0, fixed_bytes, width)
     return wide
 
 
 def tensor_bytes(workload: Workload, widths: Widths) -> Floats:
-    """Bytes of one value of each tensor, shape (t,)."""
+    """Return the bytes of one value of each tensor, shape (t,)."""
     return value_bytes(workload.tensors.fixed_bytes, roles(workload), widths)
-
-
-def stored_bytes(workload: Workload, which: Ints | NDArray[np.bool_], batch: int, widths: Widths) -> float:
-    """Bytes of some tensors, each once and whole."""
-    values = workload.tensors.numel[which] @ workload.at(batch=batch)
-    return float((values * tensor_bytes(workload, widths)[which]).sum())

@@ -90,7 +90,7 @@ def tree(result: Estimate) -> Tree:
         "flops": demand.flops,
         "bytes": flow.chip_read + flow.chip_write,
         "dram_bytes": flow.dram_read + flow.dram_write,
-        "transfers": demand.per_op((demand.transfer_role != READ_WEIGHT).astype(np.float64)),
+        "transfers": demand.per_op((demand.transfers.role != READ_WEIGHT).astype(np.float64)),
         "latency_s": run.latency_s,
         "energy_j": run.energy_j,
         "share": shares(run.energy_j, run.latency_s, result),

@@ -14,13 +14,15 @@ _WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5),
 
 @remembered(shared=True)
 def windows(workload: Workload) -> Floats:
-    """Of each operator, (6, n): rows and columns of its results, rows and columns of its window, the stride, and the
-    part of what windows cover that is input, not padding. Ones for what is no convolution, and where no window fits.
+    """Return of each operator, (8, n): rows and columns of its results, rows and columns of its window, the stride, and
+    the part of what windows cover that is input, not padding. Ones for what is no convolution, and where no window
+    fits. Then, for dense convolutions, the results of one image and the windows that each input is in; else zeros.
 
     An operator reads each of its inputs once, and as many channels as its depth over its window; images are taken as
     square. So a window fits where these come out whole, and results are as many as windows have room for."""
     ops, tensors = workload.operators, workload.tensors
-    found = np.ones((6, workload.n_operators))
+    found = np.ones((8, workload.n_operators))
+    found[6:] = 0.0
     is_image = np.array(
         [kind in ("conv", "depthwise_conv") and "2d" in target
          for kind, target in zip(ops.kind, ops.target, strict=True)], dtype=np.bool_)  # fmt: skip
@@ -46,5 +48,8 @@ def windows(workload: Workload) -> Floats:
     part = np.minimum(side**2 / reached, 1.0)
     columns = [*np.broadcast_arrays(results, results, height, width, stride, part)]
     values = np.stack([np.broadcast_to(column, fits.shape)[first, here] for column in columns])
-    found[:, which] = np.where(fits.any(axis=0), values, 1.0)
+    found[:6, which] = np.where(fits.any(axis=0), values, 1.0)
+    is_dense = np.array([ops.kind[i] == "conv" and "conv2d" in ops.target[i] for i in which], dtype=np.bool_)
+    is_dense &= (groups == 1) & (rows > 0)
+    found[6:, which] = np.where(is_dense, [rows, depth * rows / np.where(inputs > 0, inputs, np.inf)], 0.0)
     return found

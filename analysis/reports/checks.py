@@ -164,14 +164,14 @@ def _memory(result: Estimate) -> Check:
 
     held, workload = result.memory, result.workload
     tensors, joined = workload.tensors, structure(workload, result.joins)
-    width = tensor_bytes(workload, result.plan.widths)
+    moves, width = joined.moves, tensor_bytes(workload, result.plan.widths)
     size = (tensors.numel @ workload.at(batch=result.scenario.batch)) * width
-    is_passing = ~np.isin(tensors.role, (WEIGHT, BUFFER))[joined.tensor]
-    root = np.array(roots(tensors.storage), dtype=np.int64)[joined.tensor]
+    is_passing = ~np.isin(tensors.role, (WEIGHT, BUFFER))[moves.tensor]
+    root = np.array(roots(tensors.storage), dtype=np.int64)[moves.tensor]
     touched: dict[tuple[int, int], float] = {}
     largest: dict[int, float] = {}
     for kernel, storage, each in zip(
-        joined.own_kernel[is_passing].tolist(), root[is_passing].tolist(), size[joined.tensor][is_passing].tolist(),
+        moves.kernel[is_passing].tolist(), root[is_passing].tolist(), size[moves.tensor][is_passing].tolist(),
         strict=True,
     ):  # fmt: skip
         touched[kernel, storage] = max(touched.get((kernel, storage), 0.0), each)

@@ -267,7 +267,7 @@ def _in(result: Estimate, mode: str) -> Estimate:
 def _written(result: Estimate) -> Floats:
     """Values that each operator's kernel writes for others, counted at the operator, shape (n,)."""
     demand = result.demand
-    return demand.per_op((demand.transfer_role == WRITE).astype(np.float64))
+    return demand.per_op((demand.transfers.role == WRITE).astype(np.float64))
 
 
 def _dram(result: Estimate) -> Floats:
@@ -277,7 +277,7 @@ def _dram(result: Estimate) -> Floats:
 
 def _execution(result: Estimate) -> ExecutionEdp:
     demand = result.demand
-    activations = demand.transfer_bytes[demand.transfer_role != READ_WEIGHT]
+    activations = demand.transfers.size_bytes[demand.transfers.role != READ_WEIGHT]
     return ExecutionEdp(
         execution=result.execution,
         edp_js=result.edp_js,

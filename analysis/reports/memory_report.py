@@ -217,7 +217,7 @@ def capacities(device: Device) -> tuple[tuple[str, float], ...]:
 
 def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
     held, demand = result.memory, result.demand
-    needs = demand.per_kernel(demand.per_op(demand.transfer_bytes))  # operands and results of each kernel
+    needs = demand.per_kernel(demand.per_op(demand.transfers.size_bytes))  # operands and results of each kernel
     return tuple(
         MemoryLevel(
             level=name,

@@ -73,7 +73,7 @@ def _values(result: Estimate) -> _Values:
     writes: list[list[int]] = [[] for _ in size]
     reads: list[list[int]] = [[] for _ in size]
     inputs: list[list[int]] = [[] for _ in range(joined.n_kernels)]
-    rows = zip(joined.tensor.tolist(), joined.own_kernel.tolist(), joined.role.tolist(), strict=True)
+    rows = zip(joined.moves.tensor.tolist(), joined.moves.kernel.tolist(), joined.moves.role.tolist(), strict=True)
     for tensor, kernel, role in rows:
         if tensors.role[tensor] in (WEIGHT, BUFFER):
             continue

@@ -42,7 +42,7 @@ def kernel_reason(result: Estimate, k: int) -> str:
 def _host(result: Estimate, k: int) -> str:
     """What of the overhead of kernel k the software spends once per call: on scheduling, inputs, sampling."""
     demand, runtime, workload = result.demand, result.runtime, result.workload
-    each = demand.calls * runtime.call_s.value + demand.sequences * runtime.sequence_s.value
+    each = demand.calls.begins * runtime.call_s.value + demand.calls.sequences * runtime.sequence_s.value
     if workload.repeats is not None:
         each = each * (workload.repeats @ workload.at(batch=result.scenario.batch))
     spent = float(each[demand.kernel == k].sum())
@@ -128,8 +128,8 @@ def _round_trip(result: Estimate, i: int) -> str:
     demand = result.demand
     if demand.macs[i] > 0:
         return ""
-    mine = (demand.transfer_op == i) & (demand.transfer_role != READ_WEIGHT)
-    moved = float(demand.transfer_bytes[mine].sum())
+    mine = (demand.transfers.op == i) & (demand.transfers.role != READ_WEIGHT)
+    moved = float(demand.transfers.size_bytes[mine].sum())
     flow = result.run.mapping.traffic
     dram = float(flow.dram_read[i] + flow.dram_write[i])
     if not moved:

@@ -40,9 +40,10 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     How it runs: `map_operators`, operators to times, traffic and counts; `sentence`, what that did with one of them;
     `execution`, its mode where no runtime is known for it; `is_host`, whether the cores that compute also dispatch and
-    prepare the input, so that both add up; `dispatch_event` and `instruction_event`, the labels of the events that
-    count these ('' without); `has_layouts`, whether the layout of tensors is the framework's choice; `places_models`,
-    whether it lays out a whole model, so that what a kernel costs depends on the others and the host starts all of it;
+    prepare the input, so that both add up; `reduction`, how convolutions run whose mapping needs fewer multiplications;
+    `dispatch_event` and `instruction_event`, the labels of the events that count these ('' without); `has_layouts`,
+    whether the layout of tensors is the framework's choice; `places_models`, whether it lays out a whole model, so that
+    what a kernel costs depends on the others and the host starts all of it;
     `maps_by_energy`, whether the mapping depends on the price of events, as the fastest within the power limit does;
     `is_searched`, whether mapping a model takes seconds: whole-catalogue verbs leave such devices out unless named;
     `describe(hierarchy)`, where device files say how memories and arrays nest: the architecture of one of them;
@@ -65,6 +66,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     sentence: Sentence
     execution: str
     is_host: bool = False
+    reduction: str = ""
     dispatch_event: str = ""
     instruction_event: str = ""
     has_layouts: bool = False

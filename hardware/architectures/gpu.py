@@ -12,7 +12,7 @@ from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
-from hardware.mapping.winograd import winograd
+from hardware.mapping.winograd import rewrite_convolutions
 from hardware.sentence import elements, format_run, product, split, waves, waves_of, whole
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
     device, plan = setup.device, setup.plan
-    demand, staged_s = winograd(demand, setup, rates)
+    demand, staged_s = rewrite_convolutions(demand, setup, rates)
     on_matrix = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
@@ -35,7 +35,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         matrix = vector
     flow = traffic(demand, device)
     mapping = assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
-    return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, winograd=staged_s > 0)
+    return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
 
 
 def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:
@@ -173,7 +173,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     units = f"{whole(mapping.units[i])}/{whole(device.units)} SMs"
     tiling = mapping.tiling
     if demand.macs[i] > 0 and tiling.tile_m[i] > 0:
-        rewritten = " as 36 products by Winograd's F(4 x 4, 3 x 3)" if mapping.winograd[i] else ""
+        rewritten = " as 36 products by Winograd's F(4 x 4, 3 x 3)" if mapping.is_reduced[i] else ""
         unit = "tensor cores" if mapping.on_matrix[i] else "CUDA cores"
         return (
             f"{product(demand, i)}{rewritten} on {unit} ({format_run(mapping, plan, i)}): "
@@ -204,6 +204,7 @@ GPU = Architecture(
     map_operators=map_operators,
     sentence=_sentence,
     execution="eager",
+    reduction="of 3 x 3 run with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak",
     dispatch_event="launch.host_dispatch",
     instruction_event="pipeline.warp_decode",
     has_layouts=True,

@@ -88,21 +88,21 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     vector_mac_peak = 2.0 * device.units * tiling.fma(device, "vector", plan.vector_mac)
     vector_peak = 2.0 * device.units * tiling.fma(device, "vector", plan.vector)
     return Mapping(
-        matrix_s * paced + fill_s,
-        vector_s * paced + fill_s,
-        dram_s + waits_s + switch_s,
-        chip_s,
-        2.0 * demand.macs * on_matrix / matrix_peak,
-        2.0 * demand.macs * ~on_matrix / vector_mac_peak + demand.vector_flops / vector_peak,
-        on_matrix,
-        placed.placed[demand.kernel],
-        flow,
-        _tiling(demand, device, placed, on_matrix),
-        _counts(demand, setup, flow, loaded, switch_s > 0, placed, on_matrix, padded),
-        np.zeros(demand.n, dtype=np.bool_),
-        busy_s,
-        demand.per_kernel(fill_s[0]),
-        ~placed.reloads,
+        matrix_s=matrix_s * paced + fill_s,
+        vector_s=vector_s * paced + fill_s,
+        dram_s=dram_s + waits_s + switch_s,
+        chip_s=chip_s,
+        matrix_ideal_s=2.0 * demand.macs * on_matrix / matrix_peak,
+        vector_ideal_s=2.0 * demand.macs * ~on_matrix / vector_mac_peak + demand.vector_flops / vector_peak,
+        on_matrix=on_matrix,
+        units=placed.placed[demand.kernel],
+        traffic=flow,
+        tiling=_tiling(demand, device, placed, on_matrix),
+        counts=_counts(demand, setup, flow, loaded, switch_s > 0, placed, on_matrix, padded),
+        is_reduced=np.zeros(demand.n, dtype=np.bool_),
+        busy_s=busy_s,
+        fill_s=demand.per_kernel(fill_s[0]),
+        is_resident=~placed.reloads,
     )
 
 
@@ -155,8 +155,8 @@ def _stream_seconds(demand: Demand, device: Device) -> Floats:
     seconds: Floats = np.maximum(*moved) / (device.stream_bytes_per_clock * device.clock_hz)
     if demand.stream is None or not _streams(device):
         return seconds
-    is_input = (demand.stream.previous < 0) & (demand.transfer_role == READ)
-    entering = demand.per_kernel(demand.per_op(demand.transfer_bytes * is_input))
+    is_input = (demand.stream.previous < 0) & (demand.transfers.role == READ)
+    entering = demand.per_kernel(demand.per_op(demand.transfers.size_bytes * is_input))
     return np.maximum(seconds, entering / (device.input_bytes_per_clock * device.clock_hz))
 
 
@@ -230,8 +230,8 @@ def _beside(demand: Demand, device: Device) -> Traffic:
     where one runs at a time."""
     if not _streams(device):
         return common.traffic(demand, device)
-    size = demand.transfer_bytes
-    new = np.where((placement.previous(demand) < 0) & (demand.transfer_role != READ_WEIGHT), size, 0.0)
+    size = demand.transfers.size_bytes
+    new = np.where((placement.previous(demand) < 0) & (demand.transfers.role != READ_WEIGHT), size, 0.0)
     # A layer whose weights alone are more than the chip holds runs part by part, over its input each time.
     parts = np.ceil(np.maximum(_weight_bytes(demand) / _room(device), 1.0))[demand.kernel]
     again = demand.moved[READ] * (parts - 1.0)
@@ -242,11 +242,11 @@ def _beside(demand: Demand, device: Device) -> Traffic:
 def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, Traffic]:
     """Bytes of weights that each context loads before it starts, (n,), and all that moves: these, what one context
     hands to another, and what moves beside the work."""
-    kernel, before = demand.kernel[demand.transfer_op], placement.previous(demand)
-    is_weight = demand.transfer_role == READ_WEIGHT
+    kernel, before = demand.kernel[demand.transfers.op], placement.previous(demand)
+    is_weight = demand.transfers.role == READ_WEIGHT
     is_handed = (before >= 0) & (placed.context[kernel] != placed.context[before]) & ~is_weight
-    handed = np.where(is_handed, demand.transfer_bytes, 0.0)
-    weights = np.where(is_weight, demand.transfer_bytes * (placed.reloads * placed.stored)[kernel], 0.0)
+    handed = np.where(is_handed, demand.transfers.size_bytes, 0.0)
+    weights = np.where(is_weight, demand.transfers.size_bytes * (placed.reloads * placed.stored)[kernel], 0.0)
     loaded = demand.per_op(weights)
     return loaded, Traffic(
         beside.dram_read + loaded + demand.per_op(handed, READ),

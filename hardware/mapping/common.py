@@ -35,13 +35,13 @@ class Traffic(msgspec.Struct, frozen=True):
     weight_read: Floats
 
 
-class Mapping(msgspec.Struct, frozen=True):
+class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     """What a device does with each operator, before operators are joined into kernels.
 
     `matrix_s`, `vector_s` seconds on each kind of unit; `dram_s`, `chip_s` seconds at each memory level;
     `ideal_s` seconds at the full peak of the unit it runs on; `on_matrix` which unit runs the contraction;
-    `units` units busy; `counts` (e, n) events, those that need the final time still zero; `winograd` where a
-    convolution is run with fewer multiplications than it has.
+    `units` units busy; `counts` (e, n) events, those that need the final time still zero; `is_reduced`
+    where a product is run with fewer multiplications than it has.
     `busy_s` (s, k) is what each kernel takes where that does not follow from its own resources, because kernels work
     at once and wait for each other; `fill_s` (k,) the part of it in which a pipeline fills, while the batch before
     still runs where the kernel `is_resident` (k,): on the chip from batch to batch.
@@ -59,7 +59,7 @@ class Mapping(msgspec.Struct, frozen=True):
     traffic: Traffic
     tiling: Tiling
     counts: Floats
-    winograd: Bools
+    is_reduced: Bools
     busy_s: Floats | None = None
     fill_s: Floats | None = None
     is_resident: Bools | None = None
@@ -74,12 +74,12 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
     """
     managed = device.arch.is_managed
     capacity = device.last_level_bytes * usable_cache(managed)
-    size, distance = demand.transfer_bytes, demand.transfer_distance
+    size, distance = demand.transfers.size_bytes, demand.transfers.distance
     room: Floats | float = capacity
     left = room
     if managed:
         room, distance = _pinned(demand, capacity * device.arch.data.assumed("pinned_share"), capacity)
-        left = room[demand.transfer_op]
+        left = room[demand.transfers.op]
     missed = np.maximum(size - np.maximum(left - distance, 0.0), 0.0)
     reads, weights, writes = (demand.per_op(missed, role) for role in (READ, READ_WEIGHT, WRITE))
     chip_reads, chip_writes = demand.read_bytes, demand.written_bytes
@@ -102,9 +102,9 @@ def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Float
     """A compiler that manages the scratchpad keeps all weights of a model in it between inferences where they leave
     room for activations. Returns the capacity left (n,) and the distances as they then are."""
     held = np.where(demand.weight_bytes > most, 0.0, demand.weight_bytes)
-    kept = held[demand.transfer_op]
-    pinned = (demand.transfer_role == READ_WEIGHT) & (kept > 0)
-    return capacity - held, np.where(pinned, -kept, demand.transfer_distance)
+    kept = held[demand.transfers.op]
+    pinned = (demand.transfers.role == READ_WEIGHT) & (kept > 0)
+    return capacity - held, np.where(pinned, -kept, demand.transfers.distance)
 
 
 def reread(demand: Demand, operand_bytes: Floats, capacity: Floats | float) -> Floats:
@@ -234,18 +234,18 @@ def assemble(
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(
-        matrix_s,
-        vector_s,
-        dram_s,
-        chip_s,
-        np.where(on_matrix, ideal, 0.0),
-        np.where(on_matrix, 0.0, ideal) + demand.vector_flops / vector_peak,
-        on_matrix,
-        units,
-        flow,
-        chosen,
-        count_events(demand, setup, flow, chosen, on_matrix, units),
-        np.zeros(demand.n, dtype=np.bool_),
+        matrix_s=matrix_s,
+        vector_s=vector_s,
+        dram_s=dram_s,
+        chip_s=chip_s,
+        matrix_ideal_s=np.where(on_matrix, ideal, 0.0),
+        vector_ideal_s=np.where(on_matrix, 0.0, ideal) + demand.vector_flops / vector_peak,
+        on_matrix=on_matrix,
+        units=units,
+        traffic=flow,
+        tiling=chosen,
+        counts=count_events(demand, setup, flow, chosen, on_matrix, units),
+        is_reduced=np.zeros(demand.n, dtype=np.bool_),
     )
 
 

@@ -36,7 +36,7 @@ def models(demand: Demand) -> Ints:
 
 def previous(demand: Demand) -> Ints:
     """The kernel that touched a transfer's data last, -1 for what is new, (t,)."""
-    return demand.stream.previous if demand.stream else np.full(len(demand.transfer_op), -1)
+    return demand.stream.previous if demand.stream else np.full(len(demand.transfers.op), -1)
 
 
 def starts(group: Ints) -> Ints:
@@ -48,9 +48,9 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
     """The part of its model (context) that each kernel is in, numbered over all models, (k,)."""
     if room.layers == 1:
         return np.arange(demand.n_kernels)
-    own, before = demand.kernel[demand.transfer_op], previous(demand)
-    is_handed = (before >= 0) & (demand.transfer_role != READ_WEIGHT) & (before != own)
-    seconds = demand.transfer_bytes[is_handed] * room.byte_s
+    own, before = demand.kernel[demand.transfers.op], previous(demand)
+    is_handed = (before >= 0) & (demand.transfers.role != READ_WEIGHT) & (before != own)
+    seconds = demand.transfers.size_bytes[is_handed] * room.byte_s
     begins, ends = np.minimum(own, before)[is_handed], np.maximum(own, before)[is_handed]
     model = models(demand)
     first = starts(model)

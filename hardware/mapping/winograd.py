@@ -7,12 +7,11 @@ do it where convolutions run on the vector units: tensor cores multiply faster t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hardware.demand import READ, WRITE, Demand, Floats, OpClass
+from hardware.demand import READ, WRITE, Demand, Floats, Ints, OpClass, Transfers
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import memory_seconds_of
 from hardware.mapping.tiling import fma, tile_menu
@@ -26,30 +25,44 @@ PRODUCTS = 36.0  # points of a 6 x 6 patch
 INPUT_FLOPS, OUTPUT_FLOPS = 144.0, 100.0  # adds and multiplies of one patch's transform, 6 x 6 in and 4 x 4 out
 
 
-def winograd(demand: Demand, setup: Setup, rates: Efficiency) -> tuple[Demand, Floats]:
-    """The demand as the library runs it, and the seconds (n,) its transforms take before and after the products;
-    zero where a convolution stays as it is."""
-    device, plan = setup.device, setup.plan
-    patches = demand.winograd_tiles
-    if plan.convolution != ("vector", BASE) or not patches.any():
-        return demand, np.zeros(demand.n)
+def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tuple[Demand, Floats]:
+    """Return the demand as the library runs it, and the seconds (n,) that its transforms take before and after the
+    products; zero where a convolution stays as it is."""
+    device = setup.device
+    many = patches(demand) if setup.plan.convolution == ("vector", BASE) else np.zeros(demand.n)
+    if not many.any():
+        return demand, many
     _, _, n, depth = demand.gemm
     k = depth / 9.0
-    gemm = np.stack([np.full(demand.n, PRODUCTS), patches, n, k])
-    spread = PRODUCTS * (patches * (n + k) + n * k) * demand.element_bytes  # transformed input, weights and result
+    gemm = np.stack([np.full(demand.n, PRODUCTS), many, n, k])
+    spread = PRODUCTS * (many * (n + k) + n * k) * demand.element_bytes  # transformed input, weights and result
     staged_s = memory_seconds_of(device, 2.0 * spread, float(rates.bandwidth[0, OpClass.MOVEMENT]))
-    take = (patches > 0) & (
-        _seconds(demand, gemm * (patches > 0), device, rates) + staged_s < _seconds(demand, demand.gemm, device, rates)
+    take = (many > 0) & (
+        _seconds(demand, gemm * (many > 0), device, rates) + staged_s < _seconds(demand, demand.gemm, device, rates)
     )
     if not take.any():
         return demand, np.zeros(demand.n)
     changed = demand.but(
         macs=np.where(take, np.prod(gemm, axis=0), demand.macs),
         gemm=np.where(take, gemm, demand.gemm),
-        vector_flops=demand.vector_flops + take * patches * (INPUT_FLOPS * k + OUTPUT_FLOPS * n),
-        **_passing(demand, np.flatnonzero(take), spread),
+        vector_flops=demand.vector_flops + take * many * (INPUT_FLOPS * k + OUTPUT_FLOPS * n),
+        transfers=_with_steps(demand.transfers, np.flatnonzero(take), spread),
     )
     return changed, np.where(take, staged_s, 0.0)
+
+
+def patches(demand: Demand) -> Floats:
+    """The 4 x 4 patches of the results of 3 x 3 convolutions at stride 1, (n,), zero elsewhere.
+
+    Nine windows share each input; a few less at the borders of an image that is not padded. Images are taken as
+    square."""
+    if demand.windows is None:
+        return np.zeros(demand.n)
+    results, shared = demand.windows[6:]
+    fits = (shared > 8.0) & (shared < 10.0)
+    image = np.where(fits, results, 1.0)
+    many: Floats = demand.gemm[1] * np.where(fits, np.ceil(image**0.5 / 4.0) ** 2 / image, 0.0)
+    return many
 
 
 def _seconds(demand: Demand, gemm: Floats, device: Device, rates: Efficiency) -> Floats:
@@ -58,13 +71,13 @@ def _seconds(demand: Demand, gemm: Floats, device: Device, rates: Efficiency) ->
     return tile_menu(demand, gemm, device.arch.data.tiles["vector"], device, rate, 4.0).seconds
 
 
-def _passing(demand: Demand, ops: NDArray[np.int64], spread: Floats) -> dict[str, NDArray[Any]]:
-    """Transfers with what the steps hand to each other: written, then read at once."""
+def _with_steps(transfers: Transfers, ops: Ints, spread: Floats) -> Transfers:
+    """The transfers with what the steps of some operators hand to each other: written, then read at once."""
     moved = np.tile(spread[ops], 2)
-    role = np.repeat(np.array([WRITE, READ], dtype=demand.transfer_role.dtype), len(ops))
-    return {
-        "transfer_op": np.concatenate([demand.transfer_op, np.tile(ops, 2)]),
-        "transfer_bytes": np.concatenate([demand.transfer_bytes, moved]),
-        "transfer_role": np.concatenate([demand.transfer_role, role]),
-        "transfer_distance": np.concatenate([demand.transfer_distance, np.zeros(len(moved))]),
-    }
+    role = np.repeat(np.array([WRITE, READ], dtype=transfers.role.dtype), len(ops))
+    return Transfers(
+        op=np.concatenate([transfers.op, np.tile(ops, 2)]),
+        size_bytes=np.concatenate([transfers.size_bytes, moved]),
+        role=np.concatenate([transfers.role, role]),
+        distance=np.concatenate([transfers.distance, np.zeros(len(moved))]),
+    )

@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.document import BOUND_HELP, Column, columns
 from analysis.estimate.causes import shares
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import ADDITIVE
 from analysis.explore.comparison import Compared, Comparison, compared, insights, recommendations
@@ -205,7 +206,7 @@ def _marks(results: list[Estimate]) -> tuple[str, ...]:
     """What deviates from the request, each remark once with the devices it is true of."""
     names: dict[str, list[str]] = {}
     for result in results:
-        for mark in result.marks:
+        for mark in describe_deviations(result):
             names.setdefault(mark, []).append(result.device.label)
     return tuple(f"{', '.join(those)}: {mark}" for mark, those in names.items())
 

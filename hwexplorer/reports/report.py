@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from analysis.document import columns
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.figures import about
 from analysis.explore.comparison import insights, next_steps
 from analysis.reports.checks import Check, checks
@@ -43,8 +44,8 @@ def _summary(state: State) -> Text:
         model_reason(result),
     )
     sections = [("In short", figures), ("Worth noticing", insights([result], result))]
-    if result.marks:
-        sections.append(("Deviations from what was asked", result.marks))
+    if marks := describe_deviations(result):
+        sections.append(("Deviations from what was asked", marks))
     sections.append(("Next", tuple(map(command, next_steps([result], engine.scenario(state))))))
     return Text("summary", "Summary", tuple(sections))
 

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.causes import STEPS, causes, named, steps
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import about
 from analysis.estimate.tree import Tree, find, operators_of, told
@@ -55,8 +56,8 @@ def why(state: State) -> Text:
         below.insert(1, ("Inside", parts))
     if kind == "model":
         below.append(("Capture", (_covered(result), *result.workload.notes)))
-    if result.marks:
-        below.append(("Marks", result.marks))
+    if marks := describe_deviations(result):
+        below.append(("Marks", marks))
     below.append(("Largest events, with their sources", _sources(result, state.at)))
     next_lift = lift(result, members)
     first = [("", _actual(figures, kind, members, next_lift))]

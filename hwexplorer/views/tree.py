@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.document import BOUND_HELP, BOUND_LETTERS, Cell, Column
 from analysis.estimate import causes
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import Branch, outline
@@ -92,7 +93,7 @@ def tree(state: State) -> Table:
         (*columns, *(MEASURED if beside else ())),
         tuple(rows),
         footer=_footer(figures, root, state, parts.sum(axis=0)[1:]),
-        notes=(*laid, *result.marks),
+        notes=(*laid, *describe_deviations(result)),
     )
 
 

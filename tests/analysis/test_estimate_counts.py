@@ -114,7 +114,7 @@ def test_no_traffic_is_counted_that_no_operator_asks_for(name: str) -> None:
                 assert (flow.dram_read <= flow.chip_read * (1 + 1e-12)).all()
                 assert (flow.dram_write <= flow.chip_write).all()
                 np.testing.assert_allclose(
-                    flow.chip_write.sum(), result.demand.transfer_bytes[result.demand.transfer_role == 2].sum()
+                    flow.chip_write.sum(), result.demand.transfers.size_bytes[result.demand.transfers.role == 2].sum()
                 )
 
 
@@ -126,7 +126,7 @@ def _from_weights_alone(result: Estimate) -> Bools:
     for i in range(work.n_operators):
         if reached[ops.in_tensor[ops.in_ptr[i] : ops.in_ptr[i + 1]]].any():
             reached[ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]] = True
-    alone: Bools = ~reached[structure(work, result.joins).tensor]
+    alone: Bools = ~reached[structure(work, result.joins).moves.tensor]
     return alone
 
 
@@ -139,8 +139,8 @@ def test_twice_the_batch_is_twice_the_arithmetic(model: str, name: str) -> None:
             for unit in ("MAC", "FLOP", "evaluation"):
                 # `counted` sums over units: a larger batch may move an operator between matrix and vector unit.
                 np.testing.assert_array_equal(grid.counted(two, unit), 2.0 * grid.counted(one, unit))
-            constant = (one.demand.transfer_role == READ_WEIGHT) | _from_weights_alone(one)
-            moved, more = one.demand.transfer_bytes, two.demand.transfer_bytes
+            constant = (one.demand.transfers.role == READ_WEIGHT) | _from_weights_alone(one)
+            moved, more = one.demand.transfers.size_bytes, two.demand.transfers.size_bytes
             np.testing.assert_array_equal(more, np.where(constant, moved, 2 * moved))
 
 
@@ -151,7 +151,7 @@ def test_int8_moves_a_quarter_of_fp32(name: str, mode: str) -> None:
     for model in ("resnet50", "mobilenet_v2", "vit_b_16"):
         wide, narrow = (grid.run(model, name, 4096, p, mode) for p in ("fp32", "int8"))
         assert (wide.plan.stored, narrow.plan.stored) == ("fp32", "int8")
-        np.testing.assert_array_equal(narrow.demand.transfer_bytes, wide.demand.transfer_bytes / 4.0)
+        np.testing.assert_array_equal(narrow.demand.transfers.size_bytes, wide.demand.transfers.size_bytes / 4.0)
         np.testing.assert_array_equal(narrow.demand.local_bytes, wide.demand.local_bytes / 4.0)
     # Pooling reads nothing twice and at batch 4096 leaves nothing on chip that matters.
     wide, narrow = (grid.run("pooling", name, 4096, p, mode) for p in ("fp32", "int8"))

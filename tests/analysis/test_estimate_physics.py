@@ -44,7 +44,7 @@ def _least_seconds(result: Estimate) -> list[grid.Floats]:
     device, plan, operators = result.device, result.plan, result.workload.operators
     point = result.workload.at(batch=result.scenario.batch)
     macs = operators.macs @ point
-    executed = macs * np.where(result.run.mapping.winograd, 0.25, 1.0)
+    executed = macs * np.where(result.run.mapping.is_reduced, 0.25, 1.0)
     flops = operators.flops @ point
     is_conv = np.isin(result.demand.op_class, (OpClass.CONV, OpClass.DEPTHWISE))
     formats = np.where(is_conv, plan.convolution[1], plan.contraction[1])
@@ -114,7 +114,7 @@ def test_fusing_never_adds_bytes(name: str) -> None:
         for batch in grid.BATCHES:
             for more, less in pairwise(grid.run(model, name, batch, "fp16", mode) for mode in grid.ALL_MODES):
                 what = (model, batch, less.execution)
-                assert less.demand.transfer_bytes.sum() <= more.demand.transfer_bytes.sum(), what
+                assert less.demand.transfers.size_bytes.sum() <= more.demand.transfers.size_bytes.sum(), what
                 assert less.demand.n_kernels <= more.demand.n_kernels, what
                 resident = less.run.mapping.is_resident
                 if resident is None or resident.all():

@@ -39,7 +39,7 @@ def test_within_physics(model: str, on: str, precision: str, mode: str, batch: i
     device, flow = result.device, result.run.mapping.traffic
     power = grid.per_kernel(result, result.run.energy_j) / result.run.kernel_s
     assert (power <= device.power_limit_w * (1 + 1e-9)).all()
-    assert result.utilization <= 1 or result.run.mapping.winograd.any()
+    assert result.utilization <= 1 or result.run.mapping.is_reduced.any()
     moved = grid.per_kernel(result, flow.dram_read + flow.dram_write)
     assert (result.run.kernel_s >= moved / device.memory_bandwidth * (1 - 1e-9)).all()
     assert result.run.energy_j.sum() == pytest.approx(result.event_energy_j.sum(), rel=1e-9)

@@ -38,7 +38,7 @@ def reordered(result: Estimate, read: float, written: float, weights: float) -> 
 
 
 def boundary_transfers(result: Estimate) -> int:
-    return int((result.demand.transfer_role != READ_WEIGHT).sum())
+    return int((result.demand.transfers.role != READ_WEIGHT).sum())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

@@ -15,6 +15,7 @@ from analysis.estimate.tree import tree
 from analysis.text.reason import operator_reason
 from hardware.demand import Demand
 from hardware.execute import execute
+from hardware.mapping.winograd import patches
 
 OLD_CARDS = ("v100_pcie_32gb", "t4", "quadro_rtx_5000")
 
@@ -24,7 +25,7 @@ def run(model: str, name: str, batch: int = 32, precision: str = "fp32", executi
 
 
 def eligible(result: Estimate) -> list[str]:
-    return [p for p, tiles in zip(result.partition.operator_id, result.demand.winograd_tiles, strict=True) if tiles]
+    return [p for p, tiles in zip(result.partition.operator_id, patches(result.demand), strict=True) if tiles]
 
 
 def test_eligible_convolutions_of_vgg_are_its_thirteen() -> None:
@@ -32,7 +33,7 @@ def test_eligible_convolutions_of_vgg_are_its_thirteen() -> None:
     kinds = result.workload.operators.kind
     assert len(eligible(result)) == 13 == kinds.count("conv")
     # 224 x 224 results in 56 x 56 patches per image.
-    assert result.demand.winograd_tiles[0] == 32 * 56 * 56
+    assert patches(result.demand)[0] == 32 * 56 * 56
 
 
 def test_strides_windows_and_groups_are_told_apart() -> None:
@@ -46,7 +47,7 @@ def test_strides_windows_and_groups_are_told_apart() -> None:
 @pytest.mark.parametrize("name", OLD_CARDS)
 def test_a_quarter_of_the_multiplications_and_never_slower(name: str) -> None:
     result = run("vgg16", name)
-    used = result.run.mapping.winograd
+    used = result.run.mapping.is_reduced
     assert used.sum() >= 10
     assert not used[0], "three input channels do not pay for the transforms"
     events = [event.name for event in result.events]
@@ -61,7 +62,7 @@ def test_a_quarter_of_the_multiplications_and_never_slower(name: str) -> None:
 
 
 def without(result: Estimate) -> Demand:
-    return msgspec.structs.replace(result.demand, winograd_tiles=np.zeros(result.demand.n))
+    return msgspec.structs.replace(result.demand, windows=None)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def without(result: Estimate) -> Demand:
     ],
 )
 def test_tensor_cores_and_cpus_multiply_as_they_are_told(name: str, precision: str) -> None:
-    assert not run("vgg16", name, precision=precision).run.mapping.winograd.any()
+    assert not run("vgg16", name, precision=precision).run.mapping.is_reduced.any()
 
 
 @pytest.mark.parametrize("name", OLD_CARDS)
@@ -88,6 +89,6 @@ def test_a_larger_batch_is_never_faster(name: str, execution: str, model: str) -
 
 def test_the_reason_says_so() -> None:
     result = run("vgg16", "v100_pcie_32gb")
-    reasons = [operator_reason(tree(result), int(i)) for i in np.flatnonzero(result.run.mapping.winograd)]
+    reasons = [operator_reason(tree(result), int(i)) for i in np.flatnonzero(result.run.mapping.is_reduced)]
     assert reasons
     assert all("Winograd" in reason for reason in reasons)

@@ -167,7 +167,7 @@ def _measured(row: FitRow, measured_s: float) -> FitRow:
 
 def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, list[FitRow]]) -> None:
     rows = observed["cpu"][::5]
-    labels = [row.device.id for row in rows]
+    labels = [row.setup.device.id for row in rows]
     one = labels[0]
     spoilt = [_measured(r, r.measured_s * 2.0) if label == one else r for r, label in zip(rows, labels, strict=True)]
     full = fit("cpu", rows)

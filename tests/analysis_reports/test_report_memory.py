@@ -31,13 +31,13 @@ def largest_live_set(result: Estimate) -> tuple[float, float]:
     from analysis.estimate.kernels import structure
     from analysis.estimate.memory import roots
 
-    s = structure(result.workload, result.joins)
+    s = structure(result.workload, result.joins).moves
     size = (tensors.numel @ result.workload.at(batch=result.scenario.batch)) * np.where(
         tensors.fixed_bytes > 0, tensors.fixed_bytes, result.plan.element_bytes
     )
     root = roots(tensors.storage)
     live: dict[int, dict[int, float]] = {}
-    for t, k in zip(s.tensor.tolist(), s.own_kernel.tolist(), strict=True):
+    for t, k in zip(s.tensor.tolist(), s.kernel.tolist(), strict=True):
         if tensors.role[t] not in (WEIGHT, BUFFER):
             held = live.setdefault(k, {})
             held[root[t]] = max(held.get(root[t], 0.0), float(size[t]))

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from analysis.annexes.machine.validate_kernels import NARROW_KINDS, demand
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
@@ -53,7 +54,7 @@ def test_tf32_on_integer_chips_is_quantised_as_fp32_is(on: str) -> None:
     asked, known = run("resnet50", on, "tf32"), run("resnet50", on, "fp32")
     assert asked.plan.stored == known.plan.stored == "int8"
     assert asked.latency_s == known.latency_s
-    assert "tf32 is not supported: runs as int8" in asked.marks[0]
+    assert "tf32 is not supported: runs as int8" in describe_deviations(asked)[0]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
@@ -149,8 +150,12 @@ def test_files_of_llama_cpp_run_in_it_where_it_runs() -> None:
 
 def test_what_takes_the_place_of_a_runtime_is_said() -> None:
     said = "TensorRT does not run vision models on it: torch.compile takes its place"
-    assert said in run("resnet18", "mi300x", "tensorrt").marks
-    assert run("resnet18", "h100_sxm", "tensorrt").marks == run("resnet18", "h100_sxm", "fused").marks == ()
+    assert said in describe_deviations(run("resnet18", "mi300x", "tensorrt"))
+    assert (
+        describe_deviations(run("resnet18", "h100_sxm", "tensorrt"))
+        == describe_deviations(run("resnet18", "h100_sxm", "fused"))
+        == ()
+    )
 
 
 def test_only_what_sums_in_fp16_has_the_rate_of_it() -> None:

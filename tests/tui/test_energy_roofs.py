@@ -43,7 +43,7 @@ def test_contractions_that_use_memory_stay_below_the_roof(text: str) -> None:
 def _winograd(state: State) -> np.ndarray:  # type: ignore[type-arg]
     """Kernels with a convolution that runs with fewer multiplications than it has."""
     result = engine.result(state)
-    return result.demand.per_kernel(result.run.mapping.winograd.astype(float)) > 0
+    return result.demand.per_kernel(result.run.mapping.is_reduced.astype(float)) > 0
 
 
 def test_the_roof_is_its_formula() -> None:

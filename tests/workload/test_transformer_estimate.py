@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformer_cases import SMALL, run, total, workload
 
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.memory import cache_bytes, memory
 from analysis.estimate.tree import tree
 from analysis.model.ir.workload import Routing
@@ -63,7 +64,7 @@ def test_memory_grows_with_the_cache_to_where_it_no_longer_fits() -> None:
     assert peaks == sorted(peaks)
     last = run("llama3_8b:decode", batch=8, kv=100_000)
     assert not last.fits
-    assert any("does not fit" in mark for mark in last.marks)
+    assert any("does not fit" in mark for mark in describe_deviations(last))
 
 
 def test_all_experts_are_held_and_the_touched_ones_read() -> None:
@@ -73,7 +74,7 @@ def test_all_experts_are_held_and_the_touched_ones_read() -> None:
     for batch in (1, 4, 64):
         touched = 8 * (1 - (1 - 2 / 8) ** batch)
         result = run("mixtral_8x7b:decode", batch=batch, execution="fused", kv=1)
-        read = result.demand.per_op(result.demand.transfer_bytes, 1)
+        read = result.demand.per_op(result.demand.transfers.size_bytes, 1)
         experts = np.array(["experts." in path for path in result.workload.operators.path])
         assert read[experts].sum() == pytest.approx(touched * per_expert, rel=1e-9)
 
@@ -159,7 +160,7 @@ def test_collectives_send_their_bytes() -> None:
     assert (speed == 100e9).all()
     assert (link[reduces] > sent[reduces] / speed[reduces]).all()
     assert (result.run.latency_s[reduces] >= link[reduces]).all()
-    assert any("links of 100 GB/s" in mark for mark in result.marks)
+    assert any("links of 100 GB/s" in mark for mark in describe_deviations(result))
     assert result.latency_s > run("llama2_7b:tp=4,link=900", sequence=1000, execution="fused").latency_s
 
 
@@ -169,9 +170,9 @@ def test_prompts_are_enqueued_where_only_decoding_is_recorded() -> None:
     load_of = {"execution": "tensorrt_llm", "precision": "fp8"}
     short, long = (run("llama2_7b", "h100_sxm", sequence=s, **load_of) for s in (128, 8192))
     assert short.bound == "launch" != long.bound
-    assert not run("llama2_7b:decode", "h100_sxm", **load_of).demand.prompts.any()
+    assert not run("llama2_7b:decode", "h100_sxm", **load_of).demand.calls.prompts.any()
     request = run("llama2_7b:request,in=128,out=8", "h100_sxm", **load_of)
-    assert 0 < request.demand.prompts.sum() < request.demand.n
+    assert 0 < request.demand.calls.prompts.sum() < request.demand.n
     graphs = run("llama2_7b", "h100_sxm", sequence=128, precision="fp8", execution="fused")
     assert graphs.latency_s < short.latency_s
 
@@ -194,7 +195,7 @@ def test_links_are_the_device_s_own() -> None:
     for on, speed in (("h100_sxm", 450), ("a100_sxm4_80gb", 300), ("rtx_4090", 31.5), ("xeon_w2155", 15.75)):
         result = run("llama2_7b:tp=4", on, sequence=1000, execution="fused")
         stated = run(f"llama2_7b:tp=4,link={speed}", on, sequence=1000, execution="fused") if speed > 32 else None
-        assert any(f"links of {speed:.3g} GB/s" in mark for mark in result.marks)
+        assert any(f"links of {speed:.3g} GB/s" in mark for mark in describe_deviations(result))
         assert stated is None or result.latency_s == pytest.approx(stated.latency_s)
     assert run("llama2_7b:tp=4", "rtx_4090").latency_s > run("llama2_7b:tp=4,link=450", "rtx_4090").latency_s
 

@@ -20,7 +20,7 @@ from analysis.annexes.machine.validate import Point
 from analysis.estimate.trust import trust, work_class
 from analysis.model.ir.workload import Floats
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
-from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, OpClass
+from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
 from hardware.device import Device, load
 from hardware.errors import RequestError
 from hardware.execute import execute
@@ -38,8 +38,8 @@ Shape = dict[str, float]
 
 class Kernel(msgspec.Struct, frozen=True):
     """What one kernel does: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
-    functions per result, elements read, of weights, and written, and the 4 x 4 patches of a 3 x 3 convolution;
-    `macs` where they are not those of the product."""
+    functions per result, elements read, of weights, and written; `image`, of a convolution, the results of one image
+    and the windows that each input is in; `macs` where they are not those of the product."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -48,7 +48,7 @@ class Kernel(msgspec.Struct, frozen=True):
     read: float
     weights: float
     written: float
-    patches: float = 0.0
+    image: tuple[float, float] = (0.0, 0.0)
     macs: float | None = None
 
 
@@ -69,8 +69,8 @@ def _conv(shape: Shape) -> Kernel:
     kernel, size = shape["Kernel_Szie"], shape["Input_Size"]  # spelt so in the table
     out = (size + 2 * shape["Padding"] - kernel) // shape["Stride"] + 1
     m, k = b * out * out, cin * kernel * kernel
-    patches = b * np.ceil(out / 4) ** 2 if kernel == 3 and shape["Stride"] == 1 else 0.0
-    return Kernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, patches)
+    image = (out * out, (kernel / shape["Stride"]) ** 2)
+    return Kernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, image)
 
 
 def _rows(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], Kernel]:
@@ -213,24 +213,27 @@ def demand(kernels: Sequence[Kernel], element_bytes: float = 4.0, in_layers: boo
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
     others[:, 1] = np.inf if in_layers else others[:, 1]
     index = np.arange(n)
+    windows = np.ones((8, n))
+    windows[6:] = np.array([kernel.image for kernel in kernels]).T
     return Demand(
-        np.array([kernel.op_class for kernel in kernels]),
-        macs,
-        np.array([kernel.flops for kernel in kernels]),
-        np.array([kernel.special for kernel in kernels]),
-        np.array([kernel.written for kernel in kernels]),
-        np.ascontiguousarray(gemm),
-        np.zeros(n),
-        moved[:, 1],
-        index,
-        np.ones(n, dtype=np.bool_),
-        n,
-        np.repeat(index, 3),
-        moved.ravel(),
-        np.tile(np.array([READ, READ_WEIGHT, WRITE]), n),
-        others.ravel(),
-        element_bytes,
-        np.array([kernel.patches for kernel in kernels]),
-        np.zeros(n),
-        np.zeros(n),
+        op_class=np.array([kernel.op_class for kernel in kernels]),
+        macs=macs,
+        vector_flops=np.array([kernel.flops for kernel in kernels]),
+        special=np.array([kernel.special for kernel in kernels]),
+        elements=np.array([kernel.written for kernel in kernels]),
+        gemm=np.ascontiguousarray(gemm),
+        local_bytes=np.zeros(n),
+        weight_bytes=moved[:, 1],
+        kernel=index,
+        head=np.ones(n, dtype=np.bool_),
+        n_kernels=n,
+        transfers=Transfers(
+            op=np.repeat(index, 3),
+            size_bytes=moved.ravel(),
+            role=np.tile(np.array([READ, READ_WEIGHT, WRITE]), n),
+            distance=others.ravel(),
+        ),
+        element_bytes=element_bytes,
+        calls=Calls(begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n)),
+        windows=windows,
     )

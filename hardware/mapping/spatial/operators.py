@@ -60,19 +60,19 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     each_s = np.maximum(np.maximum(arrays_s, dram_s), chip_s)
     serial_s, behind_s = (np.stack([demand.per_kernel(row) for row in seconds]) for seconds in (each_s, lanes_s))
     return Mapping(
-        arrays_s * on_matrix,
-        arrays_s * ~on_matrix + lanes_s,
-        dram_s,
-        chip_s,
-        ideal_s * on_matrix,
-        ideal_s * ~on_matrix + demand.vector_flops / peak,
-        on_matrix,
-        units,
-        flow,
-        _tiling(demand, work),
-        _counts(demand, device, hardware, flow, work),
-        np.zeros(demand.n, dtype=np.bool_),
-        np.maximum(serial_s, behind_s),
+        matrix_s=arrays_s * on_matrix,
+        vector_s=arrays_s * ~on_matrix + lanes_s,
+        dram_s=dram_s,
+        chip_s=chip_s,
+        matrix_ideal_s=ideal_s * on_matrix,
+        vector_ideal_s=ideal_s * ~on_matrix + demand.vector_flops / peak,
+        on_matrix=on_matrix,
+        units=units,
+        traffic=flow,
+        tiling=_tiling(demand, work),
+        counts=_counts(demand, device, hardware, flow, work),
+        is_reduced=np.zeros(demand.n, dtype=np.bool_),
+        busy_s=np.maximum(serial_s, behind_s),
     )
 
 
@@ -94,7 +94,7 @@ def problem_of(demand: Demand, which: Ints) -> Problem:
     g, m, n, k = demand.gemm[:, which]
     one = np.ones(len(which))
     rows, columns, height, width, stride, part = (
-        np.ones((6, len(which))) if demand.windows is None else demand.windows[:, which]
+        np.ones((6, len(which))) if demand.windows is None else demand.windows[:6, which]
     )
     is_image = height * width * rows * columns > 1
     # A contraction without sizes (recurrent cells): as many weights as multiply-accumulates.

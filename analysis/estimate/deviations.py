@@ -1,0 +1,45 @@
+"""Where an estimate deviates from what was asked, in words."""
+
+from __future__ import annotations
+
+from analysis.estimate.estimate import Estimate
+from hardware.demand import OpClass
+from hardware.runtime import AUTO, MODES, lacks, runtimes
+
+_WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
+
+
+def describe_deviations(result: Estimate) -> tuple[str, ...]:
+    """Return a phrase for everything that is not as asked, or not as a reader would expect."""
+    workload, device, runtime, asked = result.workload, result.device, result.runtime, result.scenario.execution
+    phrases = list(_formats(result))
+    if many := int(result.run.mapping.is_reduced.sum()):
+        phrases.append(f"{many} convolution{'s' if many > 1 else ''} {device.arch.reduction}")
+    if asked not in (AUTO, *MODES, runtime.id):
+        phrases.append(
+            f"{runtimes()[asked].name} does not run {_WORK[workload.work]} on it: {runtime.name} takes its place"
+        )
+    if not result.fits:
+        peak_gb, memory_gb = result.peak_memory_bytes / 1e9, device.memory_bytes / 1e9
+        phrases.append(f"does not fit: needs {peak_gb:.1f} GB of {memory_gb:.0f} GB")
+    if workload.parallel is not None:
+        speed = (workload.parallel.link_bytes_per_s or device.link_bandwidth) / 1e9
+        phrases.append(
+            f"energy and power of {workload.devices} devices, memory of each; links of {speed:.3g} GB/s, "
+            "their energy not counted"
+        )
+    if lacks(device, workload.work):
+        phrases.append(f"no software is known to run {_WORK[workload.work]} on it: what its units would take")
+    if not device.silicon:
+        phrases.append("a design target: it exists on paper only, and nothing of it was ever measured")
+    return tuple(phrases)
+
+
+def _formats(result: Estimate) -> tuple[str, ...]:
+    """Return the deviations of the plan that this model meets: one without contractions multiplies nothing in another
+    format."""
+    plan, demand = result.plan, result.demand
+    phrases = plan.marks if demand.macs.any() or plan.stored != plan.requested else ()
+    if plan.vector_mac != plan.stored and (demand.op_class == OpClass.DEPTHWISE).any():
+        phrases = (*phrases, f"depthwise convolutions run as {plan.vector_mac}: no reduction for the matrix unit")
+    return phrases
