@@ -16,14 +16,14 @@ from analysis.explore.tuning.elasticities import Elasticities
 from analysis.explore.tuning.knob_curve import KnobReport
 from analysis.explore.tuning.least_change import Crossover
 from analysis.model.ir.workload import Workload
-from analysis.reports.concurrency import ConcurrencyReport
+from analysis.reports.concurrency_report import ConcurrencyReport
 from analysis.reports.edp_report import EdpReport
 from analysis.reports.energy_report import EnergyReport
-from analysis.reports.events import EventReport
+from analysis.reports.event_report import EventReport
 from analysis.reports.mapping_report import MappingReport
 from analysis.reports.memory_report import MemoryReport
 from analysis.reports.partition_report import PartitionReport
-from analysis.reports.roofline import RooflineReport
+from analysis.reports.roofline_report import RooflineReport
 from collections.abc import Sequence
 from hwexplorer.annexes.validate import KernelGroups, ModelGroups
 from hwexplorer.reports.coefficients import Prices

@@ -13,7 +13,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import larger_batches
 from analysis.explore.next_step import NextStep, again
 from analysis.explore.odds import odds, told
-from analysis.reports.recompute import recompute_one
+from analysis.reports.recomputation import recompute_one
 from hardware.device import Device, in_mode
 from hardware.errors import unknown
 from hardware.plan import plan

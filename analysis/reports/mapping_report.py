@@ -11,7 +11,7 @@ from analysis.document import BOUND_HELP, BOUND_LETTERS, column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.model.ir.workload import Floats, Ints
-from analysis.reports.buckets import Bucket, buckets
+from analysis.reports.distributions import Bucket, buckets
 from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of
 from hardware.execute import BOUNDS, RESOURCES
 from hardware.mapping.common import total_units, units_in_all

@@ -18,7 +18,7 @@ from analysis.estimate.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.estimate.roles import roles, tensor_bytes
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
 from analysis.reports.kernel_rows import kernel_id
-from analysis.reports.recompute import Checkpointing, Recomputation, checkpointing, recompute_one
+from analysis.reports.recomputation import Checkpointing, Recomputation, checkpointing, recompute_one
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, KEPT, KEYS, QUANTIZED, parse
 

@@ -26,7 +26,7 @@ from analysis.estimate.figures import Head, about_model
 from analysis.estimate.kernels import demand
 from analysis.estimate.partition import partition
 from analysis.model.ir.workload import Floats, Workload
-from analysis.reports.buckets import Bucket, KindCount, buckets, kinds
+from analysis.reports.distributions import Bucket, KindCount, buckets, kinds
 from analysis.reports.operator_classes import OperatorInfo, operator_classes, operator_infos
 from hardware.demand import READ, READ_WEIGHT, WRITE
 from hardware.precision import Widths, parse

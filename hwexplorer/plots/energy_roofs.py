@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.model.ir.workload import Floats
-from analysis.reports.roofline import efficiencies, energy_roof, points
+from analysis.reports.roofline_report import efficiencies, energy_roof, points
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, span
 from hwexplorer.state import State

@@ -8,7 +8,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
-from analysis.reports.roofline import Points, launch_limited, main_peak, points
+from analysis.reports.roofline_report import Points, launch_limited, main_peak, points
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views import traced

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.reports.roofline import main_peak, points
+from analysis.reports.roofline_report import main_peak, points
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, roof, span, under_roofs
 from hwexplorer.state import State

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from analysis.document import Cell, Column, columns
-from analysis.reports.buckets import Bucket, KindCount
+from analysis.reports.distributions import Bucket, KindCount
 from hwexplorer.declare import Rows
 
 KINDS = columns(KindCount)

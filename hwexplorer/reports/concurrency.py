@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.document import Column, columns
 from analysis.reports.checks import Check
-from analysis.reports.concurrency import ConcurrencyReport, Parallelism, Stage, SubgraphSplit, Units, concurrency
+from analysis.reports.concurrency_report import ConcurrencyReport, Parallelism, Stage, SubgraphSplit, Units, concurrency
 from hardware.quantity import quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.state import State

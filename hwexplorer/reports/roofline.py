@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.document import columns
-from analysis.reports.roofline import KernelRoof, RooflineReport, roofline
+from analysis.reports.roofline_report import KernelRoof, RooflineReport, roofline
 from hardware.quantity import quantity
 from hardware.sentence import counted
 from hwexplorer import engine

@@ -18,7 +18,7 @@ from analysis.estimate.tree import Tree, find, operators_of, told
 from analysis.estimate.tree import tree as tree_figures
 from analysis.explore.alternatives import WORTH, Lift, lift
 from analysis.model.ir.workload import Ints
-from analysis.reports.events import report as event_report
+from analysis.reports.event_report import report as event_report
 from analysis.text.headline import ratio
 from analysis.text.reason import attention_parts, flip, members_reason, model_reason, operator_reason, subgraph_reason
 from hardware.execute import BOUNDS, POWER

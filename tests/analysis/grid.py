@@ -17,7 +17,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from analysis.reports.events import is_dynamic
+from analysis.reports.event_report import is_dynamic
 from hardware.architectures import registry
 from hardware.device import CATALOG, Device, load, load_all
 from hardware.plan import Plan, plan

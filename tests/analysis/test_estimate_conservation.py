@@ -10,7 +10,7 @@ from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree import tree
-from analysis.reports.events import report
+from analysis.reports.event_report import report
 from analysis.reports.nodes import Node, node
 from hardware.runtime import deployed
 

@@ -10,7 +10,7 @@ import pytest
 import reports_grid as grid
 
 from analysis.estimate.estimate import Estimate
-from analysis.reports.concurrency import HALF_SPEED, NEAR_BEST, concurrency
+from analysis.reports.concurrency_report import HALF_SPEED, NEAR_BEST, concurrency
 
 DIAMOND = [
     ("a", "copy", ("x",), 100_000),

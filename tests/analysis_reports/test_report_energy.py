@@ -11,7 +11,7 @@ from analysis.estimate.tree import how_many, tree
 from analysis.reports.checks import checks
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
 from analysis.reports.energy_report import energy_report
-from analysis.reports.roofline import roofline
+from analysis.reports.roofline_report import roofline
 from analysis.text.reason import flip
 from hwexplorer import engine
 from hwexplorer.reports import events

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.model import store
 from analysis.model.names import zoo
-from analysis.reports.buckets import buckets, kinds
+from analysis.reports.distributions import buckets, kinds
 
 
 def graph(n: int, edges: list[tuple[int, int]]) -> Dependencies:

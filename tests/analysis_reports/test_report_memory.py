@@ -10,7 +10,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.workspace import blocked, workspace
 from analysis.model.ir.workload import BUFFER, WEIGHT
 from analysis.reports.memory_report import memory_report
-from analysis.reports.recompute import checkpointing, recompute_one
+from analysis.reports.recomputation import checkpointing, recompute_one
 from hardware.precision import FORMATS
 
 # a is held from the start to the end; c and d are large. x is the input, held to the end.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.reports.roofline import EnergyRoof, energy_roof
+from analysis.reports.roofline_report import EnergyRoof, energy_roof
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse

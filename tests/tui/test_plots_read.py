@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from analysis.reports.roofline import launch_limited, points
+from analysis.reports.roofline_report import launch_limited, points
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PLOTS, parse, replace
