@@ -129,8 +129,14 @@ def records(
     these `rows`."""
     for name in kind.__struct_fields__:
         if name not in columns and (values := _attribute(sources, name)) is not _MISSING:
-            columns[name] = values if rows is None else values[rows]
+            is_array = isinstance(values, np.ndarray)
+            columns[name] = values if rows is None else values[rows] if is_array else [values[row] for row in rows]
     count = next(len(values) for values in columns.values() if isinstance(values, _COLUMN))
     plain = {name: values if isinstance(values, _COLUMN) else [values] * count for name, values in columns.items()}
     lists = [values.tolist() if isinstance(values, np.ndarray) else values for values in plain.values()]
     return tuple(kind(**dict(zip(plain, row, strict=True))) for row in zip(*lists, strict=True))
+
+
+def none_unless(is_known: NDArray[np.bool_], values: NDArray[np.floating[Any]]) -> list[float | None]:
+    """Return a column that has None where its value is not known."""
+    return [value if known else None for known, value in zip(is_known.tolist(), values.tolist(), strict=True)]

@@ -15,9 +15,9 @@ import numpy as np
 from analysis.document import column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, about
-from analysis.estimate.tree import operators_of
+from analysis.estimate.tree import operators_of, ratio
 from analysis.model.ir.workload import Floats, Ints
-from analysis.reports.kernel_rows import kernel_id, kernels, kernels_of
+from analysis.reports.kernel_rows import kernels, kernels_of
 
 TOP = 10
 
@@ -68,27 +68,24 @@ class EnergyReport(Head, frozen=True, kw_only=True):
 
 
 def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyReport:
-    """The energy of a node ('' is the model). Raises RequestError for an unknown node."""
-    members = operators_of(result, path)
-    events = result.event_energy_j[:, members].sum(axis=1)
+    """Return the energy of a node ('' is the model). Raises RequestError for an unknown node."""
+    members, run, parts, batch = operators_of(result, path), result.run, result.partition, result.scenario.batch
     component = result.component_energy_j[:, members].sum(axis=1)
-    energy, time = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
+    energy, time = float(run.energy_j[members].sum()), float(run.latency_s[members].sum())
     static, used = float(component[COMPONENTS.index("static")]), _utilization(result, members)
     lost = static * (1.0 - used)
+    per_operator = np.vstack([run.energy_j, result.component_energy_j, run.latency_s])
+    subgraph = parts.subgraph[members]
+    sums = [np.bincount(subgraph, row[members], minlength=len(parts.id)) for row in per_operator]
     peak_w, peak_kernel = _peak_power(result, path)
-    categories = dict.fromkeys(event.category for event in result.events)
-    by_category = [
-        (name, float(sum(e for e, event in zip(events, result.events, strict=True) if event.category == name)))
-        for name in categories
-    ]
     return EnergyReport(
         **about(result, on_device=True),
         node=path,
         energy_j=energy,
-        energy_j_per_inference=energy / result.scenario.batch,
+        energy_j_per_inference=energy / batch,
         latency_s=time,
-        components=_parts(list(zip(COMPONENTS, component.tolist(), strict=True)), energy, result.scenario.batch),
-        categories=_parts(by_category, energy, result.scenario.batch),
+        components=_parts(dict(zip(COMPONENTS, component.tolist(), strict=True)), energy, batch),
+        categories=_parts(_by_category(result, members), energy, batch),
         average_power_w=energy / time if time else 0.0,
         peak_power_w=peak_w,
         peak_power_kernel=peak_kernel,
@@ -100,17 +97,32 @@ def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyRep
         utilization=used,
         idle_loss_j=lost,
         idle_loss_fraction=lost / energy if energy else 0.0,
-        top_subgraphs=_top_subgraphs(result, members, energy, top),
-        top_operators=_top_operators(result, members, energy, top),
+        top_subgraphs=_consumers(parts.id, parts.kind, np.unique(subgraph), np.array(sums), energy, top),
+        top_operators=_consumers(parts.operator_id, result.workload.operators.kind, members, per_operator, energy, top),
     )
 
 
-def _parts(named: list[tuple[str, float]], energy: float, batch: int) -> tuple[EnergyPart, ...]:
-    return tuple(EnergyPart(name, part, part / batch, part / energy if energy else 0.0) for name, part in named)
+def _by_category(result: Estimate, members: Ints) -> dict[str, float]:
+    """Return joules by category of events, in the order of the taxonomy."""
+    energies: dict[str, float] = {}
+    for event, energy in zip(result.events, result.event_energy_j[:, members].sum(axis=1).tolist(), strict=True):
+        energies[event.category] = energies.get(event.category, 0) + energy
+    return energies
+
+
+def _parts(energies: dict[str, float], total_j: float, batch: int) -> tuple[EnergyPart, ...]:
+    energy = np.array(list(energies.values()))
+    return records(
+        EnergyPart,
+        name=list(energies),
+        energy_j=energy,
+        energy_j_per_inference=energy / batch,
+        fraction=energy / total_j if total_j else 0.0,
+    )
 
 
 def _utilization(result: Estimate, members: Ints) -> float:
-    """Utilisation of the kernels that the operators run in, weighed by the operators' time."""
+    """Return the utilisation of the kernels that the operators run in, weighted by the operators' time."""
     time = result.run.latency_s[members]
     used = result.run.utilization[result.demand.kernel[members]]
     total_s = float(time.sum())
@@ -118,56 +130,31 @@ def _utilization(result: Estimate, members: Ints) -> float:
 
 
 def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
-    """The most power a kernel of the node draws, and which."""
+    """Return the most power that a kernel of the node draws, and its id."""
     chosen = kernels_of(result, path)
-    time = result.run.kernel_s[chosen]
-    power = np.where(time > 0, kernels(result).energy_j[chosen] / np.where(time > 0, time, 1.0), 0.0)
-    if not len(power):
+    if not len(chosen):
         return 0.0, ""
-    return float(power.max()), kernel_id(result, int(chosen[power.argmax()]))
-
-
-def _top_subgraphs(result: Estimate, members: Ints, energy: float, top: int) -> tuple[Consumer, ...]:
-    parts = result.partition
-    subgraph = parts.subgraph[members]
-
-    def total(values: Floats) -> Floats:
-        return np.bincount(subgraph, values[members], minlength=len(parts.id)).astype(np.float64)
-
-    component = np.stack([total(row) for row in result.component_energy_j])
-    energies, times = total(result.run.energy_j), total(result.run.latency_s)
-    return _consumers(parts.id, parts.kind, np.unique(subgraph), energies, component, times, energy, top)
-
-
-def _top_operators(result: Estimate, members: Ints, energy: float, top: int) -> tuple[Consumer, ...]:
-    ids, kinds = result.partition.operator_id, result.workload.operators.kind
-    run = result.run
-    return _consumers(ids, kinds, members, run.energy_j, result.component_energy_j, run.latency_s, energy, top)
+    power = ratio(kernels(result).energy_j[chosen], result.run.kernel_s[chosen])
+    return float(power.max()), kernels(result).id[int(chosen[power.argmax()])]
 
 
 def _consumers(
-    ids: tuple[str, ...],
-    kinds: tuple[str, ...],
-    members: Ints,
-    energy: Floats,
-    component: Floats,
-    latency: Floats,
-    total_j: float,
-    top: int,
+    ids: tuple[str, ...], kinds: tuple[str, ...], members: Ints, sums: Floats, total_j: float, top: int
 ) -> tuple[Consumer, ...]:
-    """The `top` members by energy, the largest first; ties in order."""
-    order = members[np.argsort(-energy[members], kind="stable")][:top]
-    places, per_joule = order.tolist(), total_j or np.inf
-    compute, memory, static = component[:, order]
+    """Return the `top` members by energy, the largest first, ties in order. `sums` (5, k) are energy, its components
+    and latency of all nodes."""
+    order = members[np.argsort(-sums[0, members], kind="stable")][:top]
+    energy, compute, memory, static, latency = sums[:, order]
+    share = energy / (total_j or np.inf)
     return records(
         Consumer,
-        id=[ids[i] for i in places],
-        type=[kinds[i] for i in places],
-        energy_j=energy[order],
-        fraction=energy[order] / per_joule,
-        cumulative=np.cumsum(energy[order]) / per_joule,
+        id=[ids[i] for i in order],
+        type=[kinds[i] for i in order],
+        energy_j=energy,
+        fraction=share,
+        cumulative=np.cumsum(energy) / (total_j or np.inf),
         compute_j=compute,
         memory_j=memory,
         static_j=static,
-        latency_s=latency[order],
+        latency_s=latency,
     )

@@ -1,6 +1,8 @@
-"""What reports by kernel share: which kernels are below a node, the operator each was started for, its figures."""
+"""The kernels of an estimate as columns, by the names that documents give them."""
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -8,26 +10,60 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Floats, Ints
+from hardware.execute import BOUNDS, RESOURCES
 from hardware.remember import remembered
 
 
-class Kernels(msgspec.Struct, frozen=True, kw_only=True):
+class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All kernels of an estimate, shape (k,). `head` is the operator each was started for; `ideal_s` what the
-    busiest unit needs at full peak; bytes at the memory interface and at the last on-chip level."""
+    busiest unit needs at full peak; bytes at the memory interface and at the last on-chip level; `members` the
+    operators of each, in order."""
 
+    estimate: Estimate
     head: Ints
-    size: Ints
+    operators: Ints
     flops: Floats
     ideal_s: Floats
     dram_bytes: Floats
     chip_bytes: Floats
     energy_j: Floats
-    static_j: Floats
+    latency_s: Floats
+    compute_s: Floats
+    memory_s: Floats
+    overhead_s: Floats
+
+    @cached_property
+    def members(self) -> list[Ints]:
+        order = np.argsort(self.estimate.demand.kernel, kind="stable").astype(np.int32)
+        return np.split(order, np.cumsum(self.operators)[:-1])
+
+    @cached_property
+    def id(self) -> list[str]:
+        """A kernel by the operator it was started for, or by its subgraph where it runs all of it."""
+        parts = self.estimate.partition
+        return [
+            parts.id[s] if size == len(parts.members[s]) else parts.operator_id[head]
+            for head, size, s in zip(self.head, self.operators, parts.subgraph[self.head], strict=True)
+        ]
+
+    @cached_property
+    def type(self) -> list[str]:
+        """The kinds of the operators of a kernel: `conv+bias`."""
+        kinds = self.estimate.workload.operators.kind
+        return ["+".join(kinds[i] for i in members) for members in self.members]
+
+    @cached_property
+    def bound(self) -> list[str]:
+        return [BOUNDS[bound] for bound in self.estimate.run.bound]
+
+    @cached_property
+    def resource(self) -> list[str]:
+        return [RESOURCES[resource] for resource in self.estimate.run.resource]
 
 
 @remembered()
 def kernels(result: Estimate) -> Kernels:
-    """The kernels of an estimate, computed once."""
+    """Return the kernels of an estimate, computed once."""
     demand, run = result.demand, result.run
     flow = run.mapping.traffic
     head = np.zeros(demand.n_kernels, dtype=np.int32)
@@ -35,38 +71,23 @@ def kernels(result: Estimate) -> Kernels:
     head[demand.kernel[heads]] = heads
     matrix, vector = demand.per_kernel(run.mapping.matrix_ideal_s), demand.per_kernel(run.mapping.vector_ideal_s)
     return Kernels(
+        estimate=result,
         head=head,
-        size=np.bincount(demand.kernel, minlength=demand.n_kernels).astype(np.int32),
+        operators=np.bincount(demand.kernel, minlength=demand.n_kernels).astype(np.int32),
         flops=demand.per_kernel(demand.flops),
         ideal_s=np.maximum(matrix, vector),
         dram_bytes=demand.per_kernel(flow.dram_read + flow.dram_write),
         chip_bytes=demand.per_kernel(flow.chip_read + flow.chip_write),
         energy_j=demand.per_kernel(run.energy_j),
-        static_j=demand.per_kernel(result.component_energy_j[2]),
+        latency_s=run.kernel_s,
+        compute_s=run.kernel_compute_s,
+        memory_s=run.kernel_memory_s,
+        overhead_s=run.overhead_s,
     )
 
 
 def kernels_of(result: Estimate, path: str) -> Ints:
-    """Kernels that run an operator below a node ('' is the model), in order. Raises RequestError for no node."""
+    """Return the kernels that run an operator below a node ('' is the model), in order. Raises RequestError for an
+    unknown node."""
     kernel: Ints = np.unique(result.demand.kernel[operators_of(result, path)]).astype(np.int32)
     return kernel
-
-
-def members(result: Estimate, k: int) -> Ints:
-    """The operators of a kernel, in order."""
-    operator: Ints = np.flatnonzero(result.demand.kernel == k).astype(np.int32)
-    return operator
-
-
-def kernel_id(result: Estimate, k: int) -> str:
-    """A kernel by the operator it was started for, or by its subgraph where it runs all of it."""
-    parts, head = result.partition, int(kernels(result).head[k])
-    subgraph = int(parts.subgraph[head])
-    is_whole = int(kernels(result).size[k]) == len(parts.members[subgraph])
-    return parts.id[subgraph] if is_whole else parts.operator_id[head]
-
-
-def kernel_type(result: Estimate, k: int) -> str:
-    """The kinds of the operators of a kernel: `conv+bias`."""
-    kinds = result.workload.operators.kind
-    return "+".join(kinds[i] for i in members(result, k))

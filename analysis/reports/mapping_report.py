@@ -7,13 +7,13 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, column
+from analysis.document import BOUND_HELP, BOUND_LETTERS, column, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.distributions import Bucket, buckets
-from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of
-from hardware.execute import BOUNDS, RESOURCES
+from analysis.reports.kernel_rows import kernels, kernels_of
+from hardware.execute import BOUNDS
 from hardware.mapping.common import total_units, units_in_all
 
 UTILIZATION = (0.10, 0.25, 0.50)
@@ -98,10 +98,7 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
         units_total=total,
         units_active_fraction=active,
         occupancy=None if resident is None else _weighted(resident, time),
-        rows=tuple(
-            _row(result, int(k), None if resident is None else float(resident[j]))
-            for j, k in enumerate(chosen.tolist())
-        ),
+        rows=_rows(result, chosen, resident),
     )
 
 
@@ -116,54 +113,45 @@ def _occupancy(result: Estimate, heads: Ints) -> Floats | None:
 
 
 def _bounds(result: Estimate, chosen: Ints) -> tuple[Bound, ...]:
-    run, count = result.run, len(chosen) or 1
-    time, total_s = run.kernel_s[chosen], float(run.kernel_s[chosen].sum()) or 1.0
-    rows = []
-    for bound, name in enumerate(BOUNDS):
-        bound_so = run.bound[chosen] == bound
-        count_so, time_s = int(bound_so.sum()), float(time[bound_so].sum())
-        rows.append(Bound(name, count_so, count_so / count, time_s, time_s / total_s))
-    return tuple(rows)
-
-
-def _row(result: Estimate, k: int, resident: float | None) -> KernelRow:
-    run, demand, rows = result.run, result.demand, kernels(result)
-    head, time = int(rows.head[k]), float(run.kernel_s[k]) or 1.0
-    tiling, on_matrix = run.mapping.tiling, bool(run.mapping.on_matrix[head])
-    total = float(units_in_all(result.device, run.mapping.on_matrix)[head])
-    blocks, waves = _grid(result, head, total)
-    is_product = bool(demand.macs[head] > 0)
-    form = result.plan.matrix if on_matrix else (result.plan.vector_mac if is_product else result.plan.vector)
-    return KernelRow(
-        id=kernel_id(result, k),
-        type=kernel_type(result, k),
-        operators=int(rows.size[k]),
-        bound=BOUNDS[int(run.bound[k])],
-        resource=RESOURCES[int(run.resource[k])],
-        latency_s=float(run.kernel_s[k]),
-        flops=float(rows.flops[k]),
-        effective_flop_per_s=float(rows.flops[k]) / time,
-        utilization=float(run.utilization[k]),
-        effective_byte_per_s=float(rows.dram_bytes[k]) / time,
-        runs_on="matrix" if on_matrix else "vector",
-        format=form,
-        blocks=blocks,
-        tile_m=float(tiling.tile_m[head]),
-        tile_n=float(tiling.tile_n[head]),
-        split=max(float(tiling.split[head]), 1.0),
-        waves=waves,
-        units=float(run.mapping.units[head]),
-        units_total=total,
-        units_fraction=float(run.mapping.units[head]) / total,
-        occupancy=resident,
-        sentence=result.device.arch.sentence(demand, result.setup, run.mapping, head),
+    bound, time = result.run.bound[chosen], result.run.kernel_s[chosen]
+    count = np.bincount(bound, minlength=len(BOUNDS))
+    time_s = np.array([time[bound == b].sum() for b in range(len(BOUNDS))])
+    return records(
+        Bound,
+        bound=BOUNDS,
+        count=count,
+        fraction=count / (len(chosen) or 1),
+        time_s=time_s,
+        time_fraction=time_s / (float(time.sum()) or 1.0),
     )
 
 
-def _grid(result: Estimate, i: int, total: float) -> tuple[float, float]:
-    """Blocks and waves of an operator: of its tiles, or of element-wise blocks."""
-    tiling, demand = result.run.mapping.tiling, result.demand
-    if demand.macs[i] > 0:
-        return float(tiling.blocks[i]), float(tiling.waves[i])
-    blocks = max(float(np.ceil(demand.elements[i] / result.device.arch.data.assumed("elements_per_block"))), 1.0)
-    return blocks, float(np.ceil(blocks / total))
+def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[KernelRow, ...]:
+    run, demand, plan, rows = result.run, result.demand, result.plan, kernels(result)
+    mapping, tiling, head = run.mapping, run.mapping.tiling, rows.head[chosen]
+    time = np.where(run.kernel_s > 0, run.kernel_s, 1.0)[chosen]
+    on_matrix, is_product = mapping.on_matrix[head] > 0, demand.macs[head] > 0
+    total = units_in_all(result.device, mapping.on_matrix)[head]
+    # Tiles of a product; of other kernels blocks of elements.
+    per_block = result.device.arch.data.assumed("elements_per_block")
+    blocks = np.maximum(np.ceil(demand.elements[head] / per_block), 1.0)
+    return records(
+        KernelRow,
+        rows,
+        rows=chosen,
+        effective_flop_per_s=rows.flops[chosen] / time,
+        utilization=run.utilization[chosen],
+        effective_byte_per_s=rows.dram_bytes[chosen] / time,
+        runs_on=np.where(on_matrix, "matrix", "vector"),
+        format=np.where(on_matrix, plan.matrix, np.where(is_product, plan.vector_mac, plan.vector)),
+        blocks=np.where(is_product, tiling.blocks[head], blocks),
+        tile_m=tiling.tile_m[head],
+        tile_n=tiling.tile_n[head],
+        split=np.maximum(tiling.split[head], 1.0),
+        waves=np.where(is_product, tiling.waves[head], np.ceil(blocks / total)),
+        units=mapping.units[head],
+        units_total=total,
+        units_fraction=mapping.units[head] / total,
+        occupancy=resident,
+        sentence=[result.device.arch.sentence(demand, result.setup, mapping, i) for i in head.tolist()],
+    )

@@ -1,23 +1,24 @@
-"""Memory of one inference: what is held when, what is live at the peak, what fits where, what would save some.
+"""Memory of one inference: over time, live at the peak, by level of memory, and changes that save some.
 
 Reuse is how often the activation memory is used again: the bytes of all values over the most held at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from analysis.document import YES_NO, column
+from analysis.document import YES_NO, column, record, records
 from analysis.estimate import workspace
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.estimate.roles import roles, tensor_bytes
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
-from analysis.reports.kernel_rows import kernel_id
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
+from analysis.reports.kernel_rows import kernels
 from analysis.reports.recomputation import Checkpointing, Recomputation, checkpointing, recompute_one
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, KEPT, KEYS, QUANTIZED, parse
@@ -33,7 +34,7 @@ class Moment(msgspec.Struct, frozen=True):
     fraction: Annotated[float, column("Held", "%", key="bar", role="bar", keep=1, help="of the peak")]
 
 
-class Live(msgspec.Struct, frozen=True, kw_only=True):
+class LiveValue(msgspec.Struct, frozen=True, kw_only=True):
     """A value held at the peak, by name and by the operator that makes it ('input')."""
 
     name: Annotated[str, column("Value", key="value")]
@@ -44,8 +45,8 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     last: Annotated[str, column("Until", keep=3)]
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """What tensors of one role take at the peak: `values` of them, each of `bits` with its part of the scales."""
+class TensorRole(msgspec.Struct, frozen=True):
+    """The tensors of one role at the peak: `values` in all, each of `bits` with its part of the scales."""
 
     role: Annotated[str, column("Role")]
     format: Annotated[str, column("Stored as")]
@@ -96,8 +97,8 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     fits: bool
     total_activation_bytes: float
     reuse: float
-    roles: tuple[Held, ...]
-    live: tuple[Live, ...]
+    roles: tuple[TensorRole, ...]
+    live: tuple[LiveValue, ...]
     levels: tuple[MemoryLevel, ...]
     quantization: tuple[Quantization, ...]
     recomputation: Recomputation
@@ -107,149 +108,132 @@ class MemoryReport(Head, frozen=True, kw_only=True):
 
 
 def memory_report(result: Estimate) -> MemoryReport:
-    """The memory of a model on a device, in the estimate's execution mode, batch and precision."""
-    held = result.memory
-    lives = lifetimes(result.workload, result.joins)
-    size = allocation_bytes(result.workload, lives, result.scenario.batch, result.plan.widths)
-    timeline = _timeline(result)
-    at = int(result.demand.kernel[held.peak_at]) if result.demand.n_kernels else 0
-    total = float(size.sum())
-    most = float(held.timeline.max(initial=0.0))
-    ruled = bool(workspace.blocked(result.device, result.execution))
+    """Return the memory of a model on a device, in the estimate's execution mode, batch and precision."""
+    memory, workload, batch = result.memory, result.workload, result.scenario.batch
+    size = allocation_bytes(workload, lifetimes(workload, result.joins), batch, result.plan.widths)
+    at = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
+    total, most = float(size.sum()), float(memory.timeline.max(initial=0.0))
+    has_rule = bool(workspace.blocked(result.device, result.execution))
     return MemoryReport(
         **about(result, on_device=True),
-        peak_bytes=held.peak_bytes,
-        weight_bytes=held.weight_bytes,
-        activation_bytes=held.activation_peak_bytes,
-        workspace_bytes=held.workspace_peak_bytes,
-        peak_kernel=timeline[at].kernel if timeline else "",
-        workspace_rule=workspace.SOURCE if ruled else "",
+        peak_bytes=memory.peak_bytes,
+        weight_bytes=memory.weight_bytes,
+        activation_bytes=memory.activation_peak_bytes,
+        workspace_bytes=memory.workspace_peak_bytes,
+        peak_kernel=kernels(result).id[at] if result.demand.n_kernels else "",
+        workspace_rule=workspace.SOURCE if has_rule else "",
         device_bytes=result.device.memory_bytes,
         fits=result.fits,
         total_activation_bytes=total,
         reuse=total / most if most else 1.0,
         roles=_roles(result, at),
-        live=_live(result, at),
+        live=_live(result, size, at),
         levels=_levels(result),
-        quantization=_quantization(result),
+        quantization=tuple(_quantization(result)),
         recomputation=recompute_one(result),
         checkpointing=checkpointing(result),
-        timeline=timeline,
-        cache_bytes=cache_bytes(result.workload, result.scenario.batch, result.plan.widths),
+        timeline=_timeline(result),
+        cache_bytes=cache_bytes(workload, batch, result.plan.widths),
     )
 
 
 def _timeline(result: Estimate) -> tuple[Moment, ...]:
-    held, demand = result.memory, result.demand
+    memory, demand = result.memory, result.demand
     activations, scratch = np.zeros(demand.n_kernels), np.zeros(demand.n_kernels)
-    np.maximum.at(activations, demand.kernel, held.timeline)
-    np.maximum.at(scratch, demand.kernel, held.workspace)
-    total = held.weight_bytes + (activations + scratch)
-    fraction = total / (held.peak_bytes or 1.0)
-    columns = (column.tolist() for column in (activations, scratch, total, fraction))
-    return tuple(Moment(kernel_id(result, k), *row) for k, row in enumerate(zip(*columns, strict=True)))
+    np.maximum.at(activations, demand.kernel, memory.timeline)
+    np.maximum.at(scratch, demand.kernel, memory.workspace)
+    total = memory.weight_bytes + (activations + scratch)
+    return records(
+        Moment,
+        kernel=kernels(result).id,
+        activation_bytes=activations,
+        workspace_bytes=scratch,
+        total_bytes=total,
+        fraction=total / (memory.peak_bytes or 1.0),
+    )
 
 
-def _roles(result: Estimate, at: int) -> tuple[Held, ...]:
-    """The peak by what tensors are to the precision; the bytes add up to it."""
-    workload, plan, tensors = result.workload, result.plan, result.workload.tensors
+def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
+    """Return the peak by what tensors are to the precision; the bytes add up to it."""
+    workload, plan, tensors, peak = result.workload, result.plan, result.workload.tensors, result.memory.peak_bytes
     of_tensor, lives = roles(workload), lifetimes(workload, result.joins)
     values = tensors.numel @ workload.at(batch=result.scenario.batch)
     size = values * tensor_bytes(workload, plan.widths)
     parameter = np.isin(tensors.role, (WEIGHT, BUFFER))
-    here = lives.tensor[(lives.first <= at) & (lives.last >= at)]
-    live = np.isin(np.arange(len(values)), here)
-    kept = parse(plan.requested).kept if not parse(plan.requested).is_uniform else plan.stored
+    live = np.isin(np.arange(len(values)), lives.tensor[(lives.first <= at) & (lives.last >= at)])
+    requested = parse(plan.requested)
     parts = (
         ("weights", plan.weights, parameter & (of_tensor == QUANTIZED)),
-        ("other parameters", kept, parameter & (of_tensor == KEPT)),
+        ("other parameters", plan.stored if requested.is_uniform else requested.kept, parameter & (of_tensor == KEPT)),
         ("buffers", plan.stored, parameter & (of_tensor == ACTIVATION)),
         ("key-value cache", plan.cache, live & (of_tensor == CACHE)),
         ("activations", plan.stored, live & (of_tensor != CACHE)),
     )
-    held = [
-        Held(
-            role=role,
-            format=form,
-            bits=8.0 * float(size[which].sum()) / float(values[which].sum()),
-            values=float(values[which].sum()),
-            bytes=float(size[which].sum()),
-            fraction=float(size[which].sum()) / (result.memory.peak_bytes or 1.0),
-        )
-        for role, form, which in parts
-        if values[which].sum()
-    ]
-    scratch = result.memory.workspace_peak_bytes
-    if scratch:
-        share = scratch / result.memory.peak_bytes
-        held.append(Held(role="workspace", format="", bits=0.0, values=0.0, bytes=scratch, fraction=share))
-    return tuple(held)
-
-
-def _live(result: Estimate, at: int) -> tuple[Live, ...]:
-    """Values held in kernel `at`, the largest first."""
-    workload, tensors = result.workload, result.workload.tensors
-    lives = lifetimes(workload, result.joins)
-    size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
-    here = np.flatnonzero((lives.first <= at) & (lives.last >= at))
-    held = float(size[here].sum()) or 1.0
     rows = []
-    for value in here[np.argsort(-size[here], kind="stable")].tolist():
-        tensor = int(lives.tensor[value])
-        made_by = "input" if tensors.role[tensor] == INPUT else workload.operators.path[int(tensors.producer[tensor])]
-        rows.append(
-            Live(
-                name=tensors.name[tensor],
-                made_by=made_by,
-                bytes=float(size[value]),
-                fraction=float(size[value]) / held,
-                first=kernel_id(result, int(lives.first[value])),
-                last=kernel_id(result, int(lives.last[value])),
-            )
-        )
+    for role, form, which in parts:
+        count, total = float(values[which].sum()), float(size[which].sum())
+        if count:
+            rows.append(TensorRole(role, form, 8.0 * total / count, count, total, total / (peak or 1.0)))
+    if scratch := result.memory.workspace_peak_bytes:
+        rows.append(TensorRole("workspace", "", 0.0, 0.0, scratch, scratch / peak))
     return tuple(rows)
 
 
+def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
+    """Return the values held in kernel `at`, the largest first."""
+    workload, tensors, ids = result.workload, result.workload.tensors, kernels(result).id
+    lives = lifetimes(workload, result.joins)
+    held = np.flatnonzero((lives.first <= at) & (lives.last >= at))
+    values = held[np.argsort(-size[held], kind="stable")]
+    tensor = lives.tensor[values]
+    made_by = [workload.operators.path[p] if p >= 0 else "" for p in tensors.producer[tensor].tolist()]
+    is_input = (tensors.role[tensor] == INPUT).tolist()
+    return records(
+        LiveValue,
+        name=[tensors.name[t] for t in tensor],
+        made_by=["input" if given else operator for given, operator in zip(is_input, made_by, strict=True)],
+        bytes=size[values],
+        fraction=size[values] / (float(size[held].sum()) or 1.0),
+        first=[ids[k] for k in lives.first[values]],
+        last=[ids[k] for k in lives.last[values]],
+    )
+
+
 def capacities(device: Device) -> tuple[tuple[str, float], ...]:
-    """The levels of a device's memory from the units outward, with the bytes of all units together."""
+    """Return the levels of a device's memory from the units outward, with the bytes of all units together."""
     return (*device.arch.levels(device), ("device memory", device.memory_bytes))
 
 
 def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
-    held, demand = result.memory, result.demand
+    memory, demand = result.memory, result.demand
     needs = demand.per_kernel(demand.per_op(demand.transfers.size_bytes))  # operands and results of each kernel
-    return tuple(
-        MemoryLevel(
-            level=name,
-            capacity_bytes=capacity,
-            peak_fits=held.peak_bytes <= capacity,
-            activations_fit=held.activation_peak_bytes <= capacity,
-            weights_fit=held.weight_bytes <= capacity,
-            kernels_that_fit=float((needs <= capacity).mean()) if len(needs) else 1.0,
-        )
-        for name, capacity in capacities(result.device)
+    names, sizes = zip(*capacities(result.device), strict=True)
+    capacity = np.array(sizes)
+    return records(
+        MemoryLevel,
+        level=names,
+        capacity_bytes=sizes,
+        peak_fits=memory.peak_bytes <= capacity,
+        activations_fit=memory.activation_peak_bytes <= capacity,
+        weights_fit=memory.weight_bytes <= capacity,
+        kernels_that_fit=[float((needs <= size).mean()) if len(needs) else 1.0 for size in sizes],
     )
 
 
-def _quantization(result: Estimate) -> tuple[Quantization, ...]:
-    """Every precision narrower than the present one."""
-    rows = []
+def _quantization(result: Estimate) -> Iterator[Quantization]:
+    """Run the model in every precision narrower than the present one."""
     present = parse(result.scenario.precision).widths.weights
     for precision in KEYS:
         narrower = parse(precision)
         if narrower.widths.weights >= present or not narrower.suits(result.workload.work):
             continue
         other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, precision=precision))
-        rows.append(
-            Quantization(
-                precision=precision,
-                precision_run=other.precision_run,
-                peak_bytes=other.memory.peak_bytes,
-                saved_bytes=result.memory.peak_bytes - other.memory.peak_bytes,
-                latency_s=other.latency_s,
-                latency_ratio=other.latency_s / (result.latency_s or 1.0),
-                energy_j=other.energy_j,
-                energy_ratio=other.energy_j / (result.energy_j or 1.0),
-            )
+        yield record(
+            Quantization,
+            other.memory,
+            other,
+            precision=precision,
+            saved_bytes=result.memory.peak_bytes - other.memory.peak_bytes,
+            latency_ratio=other.latency_s / (result.latency_s or 1.0),
+            energy_ratio=other.energy_j / (result.energy_j or 1.0),
         )
-    return tuple(rows)

@@ -12,7 +12,7 @@ from analysis.estimate.dependencies import edge_bytes, operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.tree import tree
-from analysis.reports.kernel_rows import kernel_id
+from analysis.reports.kernel_rows import kernels
 from analysis.reports.operator_classes import OperatorInfo, operator_infos
 
 if TYPE_CHECKING:
@@ -52,12 +52,11 @@ class ModelGraph(Head, frozen=True, kw_only=True):
 def model_graph(result: Estimate) -> ModelGraph:
     parts, demand, figures = result.partition, result.demand, tree(result)
     level, graph, ids = figures.operators, operator_graph(result.workload), parts.operator_id
-    kernels = [kernel_id(result, k) for k in range(demand.n_kernels)]
     infos = operator_infos(result.workload, result.scenario.batch)
     told: dict[str, Any] = {name: [getattr(info, name) for info in infos] for name in OperatorInfo.__struct_fields__}
     nodes = records(
         OperatorNode,
-        kernel=[kernels[k] for k in demand.kernel],
+        kernel=[kernels(result).id[k] for k in demand.kernel],
         bytes=level.dram_bytes,
         bound=figures.operator_bound,
         **told,

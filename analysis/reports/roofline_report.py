@@ -12,24 +12,26 @@ How far a kernel lies below it is what everything else costs: instructions, regi
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, column
+from analysis.document import BOUND_HELP, BOUND_LETTERS, column, none_unless, records
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
+from analysis.estimate.tree import ratio
 from analysis.model.ir.workload import Floats, Ints
-from analysis.reports.kernel_rows import kernel_id, kernel_type, kernels, kernels_of, members
+from analysis.reports.kernel_rows import kernels, kernels_of
 from analysis.text.reason import flip
-from hardware.execute import BOUNDS, RESOURCES
+from hardware.execute import BOUNDS
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a trace that is laid over the estimate has of a kernel or operator; left out where there is none."""
+class Measured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The times of a trace for a kernel or operator; left out where the trace has none."""
 
     measured_s: Annotated[float | None, column("Measured", "s", help="of the trace that the state names")] = None
     ratio: Annotated[float | None, column("Ratio", "x", help="measured over predicted")] = None
@@ -38,7 +40,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
 
 
-class OperatorRoof(Seen, frozen=True, kw_only=True):
+class OperatorRoof(Measured, frozen=True, kw_only=True):
     """An operator's part of its kernel: seconds it needs of compute and of memory, and of the kernel's time."""
 
     id: str
@@ -54,7 +56,7 @@ class OperatorRoof(Seen, frozen=True, kw_only=True):
     bound: str
 
 
-class KernelRoof(Seen, frozen=True, kw_only=True):
+class KernelRoof(Measured, frozen=True, kw_only=True):
     """`max(compute_s, memory_s)` (overlapped) plus `overhead_s` is the time before any power limit.
 
     `side` of the ridge: 'left' (memory would bound a perfect kernel) or 'right'; '' without arithmetic.
@@ -100,9 +102,10 @@ class RooflineReport(Head, frozen=True, kw_only=True):
 
 
 def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None) -> RooflineReport:
-    """The kernels below a node ('' is the model), with what was `measured_s` of each operator (n,), NaN of what was
-    not. Raises RequestError for an unknown node."""
-    rows = tuple(_kernel(result, k, measured_s) for k in kernels_of(result, path).tolist())
+    """Return the kernels below a node ('' is the model), with `measured_s` of each operator (n,), NaN of what was not
+    measured. Raises RequestError for an unknown node."""
+    chosen = kernels_of(result, path)
+    rows = _kernels(result, chosen, measured_s)
     name, peak = main_peak(result)
     return RooflineReport(
         **about(result, on_device=True),
@@ -160,70 +163,64 @@ def launch_limited(result: Estimate, shown: Points) -> NDArray[np.bool_]:
     return launch > result.run.kernel_s[shown.kernel] / 2
 
 
-def _seen(result: Estimate, measured_s: Floats | None, operators: Ints, flops: float) -> dict[str, float]:
-    """The fields of Seen, of those operators that were measured."""
-    met = operators[np.isfinite(measured_s[operators])] if measured_s is not None else operators[:0]
-    if measured_s is None or not len(met):
+def _measured(result: Estimate, groups: Iterable[Ints], flops: Floats, measured_s: Floats | None) -> dict[str, Any]:
+    """Return the columns of Measured for groups of operators: of those in a group that were measured."""
+    if measured_s is None:
         return {}
-    spent, predicted = float(measured_s[met].sum()), float(result.run.latency_s[met].sum())
-    ratio = {"ratio": spent / predicted} if predicted else {}
-    return {"measured_s": spent, **ratio, **({"measured_flop_per_s": flops / spent} if spent else {})}
+    found = []
+    for members, work in zip(groups, flops.tolist(), strict=True):
+        seen = members[np.isfinite(measured_s[members])]
+        spent, predicted = float(measured_s[seen].sum()), float(result.run.latency_s[seen].sum())
+        rates = (spent / predicted if predicted else None, work / spent if spent else None)
+        found.append((spent, *rates) if len(seen) else (None, None, None))
+    return dict(zip(Measured.__struct_fields__, map(list, zip(*found, strict=True)), strict=True))
 
 
-def _kernel(result: Estimate, k: int, measured_s: Floats | None) -> KernelRoof:
-    run, rows = result.run, kernels(result)
-    flops, ideal, time = float(rows.flops[k]), float(rows.ideal_s[k]), float(run.kernel_s[k])
-    dram, bandwidth = float(rows.dram_bytes[k]), result.device.memory_bandwidth
-    roof = flops / max(ideal, dram / bandwidth) if flops and ideal else 0.0
-    ridge = flops / ideal / bandwidth if flops and ideal else None
-    intensity = flops / dram if dram else None
-    is_left = ridge is not None and intensity is not None and intensity < ridge
-    achieved, inside = flops / time if time else 0.0, members(result, k)
-    return KernelRoof(
-        id=kernel_id(result, k),
-        type=kernel_type(result, k),
-        operators=int(rows.size[k]),
-        flops=flops,
-        dram_bytes=dram,
-        chip_bytes=float(rows.chip_bytes[k]),
-        intensity=intensity,
-        ridge=ridge,
-        side="" if ridge is None else ("left" if is_left else "right"),
-        compute_s=float(run.kernel_compute_s[k]),
-        memory_s=float(run.kernel_memory_s[k]),
-        overhead_s=float(run.overhead_s[k]),
-        latency_s=time,
-        bound=BOUNDS[int(run.bound[k])],
-        resource=RESOURCES[int(run.resource[k])],
+def _kernels(result: Estimate, chosen: Ints, measured_s: Floats | None) -> tuple[KernelRoof, ...]:
+    rows, bandwidth = kernels(result), result.device.memory_bandwidth
+    flops, ideal_s, dram = rows.flops[chosen], rows.ideal_s[chosen], rows.dram_bytes[chosen]
+    has_ridge, intensity = (flops > 0) & (ideal_s > 0), ratio(flops, dram)
+    ridge, achieved = ratio(flops, ideal_s) / bandwidth, ratio(flops, rows.latency_s[chosen])
+    roof = np.where(has_ridge, ratio(flops, np.maximum(ideal_s, dram / bandwidth)), 0.0)
+    is_left = (dram > 0) & (intensity < ridge)
+    members = [rows.members[k] for k in chosen]
+    operators = _operators(result, measured_s)
+    return records(
+        KernelRoof,
+        rows,
+        rows=chosen,
+        intensity=none_unless(dram > 0, intensity),
+        ridge=none_unless(has_ridge, ridge),
+        side=np.where(has_ridge, np.where(is_left, "left", "right"), ""),
         achieved_flop_per_s=achieved,
         attainable_flop_per_s=roof,
-        efficiency=achieved / roof if roof else 0.0,
-        flips=flip(result, k),
-        parts=tuple(_operator(result, operator, k, measured_s) for operator in inside.tolist()),
-        **_seen(result, measured_s, inside, flops),
+        efficiency=ratio(achieved, roof),
+        flips=[flip(result, k) for k in chosen.tolist()],
+        parts=[tuple(operators[i] for i in inside) for inside in members],
+        **_measured(result, members, flops, measured_s),
     )
 
 
-def _operator(result: Estimate, i: int, k: int, measured_s: Floats | None) -> OperatorRoof:
+def _operators(result: Estimate, measured_s: Floats | None) -> tuple[OperatorRoof, ...]:
     run, demand = result.run, result.demand
     mapping, flow = run.mapping, run.mapping.traffic
-    flops = float(2.0 * demand.macs[i] + demand.vector_flops[i])
-    dram = float(flow.dram_read[i] + flow.dram_write[i])
-    compute = max(float(mapping.matrix_s[0, i]), float(mapping.vector_s[0, i]))
-    memory = max(float(mapping.dram_s[0, i]), float(mapping.chip_s[i]))
-    return OperatorRoof(
-        id=result.partition.operator_id[i],
-        type=result.workload.operators.kind[i],
+    flops, dram = 2.0 * demand.macs + demand.vector_flops, flow.dram_read + flow.dram_write
+    compute_s = np.maximum(mapping.matrix_s[0], mapping.vector_s[0])
+    memory_s = np.maximum(mapping.dram_s[0], mapping.chip_s)
+    return records(
+        OperatorRoof,
+        id=result.partition.operator_id,
+        type=result.workload.operators.kind,
         flops=flops,
         dram_bytes=dram,
-        chip_bytes=float(flow.chip_read[i] + flow.chip_write[i]),
-        intensity=flops / dram if dram else None,
-        compute_s=compute,
-        memory_s=memory,
-        overhead_s=float(run.overhead_s[k]) if demand.head[i] else 0.0,
-        latency_s=float(run.latency_s[i]),
-        bound="memory" if memory > compute else "compute",
-        **_seen(result, measured_s, np.array([i], dtype=np.int32), flops),
+        chip_bytes=flow.chip_read + flow.chip_write,
+        intensity=none_unless(dram > 0, ratio(flops, dram)),
+        compute_s=compute_s,
+        memory_s=memory_s,
+        overhead_s=np.where(demand.head, run.overhead_s[demand.kernel], 0.0),
+        latency_s=run.latency_s,
+        bound=np.where(memory_s > compute_s, "memory", "compute"),
+        **_measured(result, np.arange(demand.n)[:, None], flops, measured_s),
     )
 
 

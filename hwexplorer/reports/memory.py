@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from analysis.document import Column, columns
-from analysis.reports.memory_report import Held, Live, MemoryLevel, MemoryReport, Moment, Quantization, memory_report
+from analysis.reports.memory_report import (
+    LiveValue,
+    MemoryLevel,
+    MemoryReport,
+    Moment,
+    Quantization,
+    TensorRole,
+    memory_report,
+)
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
@@ -11,8 +19,8 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
 
-ROLES = columns(Held)
-LIVE = columns(Live, "value bytes fraction made_by first last")
+ROLES = columns(TensorRole)
+LIVE = columns(LiveValue, "value bytes fraction made_by first last")
 LEVELS = columns(MemoryLevel)
 SAVINGS = (
     *columns(Quantization, "change peak saved"),
