@@ -32,7 +32,7 @@ from analysis.model.ir.operator_graph import (
 )
 from analysis.model.ir.poly import Poly, dim, poly, product
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
-from analysis.model.operators import cost_rules, rules_more  # noqa: F401 - the second registers its rules
+from analysis.model.operators import cost_rules
 
 MAX_BATCH = 65536
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]

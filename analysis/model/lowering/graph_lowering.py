@@ -9,8 +9,9 @@ from analysis.model.ir.poly import Poly, SizeError, is_negative, poly, smaller
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 from analysis.model.lowering.workload_arrays import OperatorRow, TensorRow, assemble
 from analysis.model.model_errors import EmptyModelError
-from analysis.model.operators import element_costs, rules_more  # noqa: F401 - it registers its rules
-from analysis.model.operators.cost_rules import Call, Cost, bias_of, cost_of
+from analysis.model.operators import element_costs
+from analysis.model.operators.cost_rules import bias_of, cost_of
+from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 from analysis.model.operators.scratch_memory import scratch_of
 
 ZERO = poly(0)
@@ -125,7 +126,7 @@ class Lowering:
 
     def _operator(self, name: str, node: GraphNode, refs: list[Ref], in_place: bool, scopes: frozenset[str]) -> None:
         metas = {ref.name: self.values[ref.name][0].meta for ref in refs}
-        call = Call(name, node.args, metas, node.outputs)
+        call = OperatorCall(name, node.args, metas, node.outputs)
         cost = cost_of(call)
         if any(map(is_negative, (cost.macs, cost.flops, cost.special))):  # a window of -1 x 2
             raise SizeError(f"an operator does less than no work ({node.name[:40]}: {name[:40]})")
@@ -172,7 +173,7 @@ class Lowering:
             self.uses.append((tensor, scopes, position))
         return position
 
-    def _reads(self, refs: list[Ref], cost: Cost) -> list[tuple[int, Poly]]:
+    def _reads(self, refs: list[Ref], cost: OperatorCost) -> list[tuple[int, Poly]]:
         """Distinct elements read per tensor: several windows on one tensor add up, to all of it at most."""
         read: dict[int, Poly] = {}
         for position, ref in enumerate(refs):
@@ -206,7 +207,7 @@ class Lowering:
         row = OperatorRow(
             kind="bias",
             target=node.target,
-            cost=Cost("bias", flops=out.numel),
+            cost=OperatorCost("bias", flops=out.numel),
             scopes=node.scopes,
             reads=[(result, out.numel), (self._tensor_of(vector), vector.reach)],
             bias_of=len(self.rows) - 1,

@@ -11,7 +11,7 @@ import numpy as np
 from analysis.model.ir.operator_graph import Graph, Scope
 from analysis.model.ir.poly import Monomial, Poly, poly, product
 from analysis.model.ir.workload import BUFFER, Floats, InputSpec, Operators, Tensors, Workload, csr
-from analysis.model.operators.cost_rules import Cost
+from analysis.model.operators.operator_call import OperatorCost
 
 _FIXED_BYTES = {
     "int64": 8, "uint64": 8, "int32": 4, "uint32": 4, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1,
@@ -26,7 +26,7 @@ class OperatorRow:
 
     kind: str
     target: str
-    cost: Cost
+    cost: OperatorCost
     scopes: tuple[Scope, ...]
     reads: list[tuple[int, Poly]]
     writes: list[int] = field(default_factory=list)

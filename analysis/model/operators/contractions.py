@@ -1,18 +1,15 @@
-"""Convolutions, matrix products, attention and recurrent layers as products of (M x K) by (K x N)."""
+"""Costs of convolutions, matrix products, attention and recurrent layers as products of (M x K) by (K x N)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
-from typing import Any
 
-from analysis.model.ir.operator_graph import Meta, Ref, references
+from analysis.model.ir.operator_graph import Ref, references
 from analysis.model.ir.poly import Poly, poly, product
+from analysis.model.operators.element_costs import ATTENTIONS
+from analysis.model.operators.operator_call import ZERO, Gemm, OperatorCall, OperatorCost, Rule, whole_numbers
 
-Gemm = tuple[Poly, Poly, Poly, Poly]  # G, M, N, K
-Metas = dict[str, Meta]
-ZERO = poly(0)
+ONE = poly(1)
 
 # A convolution with this few channels per group on both sides reduces over the kernel window only: hardware
 # runs it like a stencil, not like a matrix product.
@@ -22,113 +19,98 @@ DEPTHWISE_CHANNELS = 4
 ATTENTION_FLOPS, ATTENTION_SPECIAL = 6, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Contraction:
-    """`flops` is the element-wise work beside the 2 per MAC."""
-
-    kind: str
-    macs: Poly
-    gemm: Gemm
-    flops: Poly = ZERO
-    special: Poly = ZERO
+def _gemm_cost(kind: str, gemm: Gemm, flops: Poly = ZERO, special: Poly = ZERO) -> OperatorCost:
+    return OperatorCost(kind, flops, special, product(gemm), gemm)
 
 
-Function = Callable[[dict[str, Any], Metas, Meta], Contraction]
-
-
-def _tensor(args: dict[str, Any], metas: Metas, *names: str) -> Meta:
-    for name in names:
-        if isinstance(args.get(name), Ref):
-            return metas[args[name].name]
-    raise ValueError(f"no tensor argument {' or '.join(names)}")
-
-
-def _one(kind: str, gemm: Gemm) -> Contraction:
-    return Contraction(kind, product(gemm), gemm)
-
-
-def convolution(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    if args.get("transposed"):
-        return transposed(args, metas, out)
-    c_out, *inner = _tensor(args, metas, "weight").shape  # weights of each sample's own make groups of the batch
+def _convolution(call: OperatorCall) -> OperatorCost:
+    if call.args.get("transposed"):
+        return _transposed_convolution(call)
+    c_out, *inner = call.tensor("weight").shape  # weights of each sample's own make groups of the batch
     c_in, *kernel = (size.constant() for size in inner)
-    groups = poly(args.get("groups", 1))
-    each = (c_out // groups).constant()
-    few = groups != poly(1) and c_in <= DEPTHWISE_CHANNELS and each <= DEPTHWISE_CHANNELS
-    gemm = (groups, out.numel // c_out, poly(each), poly(c_in * prod(kernel)))
-    return _one("depthwise_conv" if few else "conv", gemm)
+    groups = poly(call.args.get("groups", 1))
+    group_out = (c_out // groups).constant()
+    is_depthwise = groups != ONE and c_in <= DEPTHWISE_CHANNELS and group_out <= DEPTHWISE_CHANNELS
+    gemm = (groups, call.result.numel // c_out, poly(group_out), poly(c_in * prod(kernel)))
+    return _gemm_cost("depthwise_conv" if is_depthwise else "conv", gemm)
 
 
-def transposed(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    """Every input pixel spreads over the kernel window: input pixels by (channels x window)."""
-    tensor, weight = _tensor(args, metas, "input"), _tensor(args, metas, "weight")
-    c_in, c_out, *kernel = (size.constant() for size in weight.shape)
-    groups = _int(args.get("groups", 1))
+def _transposed_convolution(call: OperatorCall) -> OperatorCost:
+    """Multiply input pixels by (channels x window): every input pixel spreads over the kernel window."""
+    tensor = call.tensor("input")
+    c_in, c_out, *kernel = (size.constant() for size in call.tensor("weight").shape)
+    groups = whole_numbers(call.args.get("groups", 1))[0]
     gemm = (poly(groups), tensor.numel // c_in, poly(c_out * prod(kernel)), poly(c_in // groups))
-    return _one("conv_transpose", gemm)
+    return _gemm_cost("conv_transpose", gemm)
 
 
-def deformable(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    """A convolution whose taps are sampled bilinearly (7 flops a tap and input channel)."""
-    weight = _tensor(args, metas, "weight")
-    c_out, c_in, *kernel = (size.constant() for size in weight.shape)
-    groups = _int(args.get("n_weight_grps", args.get("groups", 1)))
-    pixels = out.numel // c_out
+def _deformable_convolution(call: OperatorCall) -> OperatorCost:
+    """Count a convolution whose taps are sampled bilinearly: 7 flops a tap and input channel."""
+    c_out, c_in, *kernel = (size.constant() for size in call.tensor("weight").shape)
+    groups = whole_numbers(call.args.get("n_weight_grps", call.args.get("groups", 1)))[0]
+    pixels = call.result.numel // c_out
     gemm = (poly(groups), pixels, poly(c_out // groups), poly(c_in * prod(kernel)))
-    return Contraction("deform_conv", product(gemm), gemm, flops=pixels * (7 * c_in * groups * prod(kernel)))
+    return _gemm_cost("deform_conv", gemm, flops=pixels * (7 * c_in * groups * prod(kernel)))
 
 
-def linear(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    tensor, weight = _tensor(args, metas, "input"), _tensor(args, metas, "weight")
-    inner, outer = weight.shape[-1], weight.shape[0] if len(weight.shape) > 1 else poly(1)
-    return _one("linear", (poly(1), product(tensor.shape[:-1]), outer, inner))
+def _sequence_convolution(call: OperatorCall) -> OperatorCost:
+    window, inner, outer = call.tensor("weight").shape
+    return _gemm_cost("conv", (ONE, call.result.numel // outer, outer, window * inner))
 
 
-def addmm(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    left = _tensor(args, metas, "mat1", "batch1", "mat")
-    right = _tensor(args, metas, "mat2", "batch2", "vec")
-    return _one("linear" if len(left.shape) == 2 else "matmul", _product(left.shape, right.shape))
+def _linear(call: OperatorCall) -> OperatorCost:
+    tensor, weight = call.tensor("input"), call.tensor("weight")
+    columns = weight.shape[0] if len(weight.shape) > 1 else ONE
+    return _gemm_cost("linear", (ONE, product(tensor.shape[:-1]), columns, weight.shape[-1]))
 
 
-def matmul(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    left = _tensor(args, metas, "self", "input")
-    right = _tensor(args, metas, "other", "mat2", "tensor", "vec")
-    return _one("matmul", _product(left.shape, right.shape))
+def _product_with_addend(call: OperatorCall) -> OperatorCost:
+    left = call.tensor("mat1", "batch1", "mat")
+    right = call.tensor("mat2", "batch2", "vec")
+    return _gemm_cost("linear" if len(left.shape) == 2 else "matmul", _gemm_of_shapes(left.shape, right.shape))
 
 
-def inner(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    left, right = _tensor(args, metas, "self"), _tensor(args, metas, "other")
-    gemm = (poly(1), product(left.shape[:-1]), product(right.shape[:-1]), left.shape[-1])
-    return _one("matmul", gemm)
+def _matmul(call: OperatorCall) -> OperatorCost:
+    left, right = call.tensor("self", "input"), call.tensor("other", "mat2", "tensor", "vec")
+    return _gemm_cost("matmul", _gemm_of_shapes(left.shape, right.shape))
 
 
-def _product(left: tuple[Poly, ...], right: tuple[Poly, ...]) -> Gemm:
-    """Dimensions of a (batched, broadcast) matrix product. A right operand without batch dimensions
+def _inner_product(call: OperatorCall) -> OperatorCost:
+    left, right = call.tensor("self"), call.tensor("other")
+    gemm = (ONE, product(left.shape[:-1]), product(right.shape[:-1]), left.shape[-1])
+    return _gemm_cost("matmul", gemm)
+
+
+def _gemm_of_shapes(left: tuple[Poly, ...], right: tuple[Poly, ...]) -> Gemm:
+    """Return the dimensions of a (batched, broadcast) matrix product. A right operand without batch dimensions
     multiplies all rows of the left at once."""
-    rows, columns = (poly(1) if len(left) == 1 else left[-2]), (poly(1) if len(right) == 1 else right[-1])
+    rows, columns = (ONE if len(left) == 1 else left[-2]), (ONE if len(right) == 1 else right[-1])
     batch_left, batch_right = left[:-2], right[:-2]
-    if not any(size != poly(1) for size in batch_right):
-        return poly(1), product(batch_left) * rows, columns, left[-1]
+    if all(size == ONE for size in batch_right):
+        return ONE, product(batch_left) * rows, columns, left[-1]
     width = max(len(batch_left), len(batch_right))
-    pad_left = (poly(1),) * (width - len(batch_left)) + batch_left
-    pad_right = (poly(1),) * (width - len(batch_right)) + batch_right
-    batch = product(b if a == poly(1) else a for a, b in zip(pad_left, pad_right, strict=True))
+    pad_left = (ONE,) * (width - len(batch_left)) + batch_left
+    pad_right = (ONE,) * (width - len(batch_right)) + batch_right
+    batch = product(b if a == ONE else a for a, b in zip(pad_left, pad_right, strict=True))
     return batch, rows, columns, left[-1]
 
 
-def einsum(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    """Two operands at a time, left to right; a letter stays until no later operand or result needs it."""
-    shapes = [metas[ref.name].shape for ref in references(args["tensors"])]
-    sides = str(args["equation"]).replace(" ", "").split("->")
-    terms = [_spell(term, len(shape)) for term, shape in zip(sides[0].split(","), shapes, strict=True)]
+def _einsum(call: OperatorCall) -> OperatorCost:
+    """Contract two operands at a time, left to right; a letter stays until no later operand or result needs it."""
+    shapes = [call.metas[ref.name].shape for ref in references(call.args["tensors"])]
+    sides = str(call.args["equation"]).replace(" ", "").split("->")
+    terms = [_spell_ellipsis(term, len(shape)) for term, shape in zip(sides[0].split(","), shapes, strict=True)]
     letters = "".join(terms)
-    result = _spell(sides[1], len(out.shape)) if len(sides) > 1 else _once(letters)
+    if len(sides) > 1:
+        result = _spell_ellipsis(sides[1], len(call.result.shape))
+    else:
+        result = "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
     sizes: dict[str, Poly] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for letter, size in zip(term, shape, strict=True):
-            if sizes.get(letter, poly(1)) == poly(1):
+            if sizes.get(letter, ONE) == ONE:
                 sizes[letter] = size
-    macs, gemm = ZERO, (poly(1), poly(1), poly(1), poly(1))
+    macs, gemm = ZERO, (ONE, ONE, ONE, ONE)
     current = terms[0]
     for position, term in enumerate(terms[1:], start=1):
         needed = set(result).union(*terms[position + 1 :])
@@ -140,89 +122,137 @@ def einsum(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
             [x for x in kept if x not in current],
             [x for x in union if x not in needed],
         ]
-        step = tuple(product(sizes[x] for x in group) for group in groups)
+        step = [product(sizes[x] for x in group) for group in groups]
         macs = macs + product(step)
         gemm = (step[0], step[1], step[2], step[3])
         current = "".join(kept)
-    return Contraction("matmul", macs, gemm)
+    return OperatorCost("matmul", macs=macs, gemm=gemm)
 
 
-def _spell(term: str, rank: int) -> str:
-    """An einsum term with its ellipsis written out as capital letters from the end of the alphabet."""
+def _spell_ellipsis(term: str, rank: int) -> str:
+    """Return an einsum term with its ellipsis written out as Greek letters."""
     if "..." not in term:
         return term
     missing = rank - (len(term) - 3)
     return term.replace("...", "".join(chr(0x3B1 + 24 - missing + i) for i in range(missing)))
 
 
-def _once(letters: str) -> str:
-    return "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
-
-
-def bilinear(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    weight = _tensor(args, metas, "weight")
-    rows = out.numel // weight.shape[0]
+def _bilinear(call: OperatorCall) -> OperatorCost:
+    weight = call.tensor("weight")
+    rows = call.result.numel // weight.shape[0]
     first = rows * weight.numel  # x1 W, then times x2
     second = rows * weight.shape[0] * weight.shape[2]
-    gemm = (poly(1), rows, weight.shape[0] * weight.shape[2], weight.shape[1])
-    return Contraction("matmul", first + second, gemm)
+    gemm = (ONE, rows, weight.shape[0] * weight.shape[2], weight.shape[1])
+    return OperatorCost("matmul", macs=first + second, gemm=gemm)
 
 
-def attention(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-    """softmax(Q K^T) V. A causal mask leaves row i its first i columns; scores that a mask given as a tensor leaves
-    out count, as no kernel can know them."""
-    query, key = _tensor(args, metas, "query", "0"), _tensor(args, metas, "key", "1")
-    value = _tensor(args, metas, "value", "2")
+def _tensordot(call: OperatorCall) -> OperatorCost:
+    left, right = call.tensor("self"), call.tensor("other")
+    shared = product(left.shape[axis] for axis in whole_numbers(call.args["dims_self"]))
+    return _gemm_cost("matmul", (ONE, left.numel // shared, right.numel // shared, shared))
+
+
+def _summed_product(call: OperatorCall) -> OperatorCost:
+    """Count addbmm: a sum over the batch of products is one product over batch and inner dimension."""
+    left, out = call.tensor("batch1"), call.result
+    return _gemm_cost("matmul", (ONE, out.shape[-2], out.shape[-1], left.shape[0] * left.shape[2]))
+
+
+def _grouped_product(call: OperatorCall) -> OperatorCost:
+    """Multiply rows of one matrix, each by the weights of its group."""
+    left, right = call.tensors()[:2]
+    return _gemm_cost("matmul", (ONE, product(left.shape[:-1]), right.shape[-1], left.shape[-1]))
+
+
+def _distances(call: OperatorCall) -> OperatorCost:
+    """Count Euclidean distances as a product, the norms, and a root each."""
+    out = call.result
+    gemm = (product(out.shape[:-2]), out.shape[-2], out.shape[-1], call.tensors()[0].shape[-1])
+    return _gemm_cost("matmul", gemm, out.numel * 4, out.numel)
+
+
+def _attention(call: OperatorCall) -> OperatorCost:
+    """Count softmax(Q K^T) V. A causal mask leaves row i its first i columns; scores that a mask given as a tensor
+    leaves out count, as no kernel can know them."""
+    query, key, value = call.tensor("query", "0"), call.tensor("key", "1"), call.tensor("value", "2")
     heads, rows, columns = product(query.shape[:-2]), query.shape[-2], key.shape[-2]
-    if args.get("is_causal") and rows == columns:
+    if call.args.get("is_causal") and rows == columns:
         columns = (rows + 1).half
     scores = heads * rows * columns
+    mask = 1 if isinstance(call.args.get("attn_mask"), Ref) else 0
+    flops, special = scores * (ATTENTION_FLOPS + mask), scores * ATTENTION_SPECIAL
     macs = scores * (query.shape[-1] + value.shape[-1])
-    mask = 1 if isinstance(args.get("attn_mask"), Ref) else 0
-    gemm = (heads, rows, columns, query.shape[-1])
-    flops = scores * (ATTENTION_FLOPS + mask)
-    return Contraction("attention", macs, gemm, flops, scores * ATTENTION_SPECIAL)
+    return OperatorCost("attention", flops, special, macs, (heads, rows, columns, query.shape[-1]))
 
 
-def recurrent(gates: int, flops: int, special: int) -> Function:
-    """A whole recurrent layer stack from its weights: every weight matrix multiplies every time step.
+def _flash_attention(call: OperatorCall) -> OperatorCost:
+    """Count attention kernels that take (batch, sequence, heads, width)."""
+    query, key, value = (call.tensor(name).shape for name in ("query", "key", "value"))
+    groups = query[0] * query[2]
+    scores = groups * query[1] * key[1]
+    gemm = (groups, query[1], key[1], query[3])
+    return OperatorCost("attention", scores * ATTENTION_FLOPS, scores, scores * (query[3] + value[3]), gemm)
 
-    `flops` and `special` are the gate arithmetic per hidden unit and step, biases included.
-    """
 
-    def function(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-        tensor = _tensor(args, metas, "input", "data")
-        weights = [metas[ref.name] for ref in references(args["params"])]
+def _recurrent_layers(gates: int, flops: int, special: int) -> Rule:
+    """Return the rule of a recurrent layer stack: every weight matrix multiplies every time step. `flops` and `special`
+    are the gate arithmetic per hidden unit and step, biases included."""
+
+    def rule(call: OperatorCall) -> OperatorCost:
+        tensor = call.tensor("input", "data")
+        weights = [call.metas[ref.name] for ref in references(call.args["params"])]
         matrices = [weight for weight in weights if len(weight.shape) == 2]
         steps = product(tensor.shape[:-1])
         macs = product((steps, sum((weight.numel for weight in matrices), ZERO)))
         # Input and hidden matrices of a layer and direction both have gates * hidden rows.
         rows = sum((weight.shape[0] for weight in matrices[::2]), ZERO)
         units = steps * (rows // gates)
-        length = tensor.shape[0 if not args.get("batch_first") else 1] if len(tensor.shape) == 3 else steps
-        # As a device runs it: one small product per time step; G counts steps and layers.
-        inner = matrices[-1].shape[1]
-        per_step = steps // length
-        gemm = (length * len(matrices), per_step, matrices[0].shape[0], inner)
-        return Contraction("recurrent", macs, gemm, units * flops, units * special)
+        length = tensor.shape[0 if not call.args.get("batch_first") else 1] if len(tensor.shape) == 3 else steps
+        # As a device runs it: one small product per time step; groups count steps and layers.
+        gemm = (length * len(matrices), steps // length, matrices[0].shape[0], matrices[-1].shape[1])
+        return OperatorCost("recurrent", units * flops, units * special, macs, gemm)
 
-    return function
+    return rule
 
 
-def cell(gates: int, flops: int, special: int) -> Function:
-    """One step of one recurrent layer."""
+def _recurrent_cell(gates: int, flops: int, special: int) -> Rule:
+    """Return the rule of one step of one recurrent layer."""
 
-    def function(args: dict[str, Any], metas: Metas, out: Meta) -> Contraction:
-        tensor, w_ih = _tensor(args, metas, "input"), _tensor(args, metas, "w_ih")
-        w_hh = _tensor(args, metas, "w_hh")
+    def rule(call: OperatorCall) -> OperatorCost:
+        tensor, w_ih, w_hh = call.tensor("input"), call.tensor("w_ih"), call.tensor("w_hh")
         batch = product(tensor.shape[:-1])
         units = batch * (w_ih.shape[0] // gates)
+        gemm = (ONE, batch, w_ih.shape[0], w_ih.shape[1] + w_hh.shape[1])
         macs = batch * (w_ih.numel + w_hh.numel)
-        gemm = (poly(1), batch, w_ih.shape[0], w_ih.shape[1] + w_hh.shape[1])
-        return Contraction("recurrent", macs, gemm, units * flops, units * special)
+        return OperatorCost("recurrent", units * flops, units * special, macs, gemm)
 
-    return function
+    return rule
 
 
-def _int(value: Any) -> int:
-    return value.constant() if isinstance(value, Poly) else int(value)
+_NAMES: dict[Rule, str] = {
+    _convolution: "conv1d conv2d conv3d convolution _convolution mkldnn_convolution",
+    _transposed_convolution: "conv_transpose1d conv_transpose2d conv_transpose3d",
+    _deformable_convolution: "torchvision.deform_conv2d",
+    _sequence_convolution: "conv_tbc",
+    _linear: "linear",
+    _product_with_addend: "addmm baddbmm addmv",
+    _summed_product: "addbmm",
+    _matmul: "mm bmm mv dot vdot matmul linalg_matmul",
+    _inner_product: "inner",
+    _tensordot: "tensordot",
+    _grouped_product: "_grouped_mm transformers.grouped_mm_fallback _scaled_grouped_mm",
+    _distances: "cdist _cdist_forward _euclidean_dist",
+    _einsum: "einsum",
+    _bilinear: "bilinear",
+    _attention: " ".join(ATTENTIONS),
+    _flash_attention: "_flash_attention_forward _efficient_attention_forward",
+    _recurrent_layers(4, 14, 5): "lstm",
+    _recurrent_layers(3, 13, 3): "gru",
+    _recurrent_layers(1, 3, 1): "rnn_tanh",
+    _recurrent_layers(1, 3, 0): "rnn_relu",
+    _recurrent_cell(4, 14, 5): "lstm_cell",
+    _recurrent_cell(3, 13, 3): "gru_cell",
+    _recurrent_cell(1, 3, 1): "rnn_tanh_cell",
+    _recurrent_cell(1, 3, 0): "rnn_relu_cell",
+}
+CONTRACTIONS: dict[str, Rule] = {name: rule for rule, names in _NAMES.items() for name in names.split()}

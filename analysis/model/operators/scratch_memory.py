@@ -11,10 +11,10 @@ from functools import reduce
 
 from analysis.model.ir.operator_graph import references
 from analysis.model.ir.poly import Poly, product, smaller
-from analysis.model.operators.cost_rules import ZERO, Call
+from analysis.model.operators.operator_call import ZERO, OperatorCall
 
 
-def scratch_of(call: Call) -> Poly:
+def scratch_of(call: OperatorCall) -> Poly:
     """Elements taken while a call runs, its results not among them; nothing where no rule is known or fits."""
     try:
         return _RULES[call.name](call) if call.name in _RULES else ZERO
@@ -22,8 +22,8 @@ def scratch_of(call: Call) -> Poly:
         return ZERO
 
 
-def _linear(call: Call) -> Poly:
-    rows = call.need("input")
+def _linear(call: OperatorCall) -> Poly:
+    rows = call.tensor("input")
     return ZERO if rows.is_flat else rows.numel
 
 
@@ -31,11 +31,11 @@ def _largest(*sizes: Poly) -> Poly:
     return reduce(lambda a, b: b if smaller(a, b) == a else a, sizes)
 
 
-def _recurrent(gates: int) -> Callable[[Call], Poly]:
+def _recurrent(gates: int) -> Callable[[OperatorCall], Poly]:
     """At the layer that takes most, with the results of the layer before."""
 
-    def rule(call: Call) -> Poly:
-        data, state = call.need("input"), call.metas[references(call.args["hx"])[0].name]
+    def rule(call: OperatorCall) -> Poly:
+        data, state = call.tensor("input"), call.metas[references(call.args["hx"])[0].name]
         given = [call.metas[ref.name] for ref in references(call.args["params"])]
         matrices = [each for each in given if len(each.shape) == 2]
         if len(matrices) != 2 * state.shape[0].constant():
@@ -67,7 +67,7 @@ def _by_steps(gates: int, units: Poly, step: Poly, copy: Poly, both: bool) -> Po
 
 
 _LSTM = 4  # gates
-_RULES: dict[str, Callable[[Call], Poly]] = {
+_RULES: dict[str, Callable[[OperatorCall], Poly]] = {
     "linear": _linear,
     "lstm": _recurrent(_LSTM),
     "gru": _recurrent(3),

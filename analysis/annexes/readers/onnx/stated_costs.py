@@ -5,32 +5,33 @@ from __future__ import annotations
 import math
 
 from analysis.model.ir.poly import Poly, poly, product
-from analysis.model.operators.cost_rules import BIASED, Call, Cost, register
+from analysis.model.operators.cost_rules import BIASED, register
+from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 
 
-def _stated(call: Call) -> Cost:
+def _stated(call: OperatorCall) -> OperatorCost:
     """As the operator's row reckons it."""
     args = call.args
     gemm = tuple(args["gemm"]) or None
-    return Cost(args["kind"], args["flops"], args["special"], args["macs"], gemm)
+    return OperatorCost(args["kind"], args["flops"], args["special"], args["macs"], gemm)
 
 
-def _suppression(call: Call) -> Cost:
+def _suppression(call: OperatorCall) -> OperatorCost:
     """Per class: boxes sorted, then half of all pairs compared (13 flops an overlap)."""
     batch, classes, boxes = call.tensors()[1].shape
     count = int(boxes.constant())
     each = count * math.ceil(math.log2(max(2, count))) + count * (count - 1) // 2 * 13
-    return Cost("sort", product((batch, classes, each)))
+    return OperatorCost("sort", product((batch, classes, each)))
 
 
-def _dft(call: Call) -> Cost:
+def _dft(call: OperatorCall) -> OperatorCost:
     """5 N log2 N per transform; a tensor's last dimension holds real and imaginary part."""
     tensor = call.tensors()[0]
     points = tensor.shape[call.args["dim"]]
     levels = math.log2(max(2, points.constant() if isinstance(points, Poly) else points))
     if tensor.shape[-1] == poly(1):
-        return Cost("fft", tensor.numel * round(5 * levels / 2))
-    return Cost("fft", tensor.numel // 2 * round(5 * levels))
+        return OperatorCost("fft", tensor.numel * round(5 * levels / 2))
+    return OperatorCost("fft", tensor.numel // 2 * round(5 * levels))
 
 
 register({"onnx.NonMaxSuppression": _suppression, "onnx.DFT": _dft})
