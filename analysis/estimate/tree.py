@@ -36,12 +36,12 @@ from hardware.remember import remembered
 TELLING_WORK = 0.01  # a node's share of its parent's work over an even share: below, a modifier would say nothing
 
 
-def told(modifier: float) -> float | None:
-    """A modifier of a Level as documents state it: None where it would say nothing."""
+def modifier_or_none(modifier: float) -> float | None:
+    """A modifier of a TreeLevel as documents state it: None where it would say nothing."""
     return None if math.isnan(modifier) else modifier
 
 
-class Level(msgspec.Struct, frozen=True, kw_only=True):
+class TreeLevel(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of all nodes of one level as columns, shape (k,); `component_j` (3, k), `cumulative` the running
     share with the level sorted by share; `transfers` activation tensors crossing kernel boundaries; `modifier` is
     NaN where it would say nothing."""
@@ -64,13 +64,13 @@ class Level(msgspec.Struct, frozen=True, kw_only=True):
     utilization: Floats
 
 
-class Tree(msgspec.Struct, frozen=True, kw_only=True):
+class TreeFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of an estimate by level. `fused` (n,) operators that share a kernel with another;
     `bound` names per operator and subgraph."""
 
     estimate: Estimate
-    operators: Level
-    subgraphs: Level
+    operators: TreeLevel
+    subgraphs: TreeLevel
     fused: np.ndarray[tuple[int], np.dtype[np.bool_]]
     operator_bound: tuple[str, ...]
     subgraph_bound: tuple[str, ...]
@@ -78,7 +78,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @remembered()
-def tree(result: Estimate) -> Tree:
+def tree(result: Estimate) -> TreeFigures:
     """The tree's figures, computed once per estimate; evaluates the other execution for the fusion benefit."""
     parts, run, demand = result.partition, result.run, result.demand
     subgraph, count = parts.subgraph, len(parts.id)
@@ -112,7 +112,7 @@ def tree(result: Estimate) -> Tree:
     per_kernel = np.bincount(demand.kernel, minlength=demand.n_kernels)
     bound_s = np.zeros((count, len(BOUNDS)))
     np.add.at(bound_s, (subgraph, run.bound[demand.kernel]), run.latency_s)
-    return Tree(
+    return TreeFigures(
         estimate=result,
         operators=operators,
         subgraphs=subgraphs,
@@ -126,15 +126,15 @@ def tree(result: Estimate) -> Tree:
 def _level(
     result: Estimate, sums: dict[str, Floats], component_j: Floats, work: Floats, base_share: Floats,
     siblings: NDArray[np.integer[Any]], utilization: Floats,
-) -> Level:  # fmt: skip
+) -> TreeLevel:  # fmt: skip
     """A level of the tree: `work` (k,) is each node's share of its parent's work and `base_share` of the model's,
     `siblings` how many nodes the parent has."""
     telling = work * siblings >= TELLING_WORK
     share = sums["share"]
-    return Level(
+    return TreeLevel(
         **sums,
         component_j=component_j,
-        cumulative=cumulative(share),
+        cumulative=cumulative_share(share),
         edp_js=share * result.edp_js,
         own_edp_js=sums["energy_j"] / result.scenario.batch * sums["latency_s"],
         base_edp_js=base_share * result.edp_js,
@@ -156,7 +156,7 @@ def shares(energy: Floats, latency: Floats, model: Estimate) -> Floats:
     return 0.5 * (energy / (model.energy_j or 1.0) + latency / (model.latency_s or 1.0))
 
 
-def cumulative(share: Floats) -> Floats:
+def cumulative_share(share: Floats) -> Floats:
     """For each node, the sum of all shares not smaller than its own (ties in order, also those that rounding parts)."""
     order = np.argsort(-share.round(12), kind="stable")
     result = np.empty_like(share)
@@ -164,7 +164,7 @@ def cumulative(share: Floats) -> Floats:
     return result
 
 
-def how_many(share: Floats, fraction: float) -> int:
+def count_making(share: Floats, fraction: float) -> int:
     """The fewest members whose shares sum to `fraction`."""
     running = np.cumsum(np.sort(share)[::-1])
     return min(int(np.searchsorted(running, fraction - 1e-12)) + 1, len(share)) if len(share) else 0
@@ -204,7 +204,7 @@ def fusion_benefit(result: Estimate) -> Floats:
     return mine - theirs if result.execution == "eager" else theirs - mine
 
 
-def level_of(figures: Tree, branches: Sequence[outline.Branch]) -> Level:
+def branch_figures(figures: TreeFigures, branches: Sequence[outline.Branch]) -> TreeLevel:
     """The figures of nodes of an outline, shape (k,): sums over their operators, and what follows from the sums. Of one
     subgraph or operator they are those of its own level; `cumulative` runs over all of them."""
     result, subgraphs, operators = figures.estimate, figures.subgraphs, figures.operators
@@ -224,10 +224,10 @@ def level_of(figures: Tree, branches: Sequence[outline.Branch]) -> Level:
     sums = {name: total(getattr(operators, name)) for name in _ADDED}
     base_j = either(subgraphs.base_edp_js, operators.base_edp_js)
     ideal = either(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
-    level = Level(
+    level = TreeLevel(
         **sums,
         component_j=total(operators.component_j),
-        cumulative=cumulative(sums["share"]),
+        cumulative=cumulative_share(sums["share"]),
         edp_js=sums["share"] * result.edp_js,
         own_edp_js=sums["energy_j"] / result.scenario.batch * sums["latency_s"],
         base_edp_js=base_j,
@@ -248,7 +248,7 @@ _ADDED = (
 )  # fmt: skip
 
 
-def find(result: Estimate, path: str) -> tuple[str, int]:
+def find_node(result: Estimate, path: str) -> tuple[str, int]:
     """('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending; ('group', 0)
     for a branch of analysis/estimate/outline.py, whose operators `operators_of` gives.
 
@@ -269,7 +269,7 @@ def find(result: Estimate, path: str) -> tuple[str, int]:
 
 def operators_of(result: Estimate, path: str) -> Ints:
     """Operator indices below a node."""
-    kind, index = find(result, path)
+    kind, index = find_node(result, path)
     if kind == "group" and (members := outline.members(result, path)) is not None:
         return members
     if kind == "model":

@@ -14,7 +14,7 @@ import msgspec
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.estimate.tree import Level, tree
+from analysis.estimate.tree import TreeLevel, tree
 from hardware.errors import RequestError, unknown
 
 LEVELS = ("subgraph", "operator")
@@ -99,7 +99,7 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
     )
 
 
-def _level(result: Estimate, level: str) -> Level:
+def _level(result: Estimate, level: str) -> TreeLevel:
     figures = tree(result)
     return figures.subgraphs if level == "subgraph" else figures.operators
 

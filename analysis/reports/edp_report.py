@@ -8,20 +8,21 @@ component's energy times the whole time, which adds up as well but leaves the ti
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
-from analysis.document import column, records
+from analysis.document import column, none_unless, record, records
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
 from analysis.estimate.figures import Head, about
-from analysis.estimate.tree import Level, Tree, how_many, told, tree
+from analysis.estimate.tree import TreeFigures, TreeLevel, count_making, tree
 from analysis.model.ir.workload import Floats
 from hardware.demand import READ_WEIGHT, WRITE
 
 TOP = 10
 FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
+_FUSED, _FUSED_HELP = {True: "F", False: "S"}, "F fused with another operator, S a kernel of its own"
 _FIRST_MEMORY_RESOURCE = 2  # of hardware.execute.RESOURCES: DRAM and on-chip memory
 
 
@@ -65,17 +66,7 @@ class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
         float, column("Memory", "Js", key="memory", keep=2, help="of moving data, on the chip and beside it")
     ]
     static_edp_js: Annotated[float, column("Static", "Js", key="static", keep=2)]
-    is_fused: Annotated[
-        bool,
-        column(
-            "F",
-            key="fused",
-            role="flag",
-            keep=3,
-            shown={True: "F", False: "S"},
-            help="F fused with another operator, S a kernel of its own",
-        ),
-    ]
+    is_fused: Annotated[bool, column("F", key="fused", role="flag", keep=3, shown=_FUSED, help=_FUSED_HELP)]
     base_edp_js: Annotated[float, column("Base", "Js", key="base", keep=3)]
     architectural_modifier: Annotated[float | None, column("Modifier", "x", key="modifier", keep=3)]
     fusion_benefit_js: Annotated[float, column("Fusion", "Js", key="benefit", keep=3, help="EDP that fusing takes off")]
@@ -97,7 +88,7 @@ class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
     dram_bytes: Annotated[float, column("DRAM", "byte", keep=1)]
 
 
-class Saved(msgspec.Struct, frozen=True, kw_only=True):
+class FusionSavings(msgspec.Struct, frozen=True, kw_only=True):
     """Eager less fused. A round trip is a value that eager writes and reads back and fused keeps on chip; its bytes
     both ways, and the part of all bytes that memory no longer carries."""
 
@@ -146,30 +137,31 @@ class EdpReport(Head, frozen=True, kw_only=True):
     top_subgraphs: tuple[EdpNode, ...]
     top_operators: tuple[EdpNode, ...]
     executions: tuple[ExecutionEdp, ...]
-    saved: Saved
+    saved: FusionSavings
     side_by_side: tuple[SideBySide, ...]
 
 
 def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
-    """The report of a model on a device; runs the model in the other execution mode beside it."""
-    figures = tree(result)
+    """Return the report of a model on a device. Runs the model in the other execution mode too."""
+    figures, parts = tree(result), result.partition
     shares = component_shares(result)
-    eager, fused = (_in(result, mode) for mode in ("eager", "fused"))
+    eager, fused = (_run_in(result, mode) for mode in ("eager", "fused"))
     modes = (_execution(eager), _execution(fused))
-    return EdpReport(
+    of_subgraphs = np.stack([parts.total(row) for row in shares])
+    is_fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
+    kinds = result.workload.operators.kind
+    return record(
+        EdpReport,
+        result,
         **about(result, on_device=True),
-        edp_js=result.edp_js,
-        energy_j=result.energy_j,
-        energy_j_per_inference=result.energy_j_per_inference,
-        latency_s=result.latency_s,
-        n_subgraphs=len(result.partition.id),
+        n_subgraphs=len(parts.id),
         n_operators=result.workload.n_operators,
         components=_components(result, shares),
         concentration=_concentration(figures),
-        top_subgraphs=_subgraphs(figures, shares, top),
-        top_operators=_operators(figures, shares, top),
+        top_subgraphs=_top(result, figures.subgraphs, parts.id, parts.kind, is_fused, of_subgraphs, top),
+        top_operators=_top(result, figures.operators, parts.operator_id, kinds, figures.fused.tolist(), shares, top),
         executions=modes,
-        saved=_saved(*modes),
+        saved=_savings(*modes),
         side_by_side=_side_by_side(eager, fused),
     )
 
@@ -207,58 +199,37 @@ def _components(result: Estimate, shares: Floats) -> tuple[Component, ...]:
     )
 
 
-def _concentration(figures: Tree) -> tuple[Concentration, ...]:
-    by_subgraph, by_operator = figures.subgraphs.share, figures.operators.share
-    rows = []
-    for fraction in FRACTIONS:
-        s, o = how_many(by_subgraph, fraction), how_many(by_operator, fraction)
-        rows.append(Concentration(fraction, s, s / (len(by_subgraph) or 1), o, o / (len(by_operator) or 1)))
-    return tuple(rows)
-
-
-def _subgraphs(figures: Tree, shares: Floats, top: int) -> tuple[EdpNode, ...]:
-    result, parts = figures.estimate, figures.estimate.partition
-    by_component = np.stack([parts.total(row) for row in shares])
-    fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
-    return _top(figures.subgraphs, parts.id, parts.kind, fused, by_component, result, top)
-
-
-def _operators(figures: Tree, shares: Floats, top: int) -> tuple[EdpNode, ...]:
-    result = figures.estimate
-    ids, kinds = result.partition.operator_id, result.workload.operators.kind
-    return _top(figures.operators, ids, kinds, figures.fused.tolist(), shares, result, top)
+def _concentration(figures: TreeFigures) -> tuple[Concentration, ...]:
+    columns: dict[str, Any] = {}
+    for name, share in (("subgraphs", figures.subgraphs.share), ("operators", figures.operators.share)):
+        columns[name] = [count_making(share, fraction) for fraction in FRACTIONS]
+        columns[f"{name}_fraction"] = [count / (len(share) or 1) for count in columns[name]]
+    return records(Concentration, fraction=FRACTIONS, **columns)
 
 
 def _top(
-    level: Level,
-    ids: tuple[str, ...],
-    kinds: tuple[str, ...],
-    fused: list[bool],
-    by_component: Floats,
-    result: Estimate,
-    top: int,
-) -> tuple[EdpNode, ...]:
-    """The `top` nodes of a level by share, the largest first; ties in order."""
+    result: Estimate, level: TreeLevel, ids: tuple[str, ...], kinds: tuple[str, ...], is_fused: list[bool],
+    by_component: Floats, top: int,
+) -> tuple[EdpNode, ...]:  # fmt: skip
+    """Return the `top` nodes of a level by share, the largest first; ties in order."""
     order = np.argsort(-level.share, kind="stable")[:top]
-    places = order.tolist()
     compute, memory, static = by_component[:, order] * result.edp_js
     return records(
         EdpNode,
         level,
         rows=order,
-        id=[ids[i] for i in places],
-        type=[kinds[i] for i in places],
-        edp_js=level.share[order] * result.edp_js,
+        id=[ids[i] for i in order],
+        type=[kinds[i] for i in order],
         energy_j_per_inference=level.energy_j[order] / result.scenario.batch,
         compute_edp_js=compute,
         memory_edp_js=memory,
         static_edp_js=static,
-        is_fused=[fused[i] for i in places],
-        architectural_modifier=[told(modifier) for modifier in level.modifier[order].tolist()],
+        is_fused=[is_fused[i] for i in order],
+        architectural_modifier=none_unless(~np.isnan(level.modifier[order]), level.modifier[order]),
     )
 
 
-def _in(result: Estimate, mode: str) -> Estimate:
+def _run_in(result: Estimate, mode: str) -> Estimate:
     if result.execution == mode:
         return result
     return estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, execution=mode))
@@ -278,14 +249,11 @@ def _dram(result: Estimate) -> Floats:
 def _execution(result: Estimate) -> ExecutionEdp:
     demand = result.demand
     activations = demand.transfers.size_bytes[demand.transfers.role != READ_WEIGHT]
-    return ExecutionEdp(
-        execution=result.execution,
-        edp_js=result.edp_js,
-        energy_j=result.energy_j,
-        energy_j_per_inference=result.energy_j_per_inference,
+    return record(
+        ExecutionEdp,
+        result,
         memory_j=result.component_j["memory"],
         memory_j_per_inference=result.component_j["memory"] / result.scenario.batch,
-        latency_s=result.latency_s,
         kernels=demand.n_kernels,
         values_moved=int(_written(result).sum()),
         activation_bytes=float(activations.sum()),
@@ -293,33 +261,25 @@ def _execution(result: Estimate) -> ExecutionEdp:
     )
 
 
-def _saved(eager: ExecutionEdp, fused: ExecutionEdp) -> Saved:
-    alike = (name for name in Saved.__struct_fields__ if name != "round_trips")
+def _savings(eager: ExecutionEdp, fused: ExecutionEdp) -> FusionSavings:
+    alike = (name for name in FusionSavings.__struct_fields__ if name != "round_trips")
     saved = {name: getattr(eager, name) - getattr(fused, name) for name in alike}
-    return Saved(round_trips=eager.values_moved - fused.values_moved, **saved)
+    return FusionSavings(round_trips=eager.values_moved - fused.values_moved, **saved)
 
 
 def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
     parts = eager.partition
-    before, after = tree(eager).subgraphs, tree(fused).subgraphs
     trips = parts.total(_written(eager)) - parts.total(_written(fused))
-    dram = parts.total(_dram(eager)) - parts.total(_dram(fused))
-    eager_edp_js, fused_edp_js = before.share * eager.edp_js, after.share * fused.edp_js
+    columns: dict[str, Any] = {}
+    for mode, level in (("eager", tree(eager).subgraphs), ("fused", tree(fused).subgraphs)):
+        columns |= {f"{mode}_{name}": getattr(level, name) for name in ("edp_js", "share", "energy_j", "latency_s")}
+        columns[f"{mode}_energy_j_per_inference"] = level.energy_j / eager.scenario.batch
     return records(
         SideBySide,
         id=parts.id,
         type=parts.kind,
-        eager_edp_js=eager_edp_js,
-        fused_edp_js=fused_edp_js,
-        benefit_js=eager_edp_js - fused_edp_js,
-        eager_share=before.share,
-        fused_share=after.share,
-        eager_energy_j=before.energy_j,
-        eager_energy_j_per_inference=before.energy_j / eager.scenario.batch,
-        fused_energy_j=after.energy_j,
-        fused_energy_j_per_inference=after.energy_j / eager.scenario.batch,
-        eager_latency_s=before.latency_s,
-        fused_latency_s=after.latency_s,
+        benefit_js=columns["eager_edp_js"] - columns["fused_edp_js"],
         round_trips_saved=[round(trip) for trip in trips.tolist()],
-        dram_bytes_saved=dram,
+        dram_bytes_saved=parts.total(_dram(eager)) - parts.total(_dram(fused)),
+        **columns,
     )

@@ -10,7 +10,15 @@ import numpy as np
 from analysis.estimate.causes import causes, named
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.outline import Branch, outline
-from analysis.estimate.tree import Level, Tree, find, level_of, operators_of, told, tree
+from analysis.estimate.tree import (
+    TreeFigures,
+    TreeLevel,
+    branch_figures,
+    find_node,
+    modifier_or_none,
+    operators_of,
+    tree,
+)
 from analysis.model.ir.workload import Ints
 from analysis.text.reason import bounding, members_reason, model_reason, operator_reason, subgraph_reason
 
@@ -57,7 +65,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
     """A node with all below it; '' is the model. Raises RequestError for an unknown one."""
     figures = tree(result)
-    kind, index = find(result, path)
+    kind, index = find_node(result, path)
     if by != "subgraph" or kind == "group":
         return _branches(figures, path, by)
     if kind == "model":
@@ -65,7 +73,7 @@ def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
     return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
 
 
-def _model(figures: Tree) -> Node:
+def _model(figures: TreeFigures) -> Node:
     result, level = figures.estimate, figures.operators
     compute, memory, static = result.component_j.values()
     return Node(
@@ -100,7 +108,7 @@ def _model(figures: Tree) -> Node:
     )
 
 
-def _subgraph(figures: Tree, s: int) -> Node:
+def _subgraph(figures: TreeFigures, s: int) -> Node:
     result, parts = figures.estimate, figures.estimate.partition
     return Node(
         id=parts.id[s],
@@ -117,7 +125,7 @@ def _subgraph(figures: Tree, s: int) -> Node:
     )
 
 
-def _operator(figures: Tree, i: int) -> Node:
+def _operator(figures: TreeFigures, i: int) -> Node:
     parts, ops = figures.estimate.partition, figures.estimate.workload.operators
     parent, share = figures.subgraphs.share[parts.subgraph[i]], figures.operators.share[i]
     return Node(
@@ -134,7 +142,7 @@ def _operator(figures: Tree, i: int) -> Node:
     )
 
 
-def _branches(figures: Tree, path: str, by: str) -> Node:
+def _branches(figures: TreeFigures, path: str, by: str) -> Node:
     """The node of an outline; of one that has none of this name, of the outline by module."""
     result = figures.estimate
     nodes = [branch for _, branch in outline(result, by).walk()]
@@ -144,7 +152,7 @@ def _branches(figures: Tree, path: str, by: str) -> Node:
     if top is None:
         top = Branch(key=path, name=path, kind="group", type="", members=operators_of(result, path))
         nodes = [top]
-    level = level_of(figures, nodes)
+    level = branch_figures(figures, nodes)
     place = {id(branch): i for i, branch in enumerate(nodes)}
 
     def made(branch: Branch, parent_share: float) -> Node:
@@ -184,11 +192,11 @@ _SAME = (
 )  # fmt: skip
 
 
-def _columns(level: Level, i: int) -> dict[str, Any]:
+def _columns(level: TreeLevel, i: int) -> dict[str, Any]:
     """The figures of row i of a level."""
     return {
         **{name: float(getattr(level, name)[i]) for name in _SAME},
         **{f"{name}_j": float(level.component_j[c, i]) for c, name in enumerate(COMPONENTS)},
         "boundary_transfers": int(level.transfers[i]),
-        "architectural_modifier": told(float(level.modifier[i])),
+        "architectural_modifier": modifier_or_none(float(level.modifier[i])),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.tree import Tree
+from analysis.estimate.tree import TreeFigures
 from analysis.model.ir.workload import Ints
 from analysis.model.names.targets import refusal
 from hardware.demand import READ_WEIGHT, OpClass
@@ -95,7 +95,7 @@ def flip(result: Estimate, k: int) -> str:
     return f"{compute / memory:.1f}x the rate of the {resource} before memory is the bound"
 
 
-def operator_reason(figures: Tree, i: int) -> str:
+def operator_reason(figures: TreeFigures, i: int) -> str:
     """Mapping sentence, what bounds it, and what being fused or separate does to it."""
     result = figures.estimate
     demand, run = result.demand, result.run
@@ -137,7 +137,7 @@ def _round_trip(result: Estimate, i: int) -> str:
     return f"; a kernel of its own: {quantity(moved, 'byte')} in and out, {quantity(dram, 'byte')} of it DRAM"
 
 
-def subgraph_reason(figures: Tree, s: int) -> str:
+def subgraph_reason(figures: TreeFigures, s: int) -> str:
     """Fused: its one kernel. Separate: how many kernels, and the traffic between them."""
     result = figures.estimate
     members = np.array(result.partition.members[s])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.tree import how_many, tree
+from analysis.estimate.tree import count_making, tree
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
@@ -23,7 +23,7 @@ def plot(state: State) -> Plot:
     ids = result.partition.operator_id
     keys = tuple(ids[i] for i in order.tolist())
     places = tuple(float(n) for n in range(1, len(keys) + 1))
-    most = {part: how_many(share, part) for part in PARTS}
+    most = {part: count_making(share, part) for part in PARTS}
     title = METRICS[state.metric].title.partition(" ")[0]
     rest = ", ".join(f"{count} make {part * 100:.0f} %" for part, count in most.items() if part != 0.8)
     ends = (1.0, float(max(len(keys), 2)))

@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.document import Cell, Column, columns
 from analysis.estimate.causes import CAUSES
-from analysis.estimate.tree import find
+from analysis.estimate.tree import find_node
 from analysis.reports.event_report import EventReport, EventRow
 from analysis.reports.event_report import report as event_report
 from hardware.errors import RequestError
@@ -85,7 +85,7 @@ def view(state: State) -> Table:
         return table
     there = engine.result(other)
     try:
-        find(there, state.at)
+        find_node(there, state.at)
     except RequestError:  # another model, which has no such node
         return table
     return _beside(table, events(other), there.device.id)

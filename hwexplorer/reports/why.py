@@ -14,7 +14,7 @@ from analysis.estimate.causes import STEPS, causes, named, steps
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import about
-from analysis.estimate.tree import Tree, find, operators_of, told
+from analysis.estimate.tree import TreeFigures, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree import tree as tree_figures
 from analysis.explore.alternatives import WORTH, Lift, lift
 from analysis.model.ir.workload import Ints
@@ -43,7 +43,7 @@ def why(state: State) -> Text:
     """The explanation of the node under the cursor on the device under the cursor; with a pin, first against it."""
     figures = tree_figures(engine.result(state))
     result = figures.estimate
-    kind, index = find(result, state.at)
+    kind, index = find_node(result, state.at)
     members = operators_of(result, state.at)
     below: list[tuple[str, tuple[str, ...]]] = [
         ("In a word", (_reason(figures, kind, index, members),)),
@@ -94,7 +94,7 @@ def _steps(result: Estimate, members: Ints) -> tuple[Step, ...]:
     return tuple(told)
 
 
-def _actual(figures: Tree, kind: str, members: Ints, next_lift: Lift | None) -> tuple[str, ...]:
+def _actual(figures: TreeFigures, kind: str, members: Ints, next_lift: Lift | None) -> tuple[str, ...]:
     """What the steps add up to, and what would take most off."""
     result = figures.estimate
     latency_s = float(result.run.latency_s[members].sum())
@@ -113,7 +113,7 @@ def _actual(figures: Tree, kind: str, members: Ints, next_lift: Lift | None) -> 
     return tuple(lines)
 
 
-def _head(figures: Tree, operator: int) -> str:
+def _head(figures: TreeFigures, operator: int) -> str:
     """The operator that the kernel of an operator was started for."""
     demand = figures.estimate.demand
     head = int(np.flatnonzero((demand.kernel == demand.kernel[operator]) & demand.head)[0])
@@ -149,7 +149,7 @@ def _document(state: State) -> dict[str, Any]:
     }
 
 
-def _reason(figures: Tree, kind: str, index: int, members: Ints) -> str:
+def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> str:
     if kind == "model":
         return model_reason(figures.estimate)
     if kind == "group":
@@ -162,7 +162,7 @@ def _kernels(result: Estimate, members: Ints) -> list[int]:
     return sorted(set(result.demand.kernel[members].tolist()))
 
 
-def _time(figures: Tree, kind: str, index: int, members: Ints) -> tuple[str, ...]:
+def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     run = result.run
     kernels = _kernels(result, members)
@@ -208,7 +208,7 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _energy(figures: Tree, kind: str, members: Ints) -> tuple[str, ...]:
+def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     compute, memory, static = result.component_energy_j[:, members].sum(axis=1).tolist()
     energy, time = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
@@ -227,7 +227,7 @@ def _energy(figures: Tree, kind: str, members: Ints) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _edp(figures: Tree, i: int) -> tuple[str, ...]:
+def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     level, result = figures.operators, figures.estimate
     attributed = float(level.share[i]) * result.edp_js
     how = "fused with others in one kernel" if result.execution != "eager" else "in one kernel with others"
@@ -242,7 +242,7 @@ def _edp(figures: Tree, i: int) -> tuple[str, ...]:
 
 
 def _modifier(value: float) -> str:
-    modifier = told(value)
+    modifier = modifier_or_none(value)
     return "of next to no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
 
 

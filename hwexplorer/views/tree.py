@@ -15,7 +15,15 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import Branch, outline
-from analysis.estimate.tree import Level, Tree, cumulative, find, how_many, level_of, told
+from analysis.estimate.tree import (
+    TreeFigures,
+    TreeLevel,
+    branch_figures,
+    count_making,
+    cumulative_share,
+    find_node,
+    modifier_or_none,
+)
 from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Floats
 from hardware.execute import BOUNDS
@@ -59,7 +67,7 @@ def tree(state: State) -> Table:
     root = outline(result, state.by, state.apart)
     nodes = list(root.walk())
     branches = [branch for _, branch in nodes]
-    level = level_of(figures, branches)
+    level = branch_figures(figures, branches)
     share = causes.shares(result, state.metric)
     starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
     parts = np.add.reduceat(share[:, np.concatenate([branch.members for branch in branches])], starts, axis=1)
@@ -107,7 +115,7 @@ def _measured(state: State, result: Estimate, branches: list[Branch]) -> tuple[l
     return [measured.cells(found, branch.members) for branch in branches] if found else [], measured.said(state, result)
 
 
-def _footer(figures: Tree, root: Branch, state: State, share: Floats) -> tuple[str, ...]:
+def _footer(figures: TreeFigures, root: Branch, state: State, share: Floats) -> tuple[str, ...]:
     result = figures.estimate
     operators = len(result.workload.operators.path)
     counts = ((len(result.partition.id), "subgraph"), (operators, "operator"), (result.demand.n_kernels, "kernel"))
@@ -129,7 +137,7 @@ def subtree(state: State) -> Table:
     if not state.at:
         return model
     result = engine.result(state)
-    kind, index = find(result, state.at)
+    kind, index = find_node(result, state.at)
     parts = result.partition
     key = (
         state.at
@@ -157,14 +165,14 @@ def _name(branch: Branch, depth: int) -> str:
 
 
 def _pareto(share: Floats) -> str:
-    half, most = how_many(share, 0.5), how_many(share, 0.8)
+    half, most = count_making(share, 0.5), count_making(share, 0.8)
     if len(share) == 1:
         return "one subgraph makes all of the EDP"
     verb = "makes" if half == 1 else "make"
     return f"{half} of {len(share)} subgraphs {verb} 50 % of the EDP, {most} make 80 %"
 
 
-def shares(figures: Tree, metric: str) -> Floats:
+def shares(figures: TreeFigures, metric: str) -> Floats:
     """What of the model each operator makes, shape (n,)."""
     result, level = figures.estimate, figures.operators
     of_cost = {
@@ -196,7 +204,7 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
 
 
 def _cells(
-    figures: Tree, nodes: list[tuple[int, Branch]], level: Level, parts: Floats, state: State
+    figures: TreeFigures, nodes: list[tuple[int, Branch]], level: TreeLevel, parts: Floats, state: State
 ) -> list[tuple[Cell, ...]]:
     """Cells of every node in the order of COLUMNS."""
     result = figures.estimate
@@ -221,7 +229,7 @@ def _cells(
             [BOUND_LETTERS[BOUNDS[b]] for b in bound.tolist()],
             running.tolist(),
             [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
-            [told(value) for value in modifier.tolist()],
+            [modifier_or_none(value) for value in modifier.tolist()],
             [_fused(figures, branch) for _, branch in nodes],
             level.utilization.tolist(),
             level.macs.tolist(),
@@ -239,11 +247,11 @@ def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
     is_leaf = np.append(depths[1:] <= depths[:-1], True)
     for depth in range(int(depths.max()) + 1):
         level = (depths == depth) | (is_leaf & (depths < depth))
-        running[depths == depth] = cumulative(share[level])[depths[level] == depth]
+        running[depths == depth] = cumulative_share(share[level])[depths[level] == depth]
     return running
 
 
-def _fused(figures: Tree, branch: Branch) -> str:
+def _fused(figures: TreeFigures, branch: Branch) -> str:
     if branch.kind == "operator":
         return "F" if figures.fused[branch.members].all() else "S"
     whole = branch.kind == "model" or len(branch.members) > branch.count
@@ -254,7 +262,7 @@ def _falls(state: State) -> bool:
     return state.descending != (state.sort in ("graph", "name"))
 
 
-def _order(state: State, level: Level, share: Floats) -> Callable[[int, Branch], float | str]:
+def _order(state: State, level: TreeLevel, share: Floats) -> Callable[[int, Branch], float | str]:
     """What siblings are sorted by; ties keep graph order."""
     if state.sort == "name":
         return lambda place, branch: branch.key

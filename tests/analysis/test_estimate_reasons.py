@@ -10,7 +10,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.tree import find, operators_of, tree
+from analysis.estimate.tree import find_node, operators_of, tree
 from analysis.model import store
 from analysis.reports.nodes import node
 from analysis.text.reason import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
@@ -115,27 +115,27 @@ def test_model_reason_adds_up(name: str) -> None:
 def test_every_node_is_found_by_its_id(model: str, mode: str) -> None:
     result = grid.run(model, "h100_sxm", 1, "fp16", mode)
     root = node(result)
-    assert find(result, "") == ("model", 0)
-    assert find(result, result.workload.name) == ("model", 0)
+    assert find_node(result, "") == ("model", 0)
+    assert find_node(result, result.workload.name) == ("model", 0)
     assert len(operators_of(result, "")) == result.workload.n_operators
     for s, subgraph in enumerate(root.children):
-        assert find(result, subgraph.id) == ("subgraph", s)
+        assert find_node(result, subgraph.id) == ("subgraph", s)
         assert operators_of(result, subgraph.id).tolist() == list(result.partition.members[s])
         for i, operator in zip(result.partition.members[s], subgraph.children, strict=True):
             if operator.id not in result.partition.id:
-                assert find(result, operator.id) == ("operator", i)
+                assert find_node(result, operator.id) == ("operator", i)
                 assert operators_of(result, operator.id).tolist() == [i]
 
 
 def test_nodes_are_found_by_module_path_and_unique_ending() -> None:
     result = grid.run("resnet18", "h100_sxm")
     path = result.workload.operators.path
-    assert find(result, "layer3.1.bn2") == ("operator", path.index("layer3.1.bn2"))
-    assert find(result, "layer2.0.downsample.1") == ("operator", path.index("layer2.0.downsample.1"))
+    assert find_node(result, "layer3.1.bn2") == ("operator", path.index("layer3.1.bn2"))
+    assert find_node(result, "layer2.0.downsample.1") == ("operator", path.index("layer2.0.downsample.1"))
     result = grid.run("vit_b_16", "h100_sxm")
     path = result.workload.operators.path
     full = "encoder.layers.encoder_layer_3.mlp.0"
-    assert find(result, "encoder_layer_3.mlp.0") == ("operator", path.index(full))
+    assert find_node(result, "encoder_layer_3.mlp.0") == ("operator", path.index(full))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_nodes_are_found_by_module_path_and_unique_ending() -> None:
 def test_unknown_node_names_the_nearest(wrong: str, near: str) -> None:
     result = grid.run("resnet18", "h100_sxm")
     with pytest.raises(RequestError) as raised:
-        find(result, wrong)
+        find_node(result, wrong)
     message = str(raised.value)
     assert "\n" not in message
     assert f"unknown node {wrong!r}" in message
@@ -159,7 +159,7 @@ def test_unknown_node_names_the_nearest(wrong: str, near: str) -> None:
 
 def test_an_ambiguous_ending_is_an_error_not_a_guess() -> None:
     with pytest.raises(RequestError):
-        find(grid.run("resnet18", "h100_sxm"), "conv2")
+        find_node(grid.run("resnet18", "h100_sxm"), "conv2")
 
 
 def test_attention_says_its_products_and_its_softmax() -> None:

@@ -8,7 +8,7 @@ from grid import EXACT, run
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.outline import BYS, Branch, covers, members, outline
-from analysis.estimate.tree import find, operators_of
+from analysis.estimate.tree import find_node, operators_of
 from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
 from hwexplorer import engine
@@ -69,7 +69,7 @@ def test_a_pattern_holds_what_it_names() -> None:
     assert not covers("layer", "layer3.4.conv2/relu")
     assert members(run("resnet18", "h100_sxm"), "nowhere") is None
     with pytest.raises(RequestError, match="unknown node"):
-        find(run("resnet18", "h100_sxm"), "nowhere.at.all")
+        find_node(run("resnet18", "h100_sxm"), "nowhere.at.all")
 
 
 @pytest.mark.parametrize("by", BYS)

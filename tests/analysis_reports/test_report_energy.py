@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
-from analysis.estimate.tree import how_many, tree
+from analysis.estimate.tree import count_making, tree
 from analysis.reports.checks import checks
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
 from analysis.reports.energy_report import energy_report
@@ -146,8 +146,8 @@ def test_round_trips_by_hand() -> None:
 
 def test_how_many() -> None:
     share = np.array([0.1, 0.5, 0.2, 0.2])
-    assert [how_many(share, f) for f in (0.5, 0.7, 0.71, 1.0)] == [1, 2, 3, 4]
-    assert how_many(np.zeros(0), 0.5) == 0
+    assert [count_making(share, f) for f in (0.5, 0.7, 0.71, 1.0)] == [1, 2, 3, 4]
+    assert count_making(np.zeros(0), 0.5) == 0
 
 
 @pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
