@@ -1,35 +1,31 @@
-"""What to change, each suggestion quantified by running the model with the change: never a rule of thumb."""
+"""Advice: what to change, each suggestion quantified by an estimate with the change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from analysis.estimate.alternatives import Alternative, alternatives, best_setting
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, about, figures, with_cost
+from analysis.estimate.metrics import AIMS, METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.comparison import larger_batches
 from analysis.explore.next_step import NextStep, again
 from analysis.explore.odds import odds, told
 from analysis.reports.recomputation import recompute_one
 from hardware.device import Device, in_mode
+from analysis.explore.odds import odds, odds_sentence
+from analysis.reports.recompute import recompute_one
+from analysis.text.insight import NOTICEABLE, change_effects
+from hardware.device import Device
 from hardware.errors import unknown
-from hardware.plan import plan
-from hardware.precision import FORMATS, KEYS, parse
-from hardware.quantity import quantity
-from hardware.runtime import MODES, runtimes
-
-BATCHES = (2, 4, 8, 16, 32, 64, 128, 256)
-AIMS = ("energy", "latency", "memory", "throughput", "edp")
-_TOGETHER = ("batch", "precision", "fusion", "runtime", "layout", "power mode")  # what keeps the device
-NOTICEABLE = 0.01  # a change of a figure by less is no improvement
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One change and what it does: `saved_*` are now less then, so negative where the change costs; fractions are
-    of now. `step` shows the run. `why` says what happens in words and numbers."""
+    """One change and its effect: `saved_*` are now minus after, negative where the change costs; fractions are of now.
+    `step` is the request that shows it, `why` says what happens."""
 
     kind: str
     change: str
@@ -47,15 +43,21 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer advise`: suggestions sorted by `aim`, what was tried without avail, and which
-    devices that exist on paper only would help."""
+    """The document of `hwexplorer advise`: suggestions sorted by `aim`; `next` is the setting that compare and why name
+    too, '' for none."""
 
     aim: str
     now: Figures
     suggestions: tuple[Suggestion, ...]
     design_targets: tuple[Suggestion, ...]
+    next: str
     tried: int
     without_avail: tuple[str, ...]
+
+
+class _Tried(NamedTuple):
+    suggestion: Suggestion
+    result: Estimate
 
 
 def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> Advice:
@@ -66,172 +68,93 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         raise unknown("aim", aim, AIMS)
     now = figures(result)
     real, on_paper = ([device for device in devices if device.silicon is exists] for exists in (True, False))
-    is_whole = not result.covered.gap  # of a part of a model nothing is said
-    tried = [*_changes(result), *_devices(result, real), *_recomputed(result)] if is_whole else []
+    is_whole = not result.covered.gap  # no advice on a part of a model
+    settings = [_try(result, other) for other in alternatives(result)] if is_whole else []
+    tried = [one.suggestion for one in settings]
+    if is_whole:
+        tried += [*_try_devices(result, real), *_try_recomputing(result)]
     useful = [suggestion for suggestion in tried if _helps(suggestion)]
-    together = _together(result, useful, aim) if is_whole else None
-    if together is not None:
-        useful.append(together)
+    combined = _combine(result, [one for one in settings if _helps(one.suggestion)], aim) if is_whole else None
+    if combined is not None:
+        useful.append(combined)
     useful.sort(key=lambda suggestion: -gain(suggestion, now, aim))
+    best = best_setting(result) if is_whole else None
     return Advice(
         **about(result, on_device=True),
         aim=aim,
         now=now,
         suggestions=tuple(useful),
-        design_targets=tuple(filter(_helps, _devices(result, on_paper))) if is_whole else (),
-        tried=len(tried) + (together is not None),
+        design_targets=tuple(filter(_helps, _try_devices(result, on_paper))) if is_whole else (),
+        next=best.change if best is not None else "",
+        tried=len(tried) + (combined is not None),
         without_avail=tuple(suggestion.change for suggestion in tried if not _helps(suggestion)),
     )
 
 
-def gain(s: Suggestion, now: Figures, aim: str) -> float:
-    """How much better a suggestion is for an aim, as a fraction of now (throughput: of then)."""
-    if aim == "edp":
-        return 1.0 - s.after.edp_js / now.edp_js if now.edp_js else 0.0
-    if aim == "throughput":
-        return 1.0 - 1.0 / s.throughput_ratio if s.throughput_ratio else 0.0
-    return {
-        "energy": s.saved_energy_fraction,
-        "latency": s.saved_latency_fraction,
-        "memory": s.saved_memory_fraction,
-    }[aim]
+def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
+    """Return the improvement of a metric, as a fraction of now (throughput: of the figure with the change)."""
+    metric = METRICS[aim]
+    before, after = metric.of(now), metric.of(suggestion.after)
+    if metric.more_is_better:
+        before, after = after, before
+    return (before - after) / before if before else 0.0
 
 
-def _helps(s: Suggestion) -> bool:
+def _helps(suggestion: Suggestion) -> bool:
     return (
         max(
-            s.saved_energy_fraction, s.saved_latency_fraction, s.saved_latency_per_inference_fraction,
-            s.saved_memory_fraction,
+            suggestion.saved_energy_fraction, suggestion.saved_latency_fraction,
+            suggestion.saved_latency_per_inference_fraction, suggestion.saved_memory_fraction,
         )
         >= NOTICEABLE
     )  # fmt: skip
 
 
 def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: NextStep) -> Suggestion:
-    def part(saved: float, whole: float) -> float:
-        return saved / whole if whole else 0.0
+    def fraction(saved: float, of_now: float) -> float:
+        return saved / of_now if of_now else 0.0
 
-    energy = now.energy_j_per_inference - after.energy_j_per_inference
-    latency = now.latency_s - after.latency_s
-    each = now.latency_s_per_inference - after.latency_s_per_inference
-    memory = now.peak_memory_bytes - after.peak_memory_bytes
+    saved_j = now.energy_j_per_inference - after.energy_j_per_inference
+    saved_s = now.latency_s - after.latency_s
+    saved_each_s = now.latency_s_per_inference - after.latency_s_per_inference
+    saved_bytes = now.peak_memory_bytes - after.peak_memory_bytes
     return Suggestion(
         kind=kind,
         change=change,
         after=after,
-        saved_energy_j=energy,
-        saved_energy_fraction=part(energy, now.energy_j_per_inference),
-        saved_latency_s=latency,
-        saved_latency_fraction=part(latency, now.latency_s),
-        saved_latency_per_inference_fraction=part(each, now.latency_s_per_inference),
-        saved_memory_bytes=memory,
-        saved_memory_fraction=part(memory, now.peak_memory_bytes),
-        throughput_ratio=part(after.throughput_per_s, now.throughput_per_s),
+        saved_energy_j=saved_j,
+        saved_energy_fraction=fraction(saved_j, now.energy_j_per_inference),
+        saved_latency_s=saved_s,
+        saved_latency_fraction=fraction(saved_s, now.latency_s),
+        saved_latency_per_inference_fraction=fraction(saved_each_s, now.latency_s_per_inference),
+        saved_memory_bytes=saved_bytes,
+        saved_memory_fraction=fraction(saved_bytes, now.peak_memory_bytes),
+        throughput_ratio=fraction(after.throughput_per_s, now.throughput_per_s),
         why=why,
         step=step,
     )
 
 
-def _run(before: Estimate, kind: str, change: str, device: Device, scenario: Scenario) -> tuple[Suggestion, Estimate]:
-    after = estimate(before.workload, device, scenario)
-    return _suggestion(kind, change, figures(before), figures(after), _why(before, after), again(after)), after
+def _try(before: Estimate, other: Alternative) -> _Tried:
+    after = other.result
+    chances = odds_sentence(odds([after], before)) if before.device.key != after.device.key else ""
+    why = change_effects(before, after, chances)
+    return _Tried(_suggestion(other.kind, other.change, figures(before), figures(after), why, again(after)), after)
 
 
-def _why(before: Estimate, after: Estimate) -> str:
-    """What the change did to time, power and traffic."""
-    parts = [f"utilisation {before.utilization:.1%} to {after.utilization:.1%}"]
-    if before.demand.n_kernels != after.demand.n_kernels:
-        parts.append(f"{before.demand.n_kernels} kernels to {after.demand.n_kernels}")
-    moved = [_dram(side) for side in (before, after)]
-    if abs(moved[1] / (moved[0] or 1.0) - 1.0) > NOTICEABLE:
-        parts.append(f"DRAM {quantity(moved[0], 'byte')} to {quantity(moved[1], 'byte')} per inference")
-    static = [side.static_fraction for side in (before, after)]
-    parts.append(f"static {static[0]:.0%} to {static[1]:.0%} of the energy")
-    if before.bound != after.bound:
-        parts.append(f"{before.bound} bound to {after.bound} bound")
-    if before.device.key != after.device.key and after.trust.level == "engineering":
-        parts.append("engineering values: nothing like it was measured there")
-    if before.device.key != after.device.key:
-        parts.extend(filter(None, [told(odds([after], before))]))
-    if before.runtime.id != after.runtime.id and before.device.key == after.device.key:
-        parts.append(f"{before.runtime.name} to {after.runtime.name}")
-    if before.precision_run != after.precision_run:
-        parts.append(f"{before.precision_run} to {after.precision_run}, accuracy to be checked")
-    elif before.plan.weights != after.plan.weights:
-        parts.append(f"weights {before.plan.weights} to {after.plan.weights}, accuracy to be checked")
-    return ", ".join(parts)
+def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:
+    """Return the devices of the least energy and of the least latency, among other devices that the model fits on."""
+    fitting = []
+    for device in devices:
+        after = estimate(result.workload, device, result.scenario) if device.id != result.device.id else None
+        if after is not None and after.can_win:
+            fitting.append(_try(result, Alternative("device", f"device {device.marked}", device.key, after)).suggestion)
+    best = [min(fitting, key=lambda s: METRICS[name].of(s.after), default=None) for name in ("energy", "latency")]
+    return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]
 
 
-def _dram(result: Estimate) -> float:
-    flow = result.run.mapping.traffic
-    return float((flow.dram_read + flow.dram_write).sum()) / result.scenario.batch
-
-
-# --- what is tried ----------------------------------------------------------------------------------------
-
-
-def _changes(result: Estimate) -> Iterator[Suggestion]:
-    scenario, device = result.scenario, result.device
-    change = msgspec.structs.replace
-    larger = min(larger_batches(result, BATCHES), key=lambda tried: tried.energy_j_per_inference, default=None)
-    if larger is not None:
-        yield _run(result, "batch", f"batch {larger.scenario.batch}", device, larger.scenario)[0]
-    stored, run = FORMATS[result.plan.weights].bytes, result.precision_run
-    for name in KEYS:
-        precision, runs = parse(name), plan(device, name, result.runtime.narrow_sums)
-        narrower = precision.widths.weights < stored or FORMATS[precision.weights].stored == run
-        as_asked = runs.convolution[1] == runs.contraction[1] == precision.multiplied
-        as_asked |= not (precision.is_uniform or runs.marks)
-        if narrower and as_asked and precision.suits(result.workload.work):
-            yield _run(result, "precision", f"precision {name}", device, change(scenario, precision=name))[0]
-    for mode in MODES[MODES.index(result.execution) + 1 :]:
-        yield _run(result, "fusion", f"execution {mode}", device, change(scenario, execution=mode))[0]
-    for name, runtime in runtimes().items():
-        if name != result.runtime.id and runtime.fits(device, result.workload.work):
-            suggested, after = _run(result, "runtime", f"runtime {name}", device, change(scenario, execution=name))
-            if after.trust.level == "measured":  # no advice to change software by figures that nobody measured
-                yield suggested
-    if scenario.layout == "nchw" and device.arch.has_layouts:
-        yield _run(result, "layout", "layout channels_last", device, change(scenario, layout="channels_last"))[0]
-    for other in _other_modes(device):
-        yield _run(result, "power mode", f"power mode {other.power_mode or 'default'}", other, scenario)[0]
-
-
-def _other_modes(device: Device) -> list[Device]:
-    """The device in its other power modes, those that differ in any fact."""
-    path = Path(f"{device.id}.toml")  # names the file in messages only: it is read
-    names = [name for name in ("", *device.file.power_modes) if name != device.power_mode]
-    modes = [in_mode(path, device.file, name) for name in names]
-    seen = [tuple(fact.value for fact in device.facts.values())]
-    distinct = []
-    for mode in modes:
-        facts = tuple(fact.value for fact in mode.facts.values())
-        if facts not in seen:
-            seen.append(facts)
-            distinct.append(mode)
-    return distinct
-
-
-def _devices(result: Estimate, devices: Sequence[Device]) -> Iterator[Suggestion]:
-    """Of the other devices that the model fits on: that of the least energy, and the fastest."""
-    tried = [
-        _run(result, "device", f"device {device.marked}", device, result.scenario)
-        for device in devices
-        if device.id != result.device.id
-    ]
-    fitting = [suggestion for suggestion, after in tried if after.can_win]
-    picked: list[Suggestion] = []
-    figures: tuple[Callable[[Figures], float], ...] = (lambda e: e.energy_j_per_inference, lambda e: e.latency_s)
-    for figure in figures:
-        if fitting:
-            best = min(fitting, key=lambda s: figure(s.after))
-            if best not in picked:
-                picked.append(best)
-    yield from picked
-
-
-def _recomputed(result: Estimate) -> Iterator[Suggestion]:
-    """Recomputing the value held across the peak instead of keeping it: memory bought with work."""
+def _try_recomputing(result: Estimate) -> Iterator[Suggestion]:
+    """Yield the effect of recomputing the value held across the memory peak instead of keeping it."""
     recomputed = recompute_one(result)
     if not recomputed.value or recomputed.saved_bytes <= 0:
         return
@@ -246,29 +169,25 @@ def _recomputed(result: Estimate) -> Iterator[Suggestion]:
     yield _suggestion("checkpointing", f"recompute {recomputed.value}", now, after, why, step)
 
 
-def _together(result: Estimate, useful: Sequence[Suggestion], aim: str) -> Suggestion | None:
-    """The best change of each kind that keeps the device, all at once, and run; None where one of them does more."""
-    now, scenario = figures(result), result.scenario
-    best: dict[str, Suggestion] = {}
-    for each in useful:
-        if each.kind in _TOGETHER and gain(each, now, aim) > 0:
-            held = best.get(each.kind)
-            if held is None or gain(each, now, aim) > gain(held, now, aim):
-                best[each.kind] = each
+def _combine(result: Estimate, useful: Sequence[_Tried], aim: str) -> Suggestion | None:
+    """Return the best settings of each kind combined, if that gains more than each of them; else None."""
+    now = figures(result)
+    gains = [gain(one.suggestion, now, aim) for one in useful]
+    best: dict[str, int] = {}
+    for i, one in enumerate(useful):
+        kind = one.suggestion.kind
+        if gains[i] > 0 and (kind not in best or gains[i] > gains[best[kind]]):
+            best[kind] = i
     if len(best) < 2:
         return None
-    device = result.device
-    values = {kind: each.change.rpartition(" ")[2] for kind, each in best.items()}
-    if "power mode" in values:
-        mode = values["power mode"]
-        device = next(m for m in _other_modes(device) if (m.power_mode or "default") == mode)
-    changed = msgspec.structs.replace(
-        scenario,
-        batch=int(values.get("batch", scenario.batch)),
-        precision=values.get("precision", scenario.precision),
-        execution=values.get("runtime", values.get("fusion", scenario.execution)),
-        layout=values.get("layout", scenario.layout),
-    )
-    suggestion, after = _run(result, "together", " + ".join(each.change for each in best.values()), device, changed)
-    alone = max(gain(each, now, aim) for each in best.values())
-    return suggestion if after.fits and gain(suggestion, now, aim) > alone else None
+    scenario, device = result.scenario, result.device
+    for i in best.values():
+        other = useful[i].result
+        changed = {name: value for name, value in msgspec.structs.asdict(other.scenario).items()
+                   if value != getattr(result.scenario, name)}  # fmt: skip
+        scenario = msgspec.structs.replace(scenario, **changed)
+        device = other.device if other.device.key != device.key else device
+    after = estimate(result.workload, device, scenario)
+    change = " + ".join(useful[i].suggestion.change for i in best.values())
+    combined = _try(result, Alternative("together", change, "", after)).suggestion
+    return combined if after.fits and gain(combined, now, aim) > max(gains[i] for i in best.values()) else None

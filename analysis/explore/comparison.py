@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
 from analysis.document import column
+from analysis.estimate.alternatives import best_setting
 from analysis.estimate.causes import causes, named
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, about, figures
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.serving import serving
 from analysis.explore.next_step import NextStep
-from analysis.explore.odds import Odds, odds, settling, told
+from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
 from analysis.explore.runtime_share import split
 from analysis.model.ir.workload import Workload
-from analysis.model.names.targets import refusal
 from analysis.text.headline import phrases
+from analysis.text.insight import comparison_sentence, design_price_sentence, device_sentences, request_sentence
 from hardware.area import area
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.precision import FORMATS, KEYS, parse
-from hardware.quantity import quantity
 from hardware.remember import remembered
-from hardware.sentence import counted
-
-LOW_UTILIZATION = 0.3  # below this, a reader wants to know what would fill the device
-CURES = (4, 16, 64, 256)  # times the batch
 
 
 class Compared(Figures, frozen=True, kw_only=True):
@@ -126,7 +120,7 @@ def _compared(result: Estimate, reference: Estimate, phrase: str) -> Compared:
         die_usd=die.cost_usd,
         throughput_per_mm2=mine.throughput_per_s / die.total_mm2,
         verdict=phrase,
-        energy_as_designed_j=msgspec.UNSET if (hoped := as_designed(result)) is None else hoped.energy_j,
+        energy_as_designed_j=msgspec.UNSET if (designed := as_designed(result)) is None else designed.energy_j,
         latency_by_cause_s=named(of.time_s),
         energy_by_cause_j=named(of.energy_j),
     )
@@ -166,19 +160,20 @@ def _figure(result: Estimate, name: str) -> float:
 
 
 def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
-    """What a reader should notice, with the numbers."""
-    lines = [line for result in results if (line := _served(result))]
+    """Return sentences that a reader should notice, with their numbers."""
+    lines = [line for result in results if (line := request_sentence(result))]
     chances = odds(results, reference)
-    lines += [
-        _against(result, reference, [each for each in chances if each.device == result.device.key])
-        for result in results
-        if result is not reference and result.energy_j > 0 and result.fits and reference.fits
-    ]
-    lines += [line for line in (settling(chances),) if line]
-    lines += [_hoped(result, hoped) for result in results if (hoped := as_designed(result)) is not None]
     for result in results:
-        lines.extend(_about(result))
-    return tuple(lines)
+        if result is not reference and result.energy_j > 0 and result.fits and reference.fits:
+            slower, quicker = sorted((reference, result), key=lambda side: -side.latency_s)
+            software = split(slower, quicker)
+            doubt = odds_sentence([one for one in chances if one.device == result.device.key])
+            lines.append(comparison_sentence(result, reference, software.text if software else "", doubt))
+    lines += [line for line in (deciding_measurement(chances),) if line]
+    for result in results:
+        if (designed := as_designed(result)) is not None:
+            lines.append(design_price_sentence(result, designed))
+    return (*lines, *(line for result in results for line in device_sentences(result)))
 
 
 @remembered()
@@ -188,112 +183,13 @@ def as_designed(result: Estimate) -> Estimate | None:
     return None if device is None else estimate(result.workload, device, result.scenario)
 
 
-def _hoped(result: Estimate, hoped: Estimate) -> str:
-    return (
-        f"{result.device.name}: {quantity(result.energy_j, 'J')} at prices of silicon of its node, "
-        f"{quantity(hoped.energy_j, 'J')} at its designer's ({hoped.device.key})"
-    )
-
-
-def _served(result: Estimate) -> str:
-    """A request as its users speak of it; '' for anything else."""
-    served = serving(result) if result.fits else None
-    if served is None:
-        return ""
-    return (
-        f"{result.device.name}: first token after {quantity(served.time_to_first_token_s, 's')}, then one every "
-        f"{quantity(served.time_per_output_token_s, 's')}: {served.tokens_per_s:.3g} tokens/s, "
-        f"{quantity(served.energy_j_per_token, 'J')} per token; {served.largest_batch} such requests fit at once"
-    )
-
-
-def _against(result: Estimate, reference: Estimate, chances: Sequence[Odds]) -> str:
-    energy = reference.energy_j / result.energy_j
-    speed = reference.latency_s / (result.latency_s or 1.0)
-    less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x the energy"
-    fast = f"{speed:.1f}x as fast" if speed >= 1 else f"{1 / speed:.1f}x slower"
-    if 0.95 < energy < 1.05:
-        less = "about the same energy"
-    if 0.95 < speed < 1.05:
-        fast = "about as fast"
-    slower, quicker = (reference, result) if speed >= 1 else (result, reference)
-    parts = split(slower, quicker)
-    how = f" ({parts.text})" if parts else ""
-    doubt = "; " + said if (said := told(chances)) else ""
-    return f"{result.device.name} against {reference.device.name}: {less}, {fast}{how}{doubt}"
-
-
-def _about(result: Estimate) -> list[str]:
-    lines = []
-    static = result.static_fraction
-    name = result.device.name
-    if result.bound == "launch":
-        busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
-        kernels = counted(result.demand.n_kernels, "kernel")
-        lines.append(f"{name} is launch bound: busy {busy:.0%} of the time with {kernels}")
-    larger = cure(result)
-    if larger is not None:
-        less = result.energy_j_per_inference / larger.energy_j_per_inference
-        lines.append(
-            f"{name} reaches {result.utilization:.1%} of its peak: batch {larger.scenario.batch} makes it "
-            f"{larger.utilization:.0%}, {less:.1f}x less energy per inference "
-            f"and {larger.throughput_per_s / (result.throughput_per_s or 1.0):.1f}x the throughput"
-        )
-    if static > 0.5:
-        lines.append(
-            f"{static:.0%} of the energy on {name} is static: finishing sooner saves up to "
-            f"{quantity(static * result.energy_j, 'J')}"
-        )
-    if not result.fits:
-        lines.append(f"{result.workload.name} does not fit on {name}{_would_fit(result)}")
-    return lines
-
-
-def _would_fit(result: Estimate) -> str:
-    """The widest format that makes a model fit, found by running it; '' where none does."""
-    asked, stored = result.scenario.precision, FORMATS[result.plan.weights].bytes
-    for name in KEYS:
-        precision = parse(name)
-        if precision.suits(result.workload.work) and FORMATS[precision.weights].bytes < stored:
-            narrower = msgspec.structs.replace(result.scenario, precision=name)
-            tried = estimate(result.workload, result.device, narrower)
-            if tried.fits:
-                return f" in {asked}; in {name} it does, in {quantity(tried.peak_memory_bytes, 'byte')}"
-    return ""
-
-
-def larger_batches(result: Estimate, factors: Iterable[int]) -> Iterator[Estimate]:
-    """The run at so many times the batch, as long as it fits."""
-    for factor in factors:
-        batch = result.scenario.batch * factor
-        if refusal(result.workload, batch):
-            return
-        tried = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, batch=batch))
-        if not tried.fits:
-            return
-        yield tried
-
-
-@remembered()
-def cure(result: Estimate) -> Estimate | None:
-    """Where little of the peak is used, the run at the batch that helps: the smallest of 4 to 256 times as many
-    inputs that gains half of the utilisation that any of them does. Found by running them; None where none helps."""
-    if result.utilization >= LOW_UTILIZATION:
-        return None
-    larger = list(larger_batches(result, CURES))
-    best = max((tried.utilization for tried in larger), default=0.0)
-    enough = (result.utilization + best) / 2
-    if best < 1.5 * result.utilization:
-        return None
-    return next(tried for tried in larger if tried.utilization >= enough)
-
-
 def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextStep, ...]:
     """What follows up on what was found."""
     model = results[0].workload
     best = recommendations(results)["balance"] or results[0].device.key
     steps = [NextStep("tree", model, (best,), scenario), NextStep("events", model, (best,), scenario)]
-    batches = [cured.scenario.batch for cured in map(cure, results) if cured is not None]
+    settings = [setting for result in results if (setting := best_setting(result)) is not None]
+    batches = [setting.result.scenario.batch for setting in settings if setting.kind == "batch"]
     if batches:
         larger = msgspec.structs.replace(scenario, batch=max(batches))
         steps.append(NextStep("compare", model, tuple(result.device.key for result in results), larger))

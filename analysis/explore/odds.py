@@ -78,12 +78,12 @@ def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
     return tuple(_odds(each, reference, metric) for each in rivals for metric in BEATS)
 
 
-def of_being_best(one: Estimate, rivals: Sequence[Estimate], metric: str) -> float:
+def odds_of_being_best(one: Estimate, rivals: Sequence[Estimate], metric: str) -> float:
     """That `one` beats all its rivals, at most: that it beats the one that comes closest."""
     return min((probability(one, each, metric) for each in rivals if each is not one), default=1.0)
 
 
-def within(value: float, band: tuple[float, float], limit: float) -> float:
+def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
     """That what would be measured of a figure with such a band is at most a limit."""
     middle, spread = _middle_and_spread(value, band)
     return NormalDist(middle, spread).cdf(log(limit)) if spread else float(log(limit) >= middle)
@@ -105,14 +105,14 @@ def _measurement(a: Estimate, b: Estimate, metric: str) -> str:
     return f"{metric} of {run} on {one.device.key}"
 
 
-def told(found: Sequence[Odds]) -> str:
+def odds_sentence(found: Sequence[Odds]) -> str:
     """`odds 62 % that it is quicker, 90 % that it takes less energy`; '' where nothing is in doubt."""
     doubtful = (each for each in found if DOUBT[0] < each.probability < DOUBT[1])
     said = ", ".join(f"{each.probability:.0%} that it {BEATS[each.metric]}" for each in doubtful)
     return f"odds {said}" if said else ""
 
 
-def settling(found: Sequence[Odds]) -> str:
+def deciding_measurement(found: Sequence[Odds]) -> str:
     """The one measurement that most is to be had from: that of the closest contest; '' where nothing is in doubt."""
     doubtful = [each for each in found if each.measurement]
     if not doubtful:

@@ -13,7 +13,8 @@ import numpy as np
 
 from analysis.document import YES_NO, column, record, records
 from analysis.estimate import workspace
-from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.alternatives import precisions
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.estimate.roles import roles, tensor_bytes
@@ -21,7 +22,7 @@ from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
 from analysis.reports.kernel_rows import kernels
 from analysis.reports.recomputation import Checkpointing, Recomputation, checkpointing, recompute_one
 from hardware.device import Device
-from hardware.precision import ACTIVATION, CACHE, KEPT, KEYS, QUANTIZED, parse
+from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, parse
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -223,17 +224,14 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
 def _quantization(result: Estimate) -> Iterator[Quantization]:
     """Run the model in every precision narrower than the present one."""
     present = parse(result.scenario.precision).widths.weights
-    for precision in KEYS:
-        narrower = parse(precision)
-        if narrower.widths.weights >= present or not narrower.suits(result.workload.work):
-            continue
-        other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, precision=precision))
+    for other in precisions(result, lambda precision: precision.widths.weights < present):
+        after = other.result
         yield record(
             Quantization,
-            other.memory,
-            other,
-            precision=precision,
-            saved_bytes=result.memory.peak_bytes - other.memory.peak_bytes,
-            latency_ratio=other.latency_s / (result.latency_s or 1.0),
-            energy_ratio=other.energy_j / (result.energy_j or 1.0),
+            after.memory,
+            after,
+            precision=other.setting,
+            saved_bytes=result.memory.peak_bytes - after.memory.peak_bytes,
+            latency_ratio=after.latency_s / (result.latency_s or 1.0),
+            energy_ratio=after.energy_j / (result.energy_j or 1.0),
         )

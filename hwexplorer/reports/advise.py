@@ -8,7 +8,8 @@ import msgspec
 
 from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
-from analysis.explore.advice import AIMS, Advice, Suggestion, advise
+from analysis.estimate.metrics import AIMS
+from analysis.explore.advice import Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
 from hardware.quantity import quantity
 from hwexplorer import configurations, engine
@@ -92,6 +93,8 @@ def _savings(advice: Advice, state: State) -> Text:
     lines = tuple(map(_saving, advice.suggestions)) or ("nothing tried helps",)
     paper = tuple(map(_saving, advice.design_targets))
     sections = [("Savings, and the commands that show them", lines)]
+    if advice.next:
+        sections.insert(0, ("First", (f"{advice.next}, as compare and why say",)))
     if paper:
         sections.append(("On paper only", paper))
     if advice.without_avail:

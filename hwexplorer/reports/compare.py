@@ -14,7 +14,7 @@ from analysis.estimate.metrics import ADDITIVE
 from analysis.explore.comparison import Compared, Comparison, compared, insights, recommendations
 from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.node_comparison import Levels, compare_levels
-from analysis.explore.odds import BEATS, DOUBT, of_being_best
+from analysis.explore.odds import BEATS, DOUBT, odds_of_being_best
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
@@ -195,7 +195,7 @@ def _best(results: list[Estimate], silicon: bool = True) -> tuple[str, ...]:
 
 def _how_sure(best: Estimate, rivals: list[Estimate], aims: list[str]) -> str:
     """` (engineering values; odds 74 % that it is quicker than all others)`; '' where nothing is in doubt."""
-    chances = {metric: of_being_best(best, rivals, metric) for metric in BEATS if metric in aims}
+    chances = {metric: odds_of_being_best(best, rivals, metric) for metric in BEATS if metric in aims}
     doubts = [f"{BEATS[metric]}: {chance:.0%}" for metric, chance in chances.items() if chance < DOUBT[1]]
     odds = [f"odds that it {', '.join(doubts)}"] * bool(doubts)
     unmeasured = [NOT_MEASURED] * (best.trust.level == "engineering")

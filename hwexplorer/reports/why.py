@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
 from analysis.estimate.causes import STEPS, causes, named, steps
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import about
 from analysis.estimate.tree import TreeFigures, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree import tree as tree_figures
-from analysis.explore.alternatives import WORTH, Lift, lift
 from analysis.model.ir.workload import Ints
 from analysis.reports.event_report import report as event_report
 from analysis.text.headline import ratio
@@ -39,6 +39,23 @@ NOTHING = 1e-9  # of the latency: a step below is none
 STEP_NAMES = ("ideal on the roof", "+ tiles and waves", "+ memory wait", "+ launch and wait", "+ power limit")
 
 
+class NodeGain(msgspec.Struct, frozen=True):
+    """The gain of a node by a setting, as states spell it (`b32`, `int8`, `fused`)."""
+
+    setting: str
+    speedup: float
+    energy_ratio: float
+
+
+def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
+    """Return the setting that helps some operators most, None where none is worth naming."""
+    best = best_setting(result, members)
+    if best is None:
+        return None
+    gain = gain_per_inference(result, best.result, members)
+    return NodeGain(best.setting, gain.speedup, gain.energy_ratio)
+
+
 def why(state: State) -> Text:
     """The explanation of the node under the cursor on the device under the cursor; with a pin, first against it."""
     figures = tree_figures(engine.result(state))
@@ -59,8 +76,8 @@ def why(state: State) -> Text:
     if marks := describe_deviations(result):
         below.append(("Marks", marks))
     below.append(("Largest events, with their sources", _sources(result, state.at)))
-    next_lift = lift(result, members)
-    first = [("", _actual(figures, kind, members, next_lift))]
+    best = _best_setting(result, members)
+    first = [("", _actual(figures, kind, members, best))]
     waterfall = _steps(result, members)
     if found := traced.beside(state, result):
         from hwexplorer.views import measured
@@ -75,7 +92,7 @@ def why(state: State) -> Text:
         (*first, *below),
         waterfall,
         len(first),
-        next_lift.setting if next_lift else "",
+        best.setting if best else "",
     )
 
 
@@ -94,7 +111,11 @@ def _steps(result: Estimate, members: Ints) -> tuple[Step, ...]:
     return tuple(told)
 
 
+<<<<<<< HEAD
 def _actual(figures: TreeFigures, kind: str, members: Ints, next_lift: Lift | None) -> tuple[str, ...]:
+=======
+def _actual(figures: Tree, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
+>>>>>>> 272d494 (Give one counsel: compare, why and advise choose the next setting from the same alternatives by one objective)
     """What the steps add up to, and what would take most off."""
     result = figures.estimate
     latency_s = float(result.run.latency_s[members].sum())
@@ -106,10 +127,10 @@ def _actual(figures: TreeFigures, kind: str, members: Ints, next_lift: Lift | No
         head = _head(figures, int(members[0]))
         if head != result.workload.operators.path[int(members[0])]:
             lines[0] += f", inside the kernel of {head}"
-    if next_lift is not None:
-        energy = next_lift.energy_ratio
+    if best is not None:
+        energy = best.energy_ratio
         less = f", {ratio(energy)} less energy" if energy >= WORTH else ""
-        lines.append(f"next: {next_lift.setting} makes it {ratio(next_lift.speedup)} as fast per inference{less}")
+        lines.append(f"next: {best.setting} makes it {ratio(best.speedup)} as fast per inference{less}")
     return tuple(lines)
 
 
@@ -144,7 +165,7 @@ def _document(state: State) -> dict[str, Any]:
             for name, parts in zip(STEPS, table, strict=True)
         ],
         **({"measured": msgspec.to_builtins(found.of(members))} if found else {}),
-        "next": msgspec.to_builtins(lift(result, members)),
+        "next": msgspec.to_builtins(_best_setting(result, members)),
         "sections": msgspec.to_builtins(text.sections),
     }
 

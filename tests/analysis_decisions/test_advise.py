@@ -6,11 +6,10 @@ import math
 import shlex
 
 import pytest
-from decisions import DEFAULTS, device, hwexplorer, run, workload
+from decisions import DEFAULTS, device, hwexplorer, run
 
-from analysis.estimate.estimate import estimate
-from analysis.estimate.scenario import Scenario
-from analysis.explore.advice import AIMS, NOTICEABLE, advise, gain
+from analysis.estimate.metrics import AIMS
+from analysis.explore.advice import NOTICEABLE, advise, gain
 from hardware.errors import RequestError
 from hwexplorer.shell import command
 
@@ -45,16 +44,6 @@ def test_figures_are_those_of_the_run_the_command_names(on: str) -> None:
         assert row["latency_s"] == s.after.latency_s
         assert row["peak_memory_bytes"] == s.after.peak_memory_bytes
         assert math.isclose(s.saved_energy_j, found.now.energy_j_per_inference - s.after.energy_j_per_inference)
-
-
-def test_the_larger_batch_is_the_best_of_those_tried() -> None:
-    found = advise(run("resnet18", "h100_sxm"), OTHERS)
-    batch = next(s for s in found.suggestions if s.kind == "batch")
-    each = [
-        estimate(workload("resnet18"), device("h100_sxm"), Scenario(b)).energy_j_per_inference
-        for b in (2, 4, 8, 16, 32, 64, 128, 256)
-    ]
-    assert batch.after.energy_j_per_inference == min(each)
 
 
 def test_what_the_device_lacks_is_not_suggested() -> None:

@@ -1,4 +1,4 @@
-"""Comparison node by node, the cure of low utilisation, and next steps."""
+"""Comparison node by node, and next steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.comparison import LOW_UTILIZATION, cure, insights, next_steps
+from analysis.explore.comparison import next_steps
 from analysis.explore.node_comparison import LEVELS, compare_levels
 from analysis.reports.edp_report import edp_report
 from analysis.reports.nodes import Node, node
@@ -110,20 +110,6 @@ def test_an_unknown_level() -> None:
     results = [run("resnet18", "h100_sxm")]
     with pytest.raises(RequestError, match="unknown level"):
         compare_levels(results, results[0], "kernel")
-
-
-@pytest.mark.parametrize("on", DEFAULTS)
-@pytest.mark.parametrize("batch", [1, 256])
-def test_the_cure_is_a_run_that_uses_more_of_the_device(on: str, batch: int) -> None:
-    result = run("resnet18", on, batch)
-    found = cure(result)
-    if result.utilization >= LOW_UTILIZATION:
-        assert found is None
-    if found is not None:
-        assert found.utilization >= 1.25 * result.utilization
-        again = run("resnet18", on, found.scenario.batch)
-        assert (again.utilization, again.energy_j) == (found.utilization, found.energy_j)
-        assert any(f"batch {found.scenario.batch} " in line for line in insights([result], result))
 
 
 def test_next_steps_are_commands_that_run() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare
-from analysis.explore.odds import BEATS, DOUBT, correlation, odds, probability, settling
+from analysis.explore.odds import BEATS, DOUBT, correlation, deciding_measurement, odds, probability
 from analysis.model import store
 from hardware.device import load
 
@@ -60,7 +60,7 @@ def test_a_comparison_says_what_would_settle_it() -> None:
     assert {each.device for each in found.odds} == {device.key for device in devices} - {"h100_sxm"}
     for each in found.odds:
         assert bool(each.measurement) == (DOUBT[0] < each.probability < DOUBT[1])
-    line = settling(found.odds)
+    line = deciding_measurement(found.odds)
     assert line in found.insights
 
 

@@ -14,8 +14,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.scenario import Scenario
 from analysis.explore.deployment_cost import CostSettings, cost_per_million
-from analysis.explore.odds import DOUBT
-from analysis.explore.odds import within as odds_within
+from analysis.explore.odds import DOUBT, odds_below
 from analysis.explore.search.model_sweep import need
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
@@ -77,7 +76,7 @@ class Limit(msgspec.Struct, frozen=True):
         value, band = bands.get(_FOLLOWS.get(self.name, ""), (0.0, (0.0, 0.0)))
         if value <= 0 or figure <= 0:
             return float(self.excess(candidate) <= 1.0)
-        return odds_within(value, band, value / self.excess(candidate))
+        return odds_below(value, band, value / self.excess(candidate))
 
     def __str__(self) -> str:
         return f"{self.name} {'>=' if self.at_least else '<='} {quantity(self.value, self.unit)}"

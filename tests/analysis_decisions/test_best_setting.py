@@ -1,11 +1,13 @@
-"""What would lift a limit is what, run, does lift it; and Why tells a node as a waterfall that adds up."""
+"""Compare, Why and Advise name one setting, which does what they say; the waterfall of a node adds up."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from analysis.estimate.alternatives import WORTH, best_batch, best_setting, gain_per_inference, larger_batches
 from analysis.estimate.tree import operators_of
-from analysis.explore.alternatives import WORTH, lift
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.registry import Answer
@@ -21,22 +23,48 @@ def test_the_setting_does_what_is_said(text: str, node: str) -> None:
     state = parse(text)
     result = engine.result(state)
     members = operators_of(result, node)
-    told = lift(result, members)
-    assert told is not None
-    tried = with_setting(state, told.setting)
+    best = best_setting(result, members)
+    assert best is not None
+    gain = gain_per_inference(result, best.result, members)
+    tried = with_setting(state, best.setting)
     other = engine.result(tried)
     before, after = (
         float(each.run.latency_s[operators_of(each, node)].sum()) / each.scenario.batch for each in (result, other)
     )
-    assert before / after == pytest.approx(told.speedup, rel=1e-9)
-    assert told.speedup >= WORTH
+    assert before / after == pytest.approx(gain.speedup, rel=1e-9)
+    assert gain.mean >= WORTH
     assert other.fits
 
 
 def test_nothing_is_offered_where_nothing_helps() -> None:
     result = engine.result(parse("resnet50@b4096,w4a16"))
-    told = lift(result, operators_of(result, ""))
-    assert told is None or told.speedup >= WORTH
+    best = best_setting(result)
+    assert best is None or gain_per_inference(result, best.result).mean >= WORTH
+
+
+@pytest.mark.parametrize("text", ["resnet50/h100_sxm", "vit_b_16/h100_sxm", "bert_base/l4", "resnet18/epyc_9654"])
+def test_compare_why_and_advise_name_the_same_setting(text: str) -> None:
+    state = parse(text)
+    best = best_setting(engine.result(state))
+    assert best is not None
+    named = best.setting if best.kind == "precision" else best.change
+    assert any(f" {named}" in line for line in Answer("compare", state).to_dict()["insights"])
+    assert Answer("why", state).to_dict()["next"]["setting"] == best.setting
+    advice = Answer("advise", state).to_dict()
+    assert advice["next"] == best.change
+    assert best.change in [suggestion["change"] for suggestion in advice["suggestions"]]
+
+
+def test_the_best_batch_is_the_smallest_with_nearly_the_gain_of_the_best() -> None:
+    result = engine.result(parse("resnet18/h100_sxm"))
+    gains = {
+        other.result.scenario.batch: gain_per_inference(result, other.result).mean for other in larger_batches(result)
+    }
+    best = best_batch(result)
+    assert best is not None
+    batch = best.result.scenario.batch
+    assert math.log(gains[batch]) >= 0.7 * math.log(max(gains.values()))
+    assert all(math.log(gains[other]) < 0.7 * math.log(max(gains.values())) for other in gains if other < batch)
 
 
 @pytest.mark.parametrize("node", ["", "layer3", "layer3.0-5.conv2", "layer3.0.conv2", "layer3.0.conv2/conv2"])

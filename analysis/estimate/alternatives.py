@@ -1,0 +1,181 @@
+"""The same model in the same scenario with one setting changed: batch, precision, execution, layout or power mode.
+
+Every alternative is an estimate, never a rule of thumb. `alternatives` yields all; `best_batch` and `best_setting` are
+the one counsel that compare, why and advise give. The objective is the gain per inference: the geometric mean of how
+many times faster and of how many times less energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import log, sqrt
+from pathlib import Path
+
+import msgspec
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.model.ir.workload import Ints
+from analysis.model.names.targets import refusal
+from hardware.device import Device, in_mode
+from hardware.errors import RequestError
+from hardware.plan import plan
+from hardware.precision import FORMATS, KEYS, NARROWER, Precision, parse
+from hardware.remember import remembered
+from hardware.runtime import MODES, runtimes
+
+BATCH_FACTORS = (4, 16, 64, 256)
+WORTH = 1.1  # gain from which a change is worth naming
+ENOUGH = 0.7  # of the logarithm of the largest gain: the smallest batch with it is preferred to larger ones
+LOW_UTILIZATION = 0.3  # of the peak, below which a larger batch may fill the device
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """An estimate with one setting of another changed: the `kind` of setting, the `change` in words (`batch 32`), and
+    the `setting` as states spell it (`b32`)."""
+
+    kind: str
+    change: str
+    setting: str
+    result: Estimate
+
+
+@remembered()
+def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | None:
+    """Estimate with one field of the scenario changed; None where model or device does not allow it."""
+    try:
+        return estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, **{name: value}))
+    except RequestError:
+        return None
+
+
+def _changed(result: Estimate, kind: str, words: str, setting: str, name: str, value: int | str) -> list[Alternative]:
+    other = _estimate_with(result, name, value)
+    return [] if other is None else [Alternative(kind, f"{words} {value}", setting, other)]
+
+
+def larger_batches(result: Estimate) -> Iterator[Alternative]:
+    """Yield alternatives of a multiple of the batch, as long as the model fits."""
+    for factor in BATCH_FACTORS:
+        batch = result.scenario.batch * factor
+        found = (
+            [] if refusal(result.workload, batch) else _changed(result, "batch", "batch", f"b{batch}", "batch", batch)
+        )
+        if not found or not found[0].result.fits:
+            return
+        yield found[0]
+
+
+def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> Iterator[Alternative]:
+    """Yield alternatives of every precision that suits the model and is a candidate, the widest first."""
+    for name in KEYS:
+        precision = parse(name)
+        if precision.suits(result.workload.work) and is_candidate(precision):
+            yield from _changed(result, "precision", "precision", name, "precision", name)
+
+
+def widest_that_fits(result: Estimate) -> Alternative | None:
+    """Return the alternative of the widest narrower weights with which the model fits in memory, None without one."""
+    stored = FORMATS[result.plan.weights].bytes
+    narrower = precisions(result, lambda precision: FORMATS[precision.weights].bytes < stored)
+    return next((other for other in narrower if other.result.fits), None)
+
+
+def fused_executions(result: Estimate) -> Iterator[Alternative]:
+    """Yield alternatives of execution modes that fuse more."""
+    for mode in MODES[MODES.index(result.execution) + 1 :]:
+        yield from _changed(result, "fusion", "execution", mode, "execution", mode)
+
+
+def alternatives(result: Estimate) -> Iterator[Alternative]:
+    """Yield every alternative that keeps the device: the best batch, and all other settings that run as asked."""
+    device, work = result.device, result.workload.work
+    larger = best_batch(result)
+    if larger is not None:
+        yield larger
+    yield from precisions(result, lambda precision: _is_narrower_as_asked(result, precision))
+    yield from fused_executions(result)
+    for name, runtime in runtimes().items():
+        if name != result.runtime.id and runtime.fits(device, work):
+            for other in _changed(result, "runtime", "runtime", name, "execution", name):
+                if other.result.trust.level == "measured":  # nobody is told to change software by unmeasured figures
+                    yield other
+    if result.scenario.layout == "nchw" and device.arch.has_layouts:
+        yield from _changed(result, "layout", "layout", "channels_last", "layout", "channels_last")
+    for mode in _other_power_modes(device):
+        words = f"power mode {mode.power_mode or 'default'}"
+        yield Alternative("power mode", words, mode.key, estimate(result.workload, mode, result.scenario))
+
+
+def _is_narrower_as_asked(result: Estimate, precision: Precision) -> bool:
+    """Return True if weights take fewer bytes than now, or are of the format that runs, and the device runs it."""
+    narrower = precision.widths.weights < FORMATS[result.plan.weights].bytes
+    if not narrower and FORMATS[precision.weights].stored != result.precision_run:
+        return False
+    runs = plan(result.device, precision.name, result.runtime.narrow_sums)
+    as_asked = runs.convolution[1] == runs.contraction[1] == precision.multiplied
+    return as_asked or not (precision.is_uniform or runs.marks)
+
+
+def _other_power_modes(device: Device) -> list[Device]:
+    """Return the device in its other power modes, those that differ in any fact."""
+    path = Path(f"{device.id}.toml")  # names the file in messages only: it is read already
+    names = [name for name in ("", *device.file.power_modes) if name != device.power_mode]
+    distinct = {tuple(fact.value for fact in device.facts.values()): device}
+    for mode in (in_mode(path, device.file, name) for name in names):
+        distinct.setdefault(tuple(fact.value for fact in mode.facts.values()), mode)
+    return list(distinct.values())[1:]
+
+
+# --- the best of them ---------------------------------------------------------------------------------------
+
+
+class Gain(msgspec.Struct, frozen=True):
+    """How many times faster an inference is, and of how many times less energy; below 1 it is slower, or takes more."""
+
+    speedup: float
+    energy_ratio: float
+
+    @property
+    def mean(self) -> float:
+        """The objective: the geometric mean of both."""
+        return sqrt(self.speedup * self.energy_ratio)
+
+
+def gain_per_inference(now: Estimate, after: Estimate, members: Ints | None = None) -> Gain:
+    """Return the gain of an estimate over another of the same model, for some of its operators or all."""
+    chosen = slice(None) if members is None else members
+    times = after.scenario.batch / now.scenario.batch
+    before_s, after_s = (float(side.run.latency_s[chosen].sum()) for side in (now, after))
+    before_j, after_j = (float(side.run.energy_j[chosen].sum()) for side in (now, after))
+    return Gain(before_s / after_s * times if after_s else 0.0, before_j / after_j * times if after_j else 0.0)
+
+
+def best_batch(result: Estimate, members: Ints | None = None) -> Alternative | None:
+    """Return the smallest larger batch with nearly the gain of the best one; None where none is worth naming."""
+    larger = [(other, gain_per_inference(result, other.result, members).mean) for other in larger_batches(result)]
+    most = max((mean for _, mean in larger), default=0.0)
+    if most < WORTH:
+        return None
+    return next(other for other, mean in larger if mean >= WORTH and log(mean) >= ENOUGH * log(most))
+
+
+def best_setting(result: Estimate, members: Ints | None = None) -> Alternative | None:
+    """Return the setting that helps a model, or some operators of it, most: a batch or execution that leaves results
+    as they are, else the next narrower precision; None where none is worth naming."""
+    batch = best_batch(result, members) if result.utilization < LOW_UTILIZATION else None
+    bits = FORMATS[parse(result.scenario.precision).weights].bits
+    narrower = [name for name in NARROWER if FORMATS[parse(name).weights].bits < bits][:1]
+    candidates = (
+        [*([batch] if batch else []), *fused_executions(result)],
+        [other for name in narrower for other in _changed(result, "precision", "precision", name, "precision", name)],
+    )
+    for others in candidates:
+        gains = [
+            (gain_per_inference(result, other.result, members).mean, other)
+            for other in others
+            if other.result.fits or not result.fits
+        ]
+        mean, best = max(gains, key=lambda pair: pair[0], default=(0.0, None))
+        if mean >= WORTH:
+            return best
+    return None

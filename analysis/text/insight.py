@@ -1,0 +1,116 @@
+"""Sentences that a reader of a comparison should notice, each with its numbers."""
+
+from __future__ import annotations
+
+from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.serving import serving
+from hardware.quantity import quantity
+from hardware.sentence import counted
+
+NOTICEABLE = 0.01  # relative change that is mentioned
+
+
+def request_sentence(result: Estimate) -> str:
+    """Describe a request as its users do, by its first and following tokens; '' for anything else."""
+    served = serving(result) if result.fits else None
+    if served is None:
+        return ""
+    return (
+        f"{result.device.name}: first token after {quantity(served.time_to_first_token_s, 's')}, then one every "
+        f"{quantity(served.time_per_output_token_s, 's')}: {served.tokens_per_s:.3g} tokens/s, "
+        f"{quantity(served.energy_j_per_token, 'J')} per token; {served.largest_batch} such requests fit at once"
+    )
+
+
+def comparison_sentence(result: Estimate, reference: Estimate, software: str, odds: str) -> str:
+    """Compare energy and speed of two devices; `software` and `odds` say how sure and by what, '' for nothing."""
+    energy = reference.energy_j / result.energy_j
+    speed = reference.latency_s / (result.latency_s or 1.0)
+    less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x the energy"
+    fast = f"{speed:.1f}x as fast" if speed >= 1 else f"{1 / speed:.1f}x slower"
+    if 0.95 < energy < 1.05:
+        less = "about the same energy"
+    if 0.95 < speed < 1.05:
+        fast = "about as fast"
+    how = f" ({software})" if software else ""
+    return f"{result.device.name} against {reference.device.name}: {less}, {fast}{how}{odds and f'; {odds}'}"
+
+
+def design_price_sentence(result: Estimate, as_designed: Estimate) -> str:
+    """Compare the energy of a design target at prices of its process with that at its designer's prices."""
+    return (
+        f"{result.device.name}: {quantity(result.energy_j, 'J')} at prices of silicon of its node, "
+        f"{quantity(as_designed.energy_j, 'J')} at its designer's ({as_designed.device.key})"
+    )
+
+
+def device_sentences(result: Estimate) -> list[str]:
+    """Describe what keeps a model from using a device well, and the setting that helps most."""
+    lines = []
+    static = result.static_fraction
+    name = result.device.name
+    if result.bound == "launch":
+        busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
+        kernels = counted(result.demand.n_kernels, "kernel")
+        lines.append(f"{name} is launch bound: busy {busy:.0%} of the time with {kernels}")
+    if (best := best_setting(result)) is not None:
+        lines.append(setting_sentence(result, best))
+    if static > 0.5:
+        lines.append(
+            f"{static:.0%} of the energy on {name} is static: finishing sooner saves up to "
+            f"{quantity(static * result.energy_j, 'J')}"
+        )
+    if not result.fits:
+        lines.append(f"{result.workload.name} does not fit on {name}{_fitting_format(result)}")
+    return lines
+
+
+def setting_sentence(result: Estimate, other: Alternative) -> str:
+    """Describe what a changed setting does to utilisation, energy and throughput."""
+    after = other.result
+    energy = result.energy_j_per_inference / after.energy_j_per_inference
+    rate = after.throughput_per_s / (result.throughput_per_s or 1.0)
+    gains = f"{energy:.1f}x less energy per inference and {rate:.1f}x the throughput"
+    if other.kind == "precision":
+        return f"{result.device.name} in {other.setting}: {gains}, accuracy to be checked"
+    peak = f"{result.utilization:.1%} of its peak: {other.change} makes it {after.utilization:.0%}"
+    return f"{result.device.name} reaches {peak}, {gains}"
+
+
+def _fitting_format(result: Estimate) -> str:
+    other = widest_that_fits(result)
+    if other is None:
+        return ""
+    held = quantity(other.result.peak_memory_bytes, "byte")
+    return f" in {result.scenario.precision}; in {other.setting} it does, in {held}"
+
+
+def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
+    """Describe what a change does to utilisation, kernels, traffic, power, bound, software and formats."""
+    parts = [f"utilisation {before.utilization:.1%} to {after.utilization:.1%}"]
+    if before.demand.n_kernels != after.demand.n_kernels:
+        parts.append(f"{before.demand.n_kernels} kernels to {after.demand.n_kernels}")
+    moved = [_dram_bytes(side) for side in (before, after)]
+    if abs(moved[1] / (moved[0] or 1.0) - 1.0) > NOTICEABLE:
+        parts.append(f"DRAM {quantity(moved[0], 'byte')} to {quantity(moved[1], 'byte')} per inference")
+    parts.append(f"static {before.static_fraction:.0%} to {after.static_fraction:.0%} of the energy")
+    if before.bound != after.bound:
+        parts.append(f"{before.bound} bound to {after.bound} bound")
+    if before.device.key != after.device.key:
+        if after.trust.level == "engineering":
+            parts.append("engineering values: nothing like it was measured there")
+        parts.extend([odds] if odds else [])
+    elif before.runtime.id != after.runtime.id:
+        parts.append(f"{before.runtime.name} to {after.runtime.name}")
+    if before.precision_run != after.precision_run:
+        parts.append(f"{before.precision_run} to {after.precision_run}, accuracy to be checked")
+    elif before.plan.weights != after.plan.weights:
+        parts.append(f"weights {before.plan.weights} to {after.plan.weights}, accuracy to be checked")
+    return ", ".join(parts)
+
+
+def _dram_bytes(result: Estimate) -> float:
+    """Return the DRAM traffic of one inference."""
+    flow = result.run.mapping.traffic
+    return float((flow.dram_read + flow.dram_write).sum()) / result.scenario.batch
