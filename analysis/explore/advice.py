@@ -13,11 +13,8 @@ from analysis.estimate.figures import Figures, Head, about, figures, with_cost
 from analysis.estimate.metrics import AIMS, METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.next_step import NextStep, again
-from analysis.explore.odds import odds, told
-from analysis.reports.recomputation import recompute_one
-from hardware.device import Device, in_mode
 from analysis.explore.odds import odds, odds_sentence
-from analysis.reports.recompute import recompute_one
+from analysis.reports.recomputation import recompute_one
 from analysis.text.insight import NOTICEABLE, change_effects
 from hardware.device import Device
 from hardware.errors import unknown
