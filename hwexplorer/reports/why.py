@@ -111,11 +111,7 @@ def _steps(result: Estimate, members: Ints) -> tuple[Step, ...]:
     return tuple(told)
 
 
-<<<<<<< HEAD
-def _actual(figures: TreeFigures, kind: str, members: Ints, next_lift: Lift | None) -> tuple[str, ...]:
-=======
-def _actual(figures: Tree, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
->>>>>>> 272d494 (Give one counsel: compare, why and advise choose the next setting from the same alternatives by one objective)
+def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
     """What the steps add up to, and what would take most off."""
     result = figures.estimate
     latency_s = float(result.run.latency_s[members].sum())
