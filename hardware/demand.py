@@ -205,7 +205,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return np.bincount(ops, values[which], minlength=self.n).astype(np.float64, copy=False)
 
     def per_kernel(self, values: Floats) -> Floats:
-        """Sum per kernel of a per-operator quantity."""
+        """Sum per kernel of a per-operator quantity, (k,): itself where each operator is a kernel."""
+        if self.n_kernels == self.n:
+            return np.asarray(values, dtype=np.float64)
         return np.bincount(self.kernel, values, minlength=self.n_kernels).astype(np.float64, copy=False)
 
 

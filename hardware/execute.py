@@ -27,6 +27,7 @@ BOUNDS = ("compute", "memory", "launch", "power")
 COMPUTE, MEMORY, LAUNCH, POWER = range(4)
 # Finer: which resource.
 RESOURCES = ("matrix unit", "vector unit", "DRAM", "on-chip memory")
+_FEW = 4096  # operators whose events fit into a core's cache
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,10 +193,15 @@ def _price_ends(prices: Coefficients, counts: Floats) -> Floats:
 
 
 def _priced(price: Floats, counts: Floats) -> Floats:
-    """Energy per operator, shape (n,): the sum over events in their order, whatever n is.
+    """Return the energy per operator, shape (n,): the sum over events in their order, whatever n is.
 
-    A matrix product would round differently for one model alone than for the same model among many."""
-    total, part = np.zeros(counts.shape[1]), np.empty(counts.shape[1])
+    A matrix product would round differently for one model alone than for the same model among many; so would numpy's
+    sum of a single column, which it adds up in pairs."""
+    n = counts.shape[1]
+    total: Floats = np.zeros(n)
+    if 1 < n <= _FEW:
+        return np.add.reduce(counts * price[:, None], axis=0, out=total)
+    part = np.empty(n)
     for each, row in zip(price.tolist(), counts, strict=True):
         if each:
             total += np.multiply(row, each, out=part)
@@ -204,8 +210,10 @@ def _priced(price: Floats, counts: Floats) -> Floats:
 
 def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
     """Seconds each kernel needs of each resource, shape (s, 4, k), at each setting of the efficiencies."""
-    chip = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape)
-    return per_kernel(demand, np.stack([mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip], axis=1))
+    seconds = np.empty((len(mapping.dram_s), 4, demand.n))
+    for i, each in enumerate((mapping.matrix_s, mapping.vector_s, mapping.dram_s, mapping.chip_s)):
+        seconds[:, i] = each
+    return per_kernel(demand, seconds)
 
 
 def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:

@@ -21,9 +21,6 @@ from hardware.setup import Setup
 def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """What the device does with each operator, at each setting of the efficiencies."""
     device, runtime = setup.device, setup.runtime
-    if runtime.mode != "eager":  # compilers choose the layout of convolutions themselves
-        layout = "channels_last" if runtime.mode == "compiled" else "blocked"
-        setup = msgspec.structs.replace(setup, layout=layout)
     if device.arch.is_managed and not runtime.resident:
         demand = _without_resident_weights(demand)
     if runtime.streams_rest:
@@ -81,7 +78,7 @@ def _later(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:
 def _attended(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime) -> Mapping:
     """The mapping with what attention on a matrix unit takes beside its products: between the two of them all scores
     pass the special function units, and kernels of an older kind do not reach the unit's peak."""
-    is_attention = (demand.op_class == OpClass.ATTENTION) & mapping.on_matrix
+    is_attention = demand.is_attention & mapping.on_matrix
     if "special_per_clock" not in device.facts or not is_attention.any():
         return mapping
     rate = 1.0 if runtime.asynchronous else device.synchronous_matrix_rate
@@ -113,7 +110,7 @@ def _streamed(
 ) -> Mapping:
     """The mapping with long contiguous reads at rates of their own: weights of products, what attention reads."""
     flow = mapping.traffic
-    is_attention, is_product = demand.op_class == OpClass.ATTENTION, demand.op_class == OpClass.GEMM
+    is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
     moved = flow.dram_read + flow.dram_write
     rest = 1.0 - streamed / np.where(moved > 0, moved, 1.0)

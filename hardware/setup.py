@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 
 from hardware.coefficients import Coefficients, coefficients
 from hardware.device import Device
 from hardware.plan import Plan, plan
-from hardware.runtime import LAYOUTS, Runtime
+from hardware.remember import remembered
+from hardware.runtime import LAYOUTS, Runtime, resolve
 
 
-class Setup(msgspec.Struct, frozen=True):
-    """Everything that decides how a device serves a demand. `layout` is that of the images of convolutions."""
+class Setup(msgspec.Struct, frozen=True, dict=True):
+    """Everything that decides how a device serves a demand.
+
+    `layout` is that of the images of convolutions: one of LAYOUTS, or 'blocked' where a compiler chooses it."""
 
     device: Device
     plan: Plan
     runtime: Runtime
-    layout: str = LAYOUTS[0]
+    layout: str
 
-    @property
+    @cached_property
     def joins(self) -> str:
         """How operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.runtime.joins(self.device)
 
-    @property
+    @cached_property
     def prices(self) -> Coefficients:
         """The energy of every event."""
         return coefficients(self.device, self.plan)
 
 
 def make_setup(device: Device, precision: str, runtime: Runtime, layout: str = LAYOUTS[0]) -> Setup:
-    """Return the setup that serves a requested precision. Raises RequestError for an unknown one."""
+    """Return the setup that serves a requested precision. `layout` is that of the framework; compilers choose their
+    own. Raises RequestError for an unknown precision."""
+    if runtime.mode == "compiled":
+        layout = "channels_last"
+    elif runtime.mode != "eager" or not device.arch.has_layouts:
+        layout = "blocked"
     return Setup(device, plan(device, precision, runtime.narrow_sums), runtime, layout)
+
+
+@remembered(keep=64)
+def find_setup(device: Device, execution: str, work: str, precision: str, layout: str) -> Setup:
+    """Return the setup that serves a kind of work: `execution` is 'auto', a mode or a runtime by name. The last few
+    are remembered with the device."""
+    return make_setup(device, precision, resolve(device, execution, work, precision), layout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from analysis.estimate.estimate import Estimate
-from hardware.demand import OpClass
 from hardware.runtime import AUTO, MODES, lacks, runtimes
 
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
@@ -40,6 +39,6 @@ def _formats(result: Estimate) -> tuple[str, ...]:
     format."""
     plan, demand = result.plan, result.demand
     phrases = plan.marks if demand.macs.any() or plan.stored != plan.requested else ()
-    if plan.vector_mac != plan.stored and (demand.op_class == OpClass.DEPTHWISE).any():
+    if plan.vector_mac != plan.stored and demand.is_depthwise.any():
         phrases = (*phrases, f"depthwise convolutions run as {plan.vector_mac}: no reduction for the matrix unit")
     return phrases

@@ -10,7 +10,8 @@ from hardware import runtime as runtimes
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
 from hardware.precision import DEFAULT, canonical
-from hardware.runtime import LAYOUTS, Runtime
+from hardware.runtime import LAYOUTS
+from hardware.setup import Setup, find_setup
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -46,6 +47,6 @@ class Scenario(msgspec.Struct, frozen=True):
             if value not in allowed:
                 raise unknown("runtime" if what == "execution" else what, value, allowed)
 
-    def runtime_on(self, device: Device, workload: Workload) -> Runtime:
-        """What runs the workload on a device when so much is asked."""
-        return runtimes.resolve(device, self.execution, workload.work, self.precision)
+    def setup_on(self, device: Device, workload: Workload) -> Setup:
+        """Return the device in use as this scenario asks for it."""
+        return find_setup(device, self.execution, workload.work, self.precision, self.layout)

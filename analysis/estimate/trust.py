@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 
 from hardware import files
-from hardware.device import Device
 from hardware.precision import FORMATS, parse
 from hardware.remember import remembered
 from hardware.runtime import MODES
+from hardware.setup import Setup
 
 FOLDER = Path(__file__).parent
 PATH = FOLDER / "trust.json"
@@ -38,7 +38,7 @@ class Trust(msgspec.Struct, frozen=True):
     band: Factors
 
 
-class Class(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WorkClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A class of work; the fields are explained in classes.toml."""
 
     name: str
@@ -52,24 +52,23 @@ class Class(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parallel: bool | None = None
     is_engineering: bool = False
 
-    def holds(
-        self, kind: str, device: Device, runtime: str, mode: str, batch: int, bits: float, is_parallel: bool
-    ) -> bool:
-        """Whether such an estimate is of this class or of an earlier one."""
+    def is_of(self, setup: Setup, kind: str, is_parallel: bool) -> bool:
+        """Return whether such work is of this class or of an earlier one at some batch."""
+        device, runtime = setup.device, setup.runtime
         return (
             (not self.kinds or kind in self.kinds)
             and (not self.on or device.software_class in self.on or device.id.startswith(self.on))
-            and (not self.modes or mode in self.modes)
-            and (not self.runtimes or runtime in self.runtimes)
-            and self.least_batch <= batch <= self.most_batch
-            and bits <= self.most_bits
+            and (not self.modes or runtime.mode in self.modes)
+            and (not self.runtimes or runtime.id in self.runtimes)
+            and FORMATS[parse(setup.plan.requested).weights].bits <= self.most_bits
             and self.parallel in (None, is_parallel)
         )
 
 
 @lru_cache(maxsize=1)
-def classes() -> tuple[Class, ...]:
-    return tuple(msgspec.convert(files.table(FOLDER / "classes.toml")["class"], list[Class]))
+def classes() -> tuple[WorkClass, ...]:
+    """Return the classes of work, the first that fits first."""
+    return tuple(msgspec.convert(files.table(FOLDER / "classes.toml")["class"], list[WorkClass]))
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,30 +123,32 @@ def _by_name() -> tuple[dict[str, Known], dict[tuple[str, str], list[Measured]]]
     return {each.name: each for each in table().classes}, cells
 
 
-@remembered(keep=256)
-def work_class(
-    device: Device, kind: str, runtime: str, mode: str, batch: int, precision: str, is_parallel: bool
-) -> str:
-    """The class of work, '' where none is declared."""
-    bits = FORMATS[parse(precision).weights].bits
-    held = (each.name for each in classes() if each.holds(kind, device, runtime, mode, batch, bits, is_parallel))
-    return next(held, "")
+def work_class(setup: Setup, kind: str, batch: int, is_parallel: bool) -> str:
+    """Return the class of work, '' where none is declared."""
+    eligible = _classes_of(setup, kind, is_parallel)
+    return next((each.name for each in eligible if each.least_batch <= batch <= each.most_batch), "")
 
 
-@remembered(keep=256)
-def trust(device: Device, name: str, runtime: str, mode: str) -> tuple[Trust, Factors | None]:
-    """How well a class of work is known on a device, and the factors that hold its energy (None: nothing like it was
-    metered)."""
-    known, cells = _by_name()
-    held = next((each for each in device.file.trust if runtime == each.runtime or mode == each.mode), None)
-    if held is not None:
-        return Trust("measured", held.rows, held.median_error, (held.low, held.high)), None
-    group, here = known.get(name), cells.get((device.id, name), [])
-    widest = known[ENGINEERING].band if ENGINEERING in known else (1.0, 1.0)
+@remembered()
+def _classes_of(setup: Setup, kind: str, is_parallel: bool) -> tuple[WorkClass, ...]:
+    return tuple(each for each in classes() if each.is_of(setup, kind, is_parallel))
+
+
+@remembered()
+def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
+    """Return how well a class of work is known on a device, and the factors that hold its energy (None: nothing like
+    it was metered)."""
+    device, runtime, mode = setup.device, setup.runtime.id, setup.runtime.mode
+    groups, cells = _by_name()
+    own = next((each for each in device.file.trust if runtime == each.runtime or mode == each.mode), None)
+    if own is not None:
+        return Trust("measured", own.rows, own.median_error, (own.low, own.high)), None
+    group, rows = groups.get(name), cells.get((device.id, name), [])
+    widest = groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0)
     if device.silicon and group is not None:
-        cell = next((each for each in here if each.runtime == runtime), None)
+        cell = next((each for each in rows if each.runtime == runtime), None)
         # A mode stands for what makes kernels so, one that rows were measured with or one that is asked for.
-        cell = cell or next((e for e in here if e.mode == mode and not {e.runtime, runtime}.isdisjoint(MODES)), None)
+        cell = cell or next((e for e in rows if e.mode == mode and not {e.runtime, runtime}.isdisjoint(MODES)), None)
         band = group.band
         if group.rows < FEW:
             band = min(band[0], widest[0]), max(band[1], widest[1])

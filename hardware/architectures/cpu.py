@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardware.architectures.architecture import Architecture
-from hardware.demand import Demand, Floats, OpClass
+from hardware.demand import Demand, Floats
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import (
     Mapping,
@@ -36,7 +36,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         matrix = tile_menu(demand, demand.gemm, menu, device, rate, plan.operand_bytes)
         beside = vector_beside(demand, setup, rates) * rates.compute[0, demand.op_class]
         quicker = matrix.seconds < vector.seconds + beside
-        on_matrix = wants_matrix & (demand.op_class != OpClass.DEPTHWISE) & quicker
+        on_matrix = wants_matrix & ~demand.is_depthwise & quicker
     else:
         matrix, on_matrix = vector, wants_matrix
     # oneDNN computes in blocked layouts: frameworks rearrange weights on every call, plain NCHW activations as well;

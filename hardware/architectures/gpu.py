@@ -24,7 +24,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
     device, plan = setup.device, setup.plan
     demand, staged_s = rewrite_convolutions(demand, setup, rates)
-    on_matrix = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
+    on_matrix = on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from hardware.architectures.architecture import Architecture
-from hardware.demand import Demand, Floats, Ints, OpClass
+from hardware.demand import Demand, Floats, Ints
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import (
     Mapping,
@@ -20,7 +19,7 @@ from hardware.mapping.common import (
     per_kernel,
     traffic,
 )
-from hardware.mapping.tiling import Bools, Tiling, by_shape, candidates, fastest, fma, vector_tiling
+from hardware.mapping.tiling import Bools, Tiling, by_shape, candidates, fastest_tiles, fma, vector_tiling
 from hardware.sentence import elements, product, split, whole
 
 if TYPE_CHECKING:
@@ -32,13 +31,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
     # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
     device, plan = setup.device, setup.plan
-    on_array = on_matrix_unit(demand, plan) & (demand.op_class != OpClass.DEPTHWISE)
+    on_array = on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_array)
-    array = by_shape(demand, demand.gemm, lambda few: fastest(candidates(few, *domain_flow(setup))))
+    array = by_shape(demand, demand.gemm, lambda few: fastest_tiles(few, *domain_flow(setup)))
     flow = traffic(demand, device)
-    mapping = assemble(
-        demand, msgspec.structs.replace(setup, layout="blocked"), rates, flow, array, vector, on_array, _counts
-    )
+    mapping = assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
     return _within_power(demand, setup, mapping, np.flatnonzero(on_array), setup.prices.value)
 
 

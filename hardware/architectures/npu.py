@@ -122,7 +122,7 @@ def _padded_macs(demand: Demand, device: Device) -> Floats:
     g, m, n, k = demand.gemm
     rows, columns = device.array_rows, device.array_columns
     deep = np.ceil(k / rows) * rows
-    beside = np.where(demand.op_class == OpClass.DEPTHWISE, np.ceil(g * n / columns), g * np.ceil(n / columns))
+    beside = np.where(demand.is_depthwise, np.ceil(g * n / columns), g * np.ceil(n / columns))
     padded: Floats = np.maximum(m * beside * columns * deep, demand.macs)
     return padded
 

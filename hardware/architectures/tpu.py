@@ -25,8 +25,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     rate = fma(device, "matrix", plan.matrix)
     array = by_shape(demand, demand.gemm, lambda gemm: systolic(gemm, device, rate))
     wants = on_matrix_unit(demand, plan)
-    vector = vector_tiling(demand, setup, elsewhere=wants & (demand.op_class != OpClass.DEPTHWISE))
-    slow = (demand.op_class == OpClass.DEPTHWISE) & (vector.seconds < array.seconds)
+    vector = vector_tiling(demand, setup, elsewhere=wants & ~demand.is_depthwise)
+    slow = demand.is_depthwise & (vector.seconds < array.seconds)
     flow = traffic(demand, device)
     program = demand.head * device.program_bytes
     flow = msgspec.structs.replace(flow, dram_read=flow.dram_read + program, chip_read=flow.chip_read + program)

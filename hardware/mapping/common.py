@@ -166,7 +166,10 @@ def per_kernel(demand: Demand, per_op: Floats) -> Floats:
     """Sums per kernel of (s, r, n), shape (s, r, k)."""
     if demand.n_kernels == demand.n:
         return per_op
-    return np.array([[demand.per_kernel(row) for row in setting] for setting in per_op])
+    settings, rows = per_op.shape[:2]
+    place = demand.kernel + demand.n_kernels * np.arange(settings * rows)[:, None]
+    sums = np.bincount(place.ravel(), per_op.ravel(), minlength=settings * rows * demand.n_kernels)
+    return sums.astype(np.float64, copy=False).reshape(settings, rows, demand.n_kernels)
 
 
 def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]]:
@@ -215,12 +218,12 @@ def assemble(
     contraction = demand.macs > 0
     # A contraction without GEMM dimensions (recurrent cells) runs at the rate of its unit, untiled.
     padded = np.prod(demand.gemm, axis=0)
-    scale = np.where((padded > 0) & (demand.op_class != OpClass.DEPTHWISE), demand.macs / np.maximum(padded, 1.0), 1.0)
+    scale = np.where((padded > 0) & ~demand.is_depthwise, demand.macs / np.maximum(padded, 1.0), 1.0)
     ideal = 2.0 * demand.macs / np.where(on_matrix, matrix_peak, vector_mac_peak)
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale / demand.product_rate
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
     if plan.attention != plan.contraction[1]:
-        slower = np.where(demand.op_class == OpClass.ATTENTION, _attention_s(setup), 1.0)
+        slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
     elementwise_s, vector_units = elementwise_seconds(demand, device, vector_peak)
     other = rates.compute[:, demand.beside_class]

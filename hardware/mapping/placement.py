@@ -100,15 +100,22 @@ def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room
     np.add.at(under_way, begins, seconds)
     least, before = np.zeros((n + 1, b)), np.zeros((n + 1, b), dtype=np.int64)  # of all kernels before
     slowest = np.zeros((n, b))  # of what begins at each kernel and ends here
+    batches, first = np.arange(b), low.tolist()
     for end in range(1, n + 1):
         for i in range(until[end - 1], until[end]):
             under_way[begins[i]] -= seconds[i]
-        part = slice(int(low[end - 1]), end)
-        np.maximum(slowest[part], steps.stream_s[end - 1], out=slowest[part])
-        cost = np.maximum(need[end] - need[part], slowest[part]) * (1.0 + lag[end] - lag[part]) + least[part]
-        cost += np.maximum(under_way[part][::-1], 0.0).cumsum(axis=0)[::-1]
+        start = first[end - 1]
+        part = slice(start, end)
+        streams = slowest[part]
+        np.maximum(streams, steps.stream_s[end - 1], out=streams)
+        cost = np.subtract(need[end], need[part])
+        np.maximum(cost, streams, out=cost)
+        cost *= 1.0 + lag[end] - lag[part]
+        cost += least[part]
+        waiting = np.maximum(under_way[part][::-1], 0.0)
+        cost += np.add.accumulate(waiting, axis=0)[::-1]
         best = cost.argmin(axis=0)
-        least[end], before[end] = cost[best, np.arange(b)] + room.switch_s, part.start + best
+        least[end], before[end] = cost[best, batches] + room.switch_s, start + best
     found = []
     for each in before.T.tolist():
         parts, end = [], n

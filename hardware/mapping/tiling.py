@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from hardware.demand import Demand, Floats, Ints, OpClass
+from hardware.demand import Demand, Floats, Ints
 from hardware.precision import BASE
 
 if TYPE_CHECKING:
@@ -60,14 +60,35 @@ def tile_menu(
 ) -> Tiling:
     """The fastest of an architecture's tiles for each contraction of a demand, `gemm` (4, n), over its units."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    return by_shape(
-        demand, gemm, lambda few: fastest(candidates(few, menu.shapes, menu.splits, device, macs_per_s, k_step))
+    return by_shape(demand, gemm, lambda few: fastest_tiles(few, menu.shapes, menu.splits, device, macs_per_s, k_step))
+
+
+def fastest_tiles(
+    gemm: Floats,
+    tiles: Floats,
+    splits: tuple[int, ...],
+    device: Device,
+    macs_per_s: float,
+    k_step: float,
+    fill_s: float = 0.0,
+) -> Tiling:
+    """Return the fastest of `candidates` for each contraction, shape (n,)."""
+    seconds, results, waves = _candidate_seconds(gemm, tiles, splits, device, macs_per_s, k_step, fill_s)
+    columns = np.arange(gemm.shape[1])
+    flat = seconds.reshape(-1, len(columns))
+    best = flat.argmin(axis=0)
+    tile, way = np.divmod(best, len(splits))
+    split = np.array(splits, dtype=np.float64)[way]
+    blocks = results[tile, 0, columns] * split
+    return Tiling(
+        seconds=flat[best, columns],
+        blocks=blocks,
+        waves=waves[tile, way, columns],
+        units=np.minimum(blocks, device.units),
+        tile_m=tiles[tile, 0],
+        tile_n=tiles[tile, 1],
+        split=split,
     )
-
-
-def fastest(every: Tiling) -> Tiling:
-    """Of candidates, (c, n), the fastest for each contraction."""
-    return every.at(every.seconds.argmin(axis=0), np.arange(every.seconds.shape[1]))
 
 
 def candidates(
@@ -79,12 +100,33 @@ def candidates(
     k_step: float,
     fill_s: float = 0.0,
 ) -> Tiling:
-    """All tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each.
+    """Return all tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each.
 
     `tiles` (t, 3): rows, columns, relative rate. `macs_per_s` is one unit's; `fill_s` per row and column of a
     tile is paid once to fill and drain a spatial pipeline. All terms are ceilings of the sizes, so the minimum
     over candidates never falls when a size grows.
     """
+    seconds, results, waves = _candidate_seconds(gemm, tiles, splits, device, macs_per_s, k_step, fill_s)
+    tm, tn = tiles[:, 0, None, None], tiles[:, 1, None, None]
+    split = np.array(splits, dtype=np.float64)[None, :, None]
+    blocks = results * split
+    columns = np.empty((len(Tiling.__struct_fields__), *seconds.shape))
+    for i, each in enumerate((seconds, blocks, waves, np.minimum(blocks, device.units), tm, tn, split)):
+        columns[i] = each
+    return Tiling(*columns.reshape(len(columns), -1, seconds.shape[-1]))
+
+
+def _candidate_seconds(
+    gemm: Floats,
+    tiles: Floats,
+    splits: tuple[int, ...],
+    device: Device,
+    macs_per_s: float,
+    k_step: float,
+    fill_s: float,
+) -> tuple[Floats, Floats, Floats]:
+    """Return seconds (t, s, n), tiles of the result (t, 1, n) and rounds over the units (t, s, n) of t tiles with s
+    splits."""
     units = device.units
     g, m, n, k = gemm
     tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
@@ -99,9 +141,7 @@ def candidates(
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:
         seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
-    blocks = results * split
-    columns = (seconds, blocks, waves, np.minimum(blocks, units), tm, tn, split)
-    return Tiling(*(np.broadcast_to(each, seconds.shape).reshape(-1, seconds.shape[-1]) for each in columns))
+    return seconds, results, waves
 
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
@@ -122,7 +162,7 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
     What runs `elsewhere` in any case needs no tiles here and gets none."""
     device, plan = setup.device, setup.plan
     data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
-    depthwise = demand.op_class == OpClass.DEPTHWISE
+    depthwise = demand.is_depthwise
     tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)
     dense = tile_menu(demand, demand.gemm * tiled, data.tiles["vector"], device, unit_rate, demand.element_bytes)
     if not depthwise.any():

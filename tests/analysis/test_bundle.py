@@ -9,7 +9,6 @@ from analysis.estimate.bundle import ask, bundle, evaluate
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.setup import make_setup
 
 MODELS = (
     "gpt2:request,in=64,out=8",
@@ -26,7 +25,7 @@ MODELS = (
 def test_requests_and_groups_are_the_same_in_bulk(on: str, runtime: str) -> None:
     device, work = grid.device(on), [store.load(name) for name in MODELS]
     asked = Scenario(3, "fp16", runtime)
-    setup = make_setup(device, "fp16", asked.runtime_on(device, work[0]))
+    setup = asked.setup_on(device, work[0])
     many = bundle(work, setup.joins)
     whole, _ = evaluate(ask(many, (3,), setup.plan.widths), setup)
     alone = [estimate(one, device, asked) for one in work]

@@ -17,7 +17,7 @@ import numpy as np
 from analysis.annexes.machine.errors import Errors, Row, errors
 from analysis.annexes.machine.measurement import SHIPPED, read
 from analysis.annexes.machine.validate import Point
-from analysis.estimate.trust import trust, work_class
+from analysis.estimate.trust import find_trust, work_class
 from analysis.model.ir.workload import Floats
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
@@ -175,10 +175,11 @@ def _points(device: Device, form: str, op: str, rows: Sequence[dict[str, str]], 
     # The tables of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or with
     # weights larger than any (LLMCompass): none find theirs on chip.
     needs = demand(kernels, runs.element_bytes, in_layers=form != "fp32")
-    run = execute(needs, Setup(device, runs, runtime, "channels_last"))
-    work = work_class(device, "kernel", runtime.id, runtime.mode, 1, form, False)
+    setup = Setup(device, runs, runtime, "blocked")
+    run = execute(needs, setup)
+    work = work_class(setup, "kernel", 1, False)
     measured = [float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows]
-    low, high = trust(device, work, runtime.id, runtime.mode)[0].band
+    low, high = find_trust(setup, work)[0].band
     return [
         Point(
             work,

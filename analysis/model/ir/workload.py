@@ -172,14 +172,11 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         return len(self.operators.path)
 
     def at(self, **dims: int) -> Floats:
-        """The value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`.
+        """Return the value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`.
 
-        Live dimensions not given have their defaults; those that follow from others are derived."""
-        values: dict[str, float] = {**self.defaults, **dims}
-        values = derived(values, self.windows, self.routing) | values
-        point = np.array([values[name] for name in self.dims], dtype=np.float64)
-        exponents = np.array(self.monomials, dtype=np.float64).reshape(len(self.monomials), len(self.dims))
-        return np.asarray(np.prod(point**exponents, axis=1), dtype=np.float64)
+        Live dimensions not given have their defaults; those that follow from others are derived. The last few points
+        are remembered, and are not to be written to."""
+        return _point(self, tuple(dims.items()))
 
     def total(self, values: Floats, **dims: int) -> float:
         """A quantity of all operators, (n, m), in one inference at a point."""
@@ -194,6 +191,18 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         if wanted == self.defaults:
             return self
         return _bound(self, tuple(wanted.items()))
+
+
+@remembered(keep=_KEEP_BOUND)
+def _point(workload: Workload, dims: tuple[tuple[str, int], ...]) -> Floats:
+    values: dict[str, float] = {**workload.defaults, **dict(dims)}
+    values = derived(values, workload.windows, workload.routing) | values
+    point = np.array([values[name] for name in workload.dims], dtype=np.float64)
+    shape = len(workload.monomials), len(workload.dims)
+    exponents = np.array(workload.monomials, dtype=np.float64).reshape(shape)
+    monomials = np.asarray(np.prod(point**exponents, axis=1), dtype=np.float64)
+    monomials.flags.writeable = False
+    return monomials
 
 
 @remembered(keep=_KEEP_BOUND)

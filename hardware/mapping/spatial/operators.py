@@ -79,7 +79,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 def _ideal_s(demand: Demand, setup: Setup) -> Floats:
     """Seconds of each contraction were all elements at work, (n,)."""
     device, plan = setup.device, setup.plan
-    attends = demand.op_class == OpClass.ATTENTION
+    attends = demand.is_attention
 
     def rate(unit: str, format_: str) -> float:
         return device.units * fma(device, unit, format_) * (plan.matrix_rate if unit == "matrix" else 1.0)
