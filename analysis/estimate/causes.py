@@ -45,12 +45,12 @@ def causes(result: Estimate) -> Causes:
     time_s, ideal_s = _time(result)
     rows = np.zeros((len(CAUSES), len(result.events)))
     for place, (event, price) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
-        rows[of_event(event), place] = price
+        rows[cause_of_event(event), place] = price
     return Causes(time_s, rows @ result.run.counts, ideal_s)
 
 
-def of_event(event: Event) -> int:
-    """The cause that an event's energy belongs to."""
+def cause_of_event(event: Event) -> int:
+    """Return the index in CAUSES that an event's energy belongs to."""
     return _OF_FAMILY.get(family_of(event), COMPUTE)
 
 

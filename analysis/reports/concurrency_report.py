@@ -3,7 +3,7 @@ pipeline; how many hardware units each subgraph can use, and along which dimensi
 
 Rules. A stage holds what depends on earlier stages only. The critical path is the heaviest chain: by number, FLOPs
 or time. The speed-up of branches is all the work over that chain: what unlimited copies of the device could gain.
-Units: the subgraph is run again by the engine with fewer units (clocks, caches and memory bandwidth unchanged,
+SubgraphUnits: the subgraph is run again by the engine with fewer units (clocks, caches and memory bandwidth unchanged,
 before any power limit); optimal is the smallest number within 5 % of the best time, minimum the smallest that
 reaches half of the best speed.
 """
@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import column
+from analysis.document import column, records
 from analysis.estimate.dependencies import Dependencies, chains, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
@@ -74,7 +74,7 @@ class SubgraphSplit(msgspec.Struct, frozen=True):
     exchanged_bytes: float
 
 
-class Units(msgspec.Struct, frozen=True, kw_only=True):
+class SubgraphUnits(msgspec.Struct, frozen=True, kw_only=True):
     """Hardware units of one subgraph: `threads` results it could compute at once, times with all units and with
     the optimal number."""
 
@@ -102,7 +102,7 @@ class ConcurrencyReport(Head, frozen=True, kw_only=True):
     theoretical_speedup: float
     unit_name: str
     stages: tuple[Stage, ...]
-    units: tuple[Units, ...]
+    units: tuple[SubgraphUnits, ...]
     checks: tuple[Check, ...]
 
 
@@ -208,33 +208,30 @@ def _lanes(device: Device, form: str) -> float:
     return device.units * (table[form] if form in table else table[BASE]).value
 
 
-def _units(result: Estimate) -> tuple[Units, ...]:
-    parts, total = result.partition, int(result.device.units)
-    counts = _candidates(total)
-    times = np.stack([_times(result, count) for count in counts])
+def _units(result: Estimate) -> tuple[SubgraphUnits, ...]:
+    parts, total, batch = result.partition, int(result.device.units), result.scenario.batch
+    counts = np.array(_candidates(total))
+    times = np.stack([_times(result, count) for count in counts.tolist()])
     best = times.min(axis=0)
-    fused = demand(result.workload, result.scenario.batch, result.plan.widths, "fused")
-    border = [fused.per_kernel(fused.moved[role]) for role in (READ, READ_WEIGHT, WRITE)]
-    rows = []
-    for s, name in enumerate(parts.id):
-        optimal = int(np.flatnonzero(times[:, s] <= best[s] * NEAR_BEST)[0])
-        minimum = int(np.flatnonzero(times[:, s] <= best[s] * HALF_SPEED)[0])
-        head = int(parts.head[s])
-        splits = _splits(fused, head, result.scenario.batch, *(float(side[s]) for side in border))
-        rows.append(
-            Units(
-                id=name,
-                type=parts.kind[s],
-                threads=float(fused.elements[head]),
-                minimum=counts[minimum],
-                optimal=counts[optimal],
-                units_total=total,
-                best_s=float(best[s]),
-                optimal_s=float(times[optimal, s]),
-                splits=splits,
-            )
-        )
-    return tuple(rows)
+    # The first of the candidates, which rise, that is quick enough.
+    optimal, minimum = ((times <= best * factor).argmax(axis=0) for factor in (NEAR_BEST, HALF_SPEED))
+    fused = demand(result.workload, batch, result.plan.widths, "fused")
+    border = np.stack([fused.per_kernel(fused.moved[role]) for role in (READ, READ_WEIGHT, WRITE)], axis=1)
+    return records(
+        SubgraphUnits,
+        id=parts.id,
+        type=parts.kind,
+        threads=fused.elements[parts.head],
+        minimum=counts[minimum],
+        optimal=counts[optimal],
+        units_total=total,
+        best_s=best,
+        optimal_s=times[optimal, np.arange(len(best))],
+        splits=[
+            _splits(fused, head, batch, *sides)
+            for head, sides in zip(parts.head.tolist(), border.tolist(), strict=True)
+        ],
+    )
 
 
 def _candidates(total: int) -> list[int]:

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import column
-from analysis.estimate.causes import CAUSES, of_event
+from analysis.document import column, record
+from analysis.estimate.causes import CAUSES, cause_of_event
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, about
 from analysis.estimate.tree import operators_of
@@ -54,52 +54,49 @@ class EventReport(Head, frozen=True, kw_only=True):
     rates: dict[str, float]
 
 
-def report(result: Estimate, path: str = "") -> EventReport:
-    """The events of a node ('' is the model). Raises RequestError for an unknown node."""
+def event_report(result: Estimate, path: str = "") -> EventReport:
+    """Return the events of a node ('' is the model). Raises RequestError for an unknown node."""
     members = operators_of(result, path)
     counts = result.run.counts[:, members].sum(axis=1)
     energies = counts * result.run.prices.value
     total = float(energies.sum())
+    priced = zip(result.run.prices.rows, result.events, counts.tolist(), energies.tolist(), strict=True)
     rows = tuple(
-        EventRow(
-            category=price.category,
-            event=price.event,
-            count=float(count),
-            unit=price.unit,
-            energy_j=float(energy),
-            energy_low_j=float(count) * price.low_j,
-            energy_high_j=float(count) * price.high_j,
-            fraction=float(energy) / total if total else 0.0,
+        record(
+            EventRow,
+            price,
+            event,
+            count=count,
+            energy_j=energy,
+            energy_low_j=count * price.low_j,
+            energy_high_j=count * price.high_j,
+            fraction=energy / total if total else 0.0,
             coefficient_j=price.value_j,
             coefficient_low_j=price.low_j,
             coefficient_high_j=price.high_j,
-            source=price.source,
-            quality=price.quality,
-            component=event.component,
-            cause=CAUSES[of_event(event)],
+            cause=CAUSES[cause_of_event(event)],
             is_dynamic=is_dynamic(event),
-            waits=_waits(result, members, event, float(count)),
+            waits=_idle_share(result, members, event, count),
         )
-        for price, event, count, energy in zip(result.run.prices.rows, result.events, counts, energies, strict=True)
+        for price, event, count, energy in priced
     )
-    overhead = sum(row.energy_j for row, event in zip(rows, result.events, strict=True) if event.is_overhead)
     return EventReport(
         **about(result, on_device=True),
         node=path,
         total_j=total,
-        overhead_j=overhead,
+        overhead_j=sum(row.energy_j for row, event in zip(rows, result.events, strict=True) if event.is_overhead),
         events=rows,
-        rates=rates(result, members),
+        rates=event_rates(result, members),
     )
 
 
 def is_dynamic(event: Event) -> bool:
-    """Whether it is paid for what is done, not for the time that passes."""
+    """Return True if the event is paid for work done, not for time that passes."""
     return event.component != "static" and event.family != "clock"
 
 
-def _waits(result: Estimate, members: Ints, event: Event, cycles: float) -> float | None:
-    """Of the cycles of a clocked part, the share in which what it works for has nothing to do."""
+def _idle_share(result: Estimate, members: Ints, event: Event, cycles: float) -> float | None:
+    """Return the share of a clocked part's cycles in which the units it serves have no work; None for other events."""
     part = result.device.arch.data.clock.get(event.argument) if event.family == "clock" else None
     if part is None:
         return None
@@ -117,8 +114,9 @@ def _waits(result: Estimate, members: Ints, event: Event, cycles: float) -> floa
     return max(1.0 - worked_s / clocked_s, 0.0) if clocked_s else 0.0
 
 
-def rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> dict[str, float]:
-    """Hit rate of the last on-chip level, share of units busy, dynamic share, and those of the architecture."""
+def event_rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> dict[str, float]:
+    """Return fractions by name: hit rate of the last on-chip level, units busy, dynamic energy, and the rates of the
+    architecture."""
     flow, run = result.run.mapping.traffic, result.run
     chip = float((flow.chip_read + flow.chip_write)[members].sum())
     dram = float((flow.dram_read + flow.dram_write)[members].sum())

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from analysis.document import Column, columns
 from analysis.reports.checks import Check
-from analysis.reports.concurrency_report import ConcurrencyReport, Parallelism, Stage, SubgraphSplit, Units, concurrency
+from analysis.reports.concurrency_report import (
+    ConcurrencyReport,
+    Parallelism,
+    Stage,
+    SubgraphSplit,
+    SubgraphUnits,
+    concurrency,
+)
 from hardware.quantity import quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.state import State
@@ -20,7 +27,7 @@ STAGES = (
 )
 
 
-def _splits(units: Units) -> str:
+def _splits(units: SubgraphUnits) -> str:
     return "; ".join(map(_split, units.splits))
 
 
@@ -34,7 +41,7 @@ def _split(split: SubgraphSplit) -> str:
 
 
 UNITS = (
-    *columns(Units),
+    *columns(SubgraphUnits),
     Column(
         "splits", "Can be divided along (parts; repeated or exchanged for each more)", role="text", keep=3, of=_splits
     ),

@@ -10,8 +10,7 @@ import msgspec
 from analysis.document import Cell, Column, columns
 from analysis.estimate.causes import CAUSES
 from analysis.estimate.tree import find_node
-from analysis.reports.event_report import EventReport, EventRow
-from analysis.reports.event_report import report as event_report
+from analysis.reports.event_report import EventReport, EventRow, event_report
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine

@@ -18,7 +18,7 @@ from analysis.estimate.figures import about
 from analysis.estimate.tree import TreeFigures, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Ints
-from analysis.reports.event_report import report as event_report
+from analysis.reports.event_report import event_report
 from analysis.text.headline import ratio
 from analysis.text.reason import attention_parts, flip, members_reason, model_reason, operator_reason, subgraph_reason
 from hardware.execute import BOUNDS, POWER

@@ -10,7 +10,7 @@ from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree import tree
-from analysis.reports.event_report import report
+from analysis.reports.event_report import event_report
 from analysis.reports.nodes import Node, node
 from hardware.runtime import deployed
 
@@ -129,7 +129,7 @@ def test_event_report_adds_up_at_every_node(name: str, mode: str) -> None:
     root = node(result)
     subgraph = root.children[3]
     for each in (root, subgraph, *subgraph.children):
-        events = report(result, each.id)
+        events = event_report(result, each.id)
         _close(events.total_j, each.energy_j, each.id)
         _close(sum(row.energy_j for row in events.events), each.energy_j, each.id)
         _close(sum(row.fraction for row in events.events), 1.0, each.id)

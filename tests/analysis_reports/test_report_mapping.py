@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
-from analysis.reports.event_report import report as event_report
+from analysis.reports.event_report import event_report
 from analysis.reports.mapping_report import mapping_report
 from hardware.architectures.gpu import blocks, occupancy, resident_limit
 from hardware.errors import RequestError
