@@ -162,10 +162,10 @@ VERB = Report(
     ),
     parts=(
         Rows(
-            name="front", title="Beaten by none in latency, energy and area", columns=COLUMNS, key="device",
+            "front", "Beaten by none in latency, energy and area", COLUMNS, key="device",
             of=lambda document: sorted(document.front, key=lambda design: design.score)[: len(document.best)],
         ),
-        Rows(name="best", title="Best", columns=COLUMNS, key="device", footer=_footer),
+        Rows("best", "Best", COLUMNS, key="device", footer=_footer),
     ),
     main="best",
     ticks="designs",

@@ -28,7 +28,7 @@ def distribution(name: str, title: str, what: str, weighed: str, of: dict[str, s
         buckets = getattr(document, name)
         return zip(*(getattr(buckets, field) if field else buckets for field in of.values()), strict=True)
 
-    return Rows(name=name, title=title, columns=tuple(columns), of=ranges)
+    return Rows(name, title, tuple(columns), of=ranges)
 
 
 def _bucket(place: int, field: str) -> Callable[[tuple[Bucket, ...]], Cell]:

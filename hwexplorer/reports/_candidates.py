@@ -39,9 +39,9 @@ ODDS = Column(
 )
 # What exists on paper only wins nothing from silicon: it stands below, where it was asked for.
 ON_PAPER = Rows(
-    name="on_paper",
-    title="On paper only",
-    columns=COLUMNS,
+    "on_paper",
+    "On paper only",
+    COLUMNS,
     of="design_targets",
     key=KEY,
     kind=KIND,

@@ -127,7 +127,7 @@ VERB = Report(
     ),
     document=_document,
     title=_title,
-    parts=(Rows(name="advise", columns=COLUMNS, of=_changes, leads=lambda change: change.leads), _savings),
+    parts=(Rows("advise", "", COLUMNS, of=_changes, leads=lambda change: change.leads), _savings),
     main="advise",
     section=Section(100, "What to change"),
     examples={"advise": "conv2d --on h100_sxm"},

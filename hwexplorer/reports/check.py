@@ -43,9 +43,9 @@ VERB = Report(
     document=_document,
     parts=(
         Rows(
-            name="check",
-            title=lambda ran: f"{ran.model}: batch {ran.batch}, {ran.precision}, {ran.execution}",
-            columns=COLUMNS,
+            "check",
+            lambda ran: f"{ran.model}: batch {ran.batch}, {ran.precision}, {ran.execution}",
+            COLUMNS,
             of="findings",
             key="rule",
             footer=_tally,

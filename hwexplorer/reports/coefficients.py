@@ -73,9 +73,9 @@ VERB = Report(
     document=_document,
     parts=(
         Rows(
-            name="coefficients",
-            title=lambda document: f"Energy per event on {engine.device(document.device).name} at {document.precision}",
-            columns=COLUMNS,
+            "coefficients",
+            lambda document: f"Energy per event on {engine.device(document.device).name} at {document.precision}",
+            COLUMNS,
             footer=_rates,
         ),
     ),

@@ -17,8 +17,6 @@ from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
 from hwexplorer.state import State
 from hwexplorer.views.words import chain, of_node, some
 
-PARALLELISM = columns(Parallelism)
-CHECKS = columns(Check, "name passed sentence")
 STAGES = (
     *columns(Stage, "stage"),
     Column("count", "Subgraphs", "count", keep=0, of=lambda stage: len(stage.subgraphs)),
@@ -67,13 +65,13 @@ VERB = Report(
     title=lambda document, state: of_node("Concurrency", state),
     parts=(
         facts(_summary),
-        Rows(name="parallelism", title="Parallelism", columns=PARALLELISM),
-        Rows(name="checks", title="Consistency checks", columns=CHECKS),
-        Rows(name="stages", title="Stages", columns=STAGES),
+        Rows("parallelism", "Parallelism", columns(Parallelism)),
+        Rows("checks", "Consistency checks", columns(Check, "name passed sentence")),
+        Rows("stages", "Stages", STAGES),
         Rows(
-            name="units",
-            title=lambda document: f"Hardware units ({document.unit_name}s) per subgraph",
-            columns=UNITS,
+            "units",
+            lambda document: f"Hardware units ({document.unit_name}s) per subgraph",
+            UNITS,
             kind="type",
         ),
     ),

@@ -22,7 +22,6 @@ COLUMNS = (
     ),
     *columns(DeviceCost, "electricity_usd hire_usd purchase_usd kwh carbon_kg time lifetime"),
 )  # fmt: skip
-EVEN = columns(BreakEven, first={"shown": MARKED}, then={"shown": MARKED})
 _Price = tuple[str, float]
 
 
@@ -84,8 +83,11 @@ VERB = Report(
     title=lambda document, state: f"{title(state)}: per million inferences",
     parts=(
         facts(lambda bill, state: (bill.cheapest,)),
-        Rows(name="cost", columns=COLUMNS, of="rows", key="device"),
-        Rows(name="break_even", title="Break-even", columns=EVEN, key=("first", "then"), optional=True),
+        Rows("cost", "", COLUMNS, of="rows", key="device"),
+        Rows(
+            "break_even", "Break-even", columns(BreakEven, first={"shown": MARKED}, then={"shown": MARKED}),
+            key=("first", "then"), optional=True,
+        ),
         _assumptions,
     ),
     main="cost",

@@ -101,7 +101,7 @@ VERB = Report(
         f"What would have to be true for {document.a} to match {document.b} in {' and '.join(document.metrics)}: "
         f"{document.model}, {scenario(state)}"
     ),
-    parts=(Rows(name="ways", columns=COLUMNS, footer=_footer),),
+    parts=(Rows("ways", "", COLUMNS, footer=_footer),),
     on_screen=False,
     examples={"crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz,units,matrix --metric latency"},
 )

@@ -32,7 +32,6 @@ CHANGES = (
     Column("after", "After", role="text", keep=0, of=lambda changed: quantity(changed.after, changed.unit)),
     *columns(Changed, "change where"),
 )
-KINDS = columns(Kind)
 PLACES = columns(Place)
 
 
@@ -97,10 +96,10 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_summary),
-        Rows(name="changes", title="Figures", columns=CHANGES, key="figure"),
-        Rows(name="operators", title="Operators by type", columns=KINDS, key="type", optional=True),
+        Rows("changes", "Figures", CHANGES, key="figure"),
+        Rows("operators", "Operators by type", columns(Kind), key="type", optional=True),
         _places,
-        Rows(name="findings", title="Rules", columns=check.COLUMNS, key="rule", optional=True),
+        Rows("findings", "Rules", check.COLUMNS, key="rule", optional=True),
     ),
     main="changes",
     states=_states,

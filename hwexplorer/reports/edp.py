@@ -18,14 +18,10 @@ from hwexplorer.options import TOP
 from hwexplorer.state import State
 from hwexplorer.views.words import of_node
 
-COMPONENTS = columns(Component, "name bar share edp energy_per_inference time energy_delay")
-CONCENTRATION = columns(Concentration)
 NODES = columns(
     EdpNode,
     "name kind share cumulative edp compute memory static base modifier fused benefit energy_per_inference latency",
 )
-EXECUTIONS = columns(ExecutionEdp)
-SIDE_BY_SIDE = columns(SideBySide)
 
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
@@ -50,33 +46,28 @@ VERB = Report(
     parts=(
         facts(_summary),
         Rows(
-            name="components",
-            title="By component",
-            columns=COMPONENTS,
+            "components",
+            "By component",
+            columns(Component, "name bar share edp energy_per_inference time energy_delay"),
             footer=("time: busy time of kernels by what bounds them; launch and waiting count as static",),
         ),
+        Rows("concentration", "How few make how much", columns(Concentration), key=lambda row: f"{row.fraction:.0%}"),
         Rows(
-            name="concentration",
-            title="How few make how much",
-            columns=CONCENTRATION,
-            key=lambda row: f"{row.fraction:.0%}",
-        ),
-        Rows(
-            name="operators",
-            title=lambda document: f"Top {len(document.top_operators)} operators",
-            columns=NODES,
+            "operators",
+            lambda document: f"Top {len(document.top_operators)} operators",
+            NODES,
             of="top_operators",
             kind="type",
         ),
         Rows(
-            name="subgraphs",
-            title=lambda document: f"Top {len(document.top_subgraphs)} subgraphs",
-            columns=NODES,
+            "subgraphs",
+            lambda document: f"Top {len(document.top_subgraphs)} subgraphs",
+            NODES,
             of="top_subgraphs",
             kind="type",
         ),
-        Rows(name="executions", title="Eager and fused", columns=EXECUTIONS),
-        Rows(name="side_by_side", title="Each subgraph under eager and fused", columns=SIDE_BY_SIDE, kind="type"),
+        Rows("executions", "Eager and fused", columns(ExecutionEdp)),
+        Rows("side_by_side", "Each subgraph under eager and fused", columns(SideBySide), kind="type"),
     ),
     main="subgraphs",
     section=Section(40, "Where the energy-delay product goes"),

@@ -38,9 +38,10 @@ VERB = Report(
     document=of_run(elasticities),
     parts=(
         Rows(
-            name="elasticities",
+            "elasticities",
+            "",
+            COLUMNS,
             of=lambda document: filter(_does_something, document.elasticities),
-            columns=COLUMNS,
             key="name",
             footer=_footer,
         ),

@@ -137,14 +137,9 @@ VERB = Report(
     ),
     document=_document,
     parts=(
-        Rows(name="before", columns=_BEFORE, key="metric"),
-        Rows(name="curve", title=lambda document: f"{document.knob} turned", columns=_CURVE, of=_curve_rows),
-        Rows(
-            name="knobs",
-            title=lambda document: f"Sorted by what it does to {document.metric}",
-            columns=COLUMNS,
-            key="name",
-        ),
+        Rows("before", "", _BEFORE, key="metric"),
+        Rows("curve", lambda document: f"{document.knob} turned", _CURVE, of=_curve_rows),
+        Rows("knobs", lambda document: f"Sorted by what it does to {document.metric}", COLUMNS, key="name"),
     ),
     title=lambda document, state: of_node("Knobs", state),
     on_screen=False,

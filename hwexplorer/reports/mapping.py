@@ -11,8 +11,6 @@ from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.words import of_node
 
-BOUNDS = columns(Bound)
-
 
 def _tile(kernel: KernelRow) -> str:
     return f"{kernel.tile_m:.0f} x {kernel.tile_n:.0f}" if kernel.tile_m else ""
@@ -47,11 +45,11 @@ VERB = Report(
     parts=(
         facts(_summary),
         distribution("utilization", "Utilisation of kernels", "Utilisation", "time", {"Kernels": ""}),
-        Rows(name="bounds", title="What bounds kernels", columns=BOUNDS),
+        Rows("bounds", "What bounds kernels", columns(Bound)),
         Rows(
-            name="kernels",
-            title="Kernels",
-            columns=KERNELS,
+            "kernels",
+            "Kernels",
+            KERNELS,
             of="rows",
             kind="type",
             without=lambda document: () if document.occupancy is not None else ("occupancy",),

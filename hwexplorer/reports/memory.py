@@ -19,16 +19,12 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
 
-ROLES = columns(TensorRole)
-LIVE = columns(LiveValue, "value bytes fraction made_by first last")
-LEVELS = columns(MemoryLevel)
 SAVINGS = (
     *columns(Quantization, "change peak saved"),
     Column("latency", "Latency", "%", role="delta", keep=0, of=lambda change: change.latency_ratio - 1),
     Column("energy", "Energy", "%", role="delta", keep=0, of=lambda change: change.energy_ratio - 1),
     *columns(Quantization, "runs"),
 )
-TIMELINE = columns(Moment, "kernel bar total activations workspace")
 
 
 def _title(report: MemoryReport, state: State) -> str:
@@ -72,11 +68,11 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_summary),
-        Rows(name="roles", title="The peak by what tensors are to the precision", columns=ROLES),
-        Rows(name="live", title="Live at the peak", columns=LIVE),
-        Rows(name="levels", title="What fits where", columns=LEVELS),
+        Rows("roles", "The peak by what tensors are to the precision", columns(TensorRole)),
+        Rows("live", "Live at the peak", columns(LiveValue, "value bytes fraction made_by first last")),
+        Rows("levels", "What fits where", columns(MemoryLevel)),
         _savings,
-        Rows(name="timeline", title="Over the execution order", columns=TIMELINE),
+        Rows("timeline", "Over the execution order", columns(Moment, "kernel bar total activations workspace")),
     ),
     section=Section(50, "What is held in memory"),
     examples={"memory": "conv2d --on h100_sxm"},

@@ -89,7 +89,7 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_answer),
-        Rows(name="pareto", columns=COLUMNS, of="front", key=KEY, kind=KIND, leads=configuration),
+        Rows("pareto", "", COLUMNS, of="front", key=KEY, kind=KIND, leads=configuration),
         ON_PAPER,
         _plot,
     ),

@@ -12,7 +12,6 @@ from hwexplorer.state import State
 from hwexplorer.views.words import chain
 
 LEVELS = {"Operators": "operators", "Subgraphs": "subgraphs"}
-SUBGRAPHS = columns(Subgraph)
 
 
 def _document(state: State) -> PartitionReport:
@@ -39,12 +38,12 @@ VERB = Report(
     title=lambda document, state: f"Partition of {engine.workload(state).name}, batch {state.batch}",
     parts=(
         facts(_summary),
-        Rows(name="operators", title="Operators by type", columns=KINDS, of="operators_by_type"),
-        Rows(name="classes", title="Operators by class", columns=KINDS, of="operators_by_class"),
-        Rows(name="patterns", title="Subgraphs by fusion pattern", columns=KINDS, of="subgraphs_by_pattern"),
+        Rows("operators", "Operators by type", KINDS, of="operators_by_type"),
+        Rows("classes", "Operators by class", KINDS, of="operators_by_class"),
+        Rows("patterns", "Subgraphs by fusion pattern", KINDS, of="subgraphs_by_pattern"),
         distribution("parallelism", "Parallelism of operators and subgraphs", "Threads", "FLOPs", LEVELS),
         distribution("intensity", "Intensity of operators and subgraphs", "FLOP/byte", "FLOPs", LEVELS),
-        Rows(name="subgraphs", title="Subgraphs", columns=SUBGRAPHS, kind="type"),
+        Rows("subgraphs", "Subgraphs", columns(Subgraph), kind="type"),
     ),
     section=Section(0, "What the model is made of"),
     examples={"partition": "conv2d"},

@@ -67,9 +67,9 @@ VERB = Report(
     document=_document,
     parts=(
         Rows(
-            name="rank",
-            title=_title,
-            columns=COLUMNS,
+            "rank",
+            _title,
+            COLUMNS,
             of="rows",
             kind="family",
             dim=lambda row: not row.candidate.point.fits,

@@ -12,12 +12,6 @@ from hwexplorer.state import State
 from hwexplorer.views import traced
 from hwexplorer.views.words import of_node
 
-KERNELS = columns(
-    KernelRoof,
-    "kernel bound latency measured ratio measured_rate compute memory overhead intensity ridge side "
-    "achieved attainable efficiency flops dram flips",
-)
-
 
 def _document(state: State) -> RooflineReport:
     result = engine.result(state)
@@ -46,9 +40,13 @@ VERB = Report(
     parts=(
         facts(_summary),
         Rows(
-            name="kernels",
-            title="Kernels",
-            columns=KERNELS,
+            "kernels",
+            "Kernels",
+            columns(
+                KernelRoof,
+                "kernel bound latency measured ratio measured_rate compute memory overhead intensity ridge side "
+                "achieved attainable efficiency flops dram flips",
+            ),
             kind="type",
             without=_without,
             children=lambda kernel: kernel.parts if kernel.operators > 1 else (),

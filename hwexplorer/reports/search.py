@@ -116,8 +116,9 @@ VERB = Report(
     parts=(
         facts(_answer),
         Rows(
-            name="search",
-            columns=(*COLUMNS[:-2], ODDS, *COLUMNS[-2:]),
+            "search",
+            "",
+            (*COLUMNS[:-2], ODDS, *COLUMNS[-2:]),
             of=lambda search: search.found[:SHOWN],
             key=KEY,
             kind=KIND,

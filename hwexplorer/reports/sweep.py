@@ -50,9 +50,6 @@ BEST = (
     *columns(Best, device={"shown": MARKED}),
     Column("value", "Value", role="text", keep=0, of=_best),
 )
-CROSS = columns(
-    Crossover, "before after metric precision image_size batch", before={"shown": MARKED}, after={"shown": MARKED}
-)
 
 _Wholes = tuple[int, ...] | None
 _Names = tuple[str, ...] | None
@@ -101,9 +98,15 @@ def _crossovers(sweep: Sweep, state: State) -> Table:
         again = f"; the lead changes {c.changes} times" if c.changes > 1 else ""
         return f"{c.after} is ahead from batch {c.batch}{again}"
 
-    columns = (*CROSS, Column("says", "", role="text", keep=2, of=says))
-    shown = rows(columns, sweep.crossovers, key=("before", "after", "metric", "precision", "image_size"))
-    return Table("crossovers", "Where one device overtakes another", columns, shown)
+    overtaking = columns(
+        Crossover,
+        "before after metric precision image_size batch says",
+        Column("says", "", role="text", keep=2, of=says),
+        before={"shown": MARKED},
+        after={"shown": MARKED},
+    )
+    shown = rows(overtaking, sweep.crossovers, key=("before", "after", "metric", "precision", "image_size"))
+    return Table("crossovers", "Where one device overtakes another", overtaking, shown)
 
 
 def _run_all(arguments: argparse.Namespace) -> None:
@@ -216,8 +219,9 @@ VERB = Report(
     title=_title,
     parts=(
         Rows(
-            name="sweep",
-            columns=ROWS,
+            "sweep",
+            "",
+            ROWS,
             of="rows",
             key=("device", "image_size", "batch", "precision"),
             kind="architecture",
@@ -225,12 +229,7 @@ VERB = Report(
             leads=leads,
             notes=_not_fitting,
         ),
-        Rows(
-            name="best",
-            title="Best batch of each device",
-            columns=BEST,
-            key=("device", "precision", "image_size", "aim"),
-        ),
+        Rows("best", "Best batch of each device", BEST, key=("device", "precision", "image_size", "aim")),
         _crossovers,
     ),
     main="sweep",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from analysis.document import Column
+from analysis.document import column, columns
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.options import option, whole
@@ -12,9 +14,9 @@ from hwexplorer.state import State
 
 
 class Word(msgspec.Struct, frozen=True):
-    name: str
-    letters: int
-    energy_j: float
+    name: Annotated[str, column("Name")]
+    letters: Annotated[int, column("Letters", "count", help="of the name")]
+    energy_j: Annotated[float, column("Energy", "J", keep=1)]
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -36,15 +38,7 @@ VERB = Report(
     title=lambda found, state: f"Names in {state.model}",
     parts=(
         facts(lambda found, state: (f"the longest has {found.longest} letters",)),
-        Rows(
-            name="words",
-            title="Names",
-            columns=(
-                Column("name", "Name", role="text", keep=0),
-                Column("letters", "Letters", "count", keep=0, help="of the name"),
-                Column("energy", "Energy", "J", keep=1),
-            ),
-        ),
+        Rows("words", "Names", columns(Word)),
     ),
     section=Section(95, "What it is called"),
     examples={"words": "conv2d --on h100_sxm --least 4"},
