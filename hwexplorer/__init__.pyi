@@ -26,9 +26,9 @@ from analysis.reports.partition_report import PartitionReport
 from analysis.reports.roofline_report import RooflineReport
 from collections.abc import Sequence
 from hwexplorer.annexes.validate import KernelGroups, ModelGroups
-from hwexplorer.reports.coefficients import Prices
-from hwexplorer.reports.devices import Devices
+from hwexplorer.reports.devices.devices import Devices
 from hwexplorer.reports.models import Models
+from hwexplorer.reports.show.coefficients import Prices
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -100,14 +100,6 @@ def check(
 ) -> Result[Findings]:
     """Rules that must hold, for CI: exit 1 where one is broken."""
 
-def coefficients(
-    *,
-    on: str | None = ...,
-    precision: Any | None = ...,
-    **options: Unpack[_Options],
-) -> Result[Prices]:
-    """Every energy constant of a device with its spread and source."""
-
 def compare(
     model: Model | Workload | str,
     *,
@@ -120,13 +112,15 @@ def compare(
 ) -> Result[Comparison | Levels]:
     """One model on several devices, as a whole or node by node."""
 
-def concurrency(
-    model: Model | Workload | str,
+def rank(
+    models: Sequence[str] | str = ...,
     *,
     on: str | None = ...,
+    family: str | None = ...,
+    sort: Literal["accuracy", "edp", "energy", "latency", "throughput"] | None = ...,
     **options: Unpack[_Scenario],
-) -> Result[ConcurrencyReport]:
-    """Stages, critical path, parallelism, hardware units each subgraph can use."""
+) -> Result[Rank]:
+    """Models on one device, with their published accuracy."""
 
 def cost(
     model: Model | Workload | str,
@@ -144,15 +138,6 @@ def cost(
 ) -> Result[CostReport]:
     """Money and carbon per million inferences, break-even of two devices."""
 
-def crossover(
-    model: Model | Workload | str, a: str, b: str,
-    *,
-    knob: Sequence[str] | str | None = ...,
-    metric: Sequence[str] | str | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[Crossover]:
-    """The least change of a device with which it matches another: of one fact, and of the best two."""
-
 def device(
     device: str,
     *,
@@ -166,32 +151,66 @@ def devices(
 ) -> Result[Devices]:
     """The device catalogue."""
 
-def diff(
-    model: Model | Workload | str, other: Model | Workload | str,
-    *,
-    on: str | None = ...,
-    rule: Sequence[str] | str | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[Diff]:
-    """What changed between two models, states or JSON files, and where: text for people, Markdown for a pull request."""
+def models(
+    **options: Unpack[_Options],
+) -> Result[Models]:
+    """The models that can be opened."""
 
-def edp(
+def report(
     model: Model | Workload | str,
     *,
     on: str | None = ...,
-    top: str | None = ...,
     **options: Unpack[_Scenario],
-) -> Result[EdpReport]:
-    """Energy-delay product: components, concentration, top nodes, eager against fused."""
+) -> Result[dict[str, Any]]:
+    """Everything about one model on one device: text, Markdown, or a page to open offline."""
 
-def elasticity(
+def pareto(
+    model: Model | Workload | str,
+    *,
+    on: Sequence[str] | str | None = ...,
+    models: Sequence[str] | str | None = ...,
+    batches: Sequence[int] | int | None = ...,
+    precisions: Sequence[str] | str | None = ...,
+    power_modes: bool | None = ...,
+    include_design_targets: bool | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Pareto]:
+    """What no other configuration beats in energy and latency."""
+
+def search(
+    model: Model | Workload | str,
+    *,
+    on: Sequence[str] | str | None = ...,
+    max_energy: str | None = ...,
+    max_latency: str | None = ...,
+    max_memory: str | None = ...,
+    max_power: str | None = ...,
+    min_throughput: str | None = ...,
+    max_cost: str | None = ...,
+    sort: Literal["cost", "edp", "energy", "latency", "throughput"] | None = ...,
+    batches: Sequence[int] | int | None = ...,
+    precisions: Sequence[str] | str | None = ...,
+    power_modes: bool | None = ...,
+    include_design_targets: bool | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Search]:
+    """Configurations within limits of energy, latency, memory, power, throughput, cost."""
+
+def coefficients(
+    *,
+    on: str | None = ...,
+    precision: Any | None = ...,
+    **options: Unpack[_Options],
+) -> Result[Prices]:
+    """Every energy constant of a device with its spread and source."""
+
+def concurrency(
     model: Model | Workload | str,
     *,
     on: str | None = ...,
-    node: str | None = ...,
     **options: Unpack[_Scenario],
-) -> Result[Elasticities]:
-    """What matters: per cent of latency, energy and EDP per per cent of each fact of the chip."""
+) -> Result[ConcurrencyReport]:
+    """Stages, critical path, parallelism, hardware units each subgraph can use."""
 
 def energy(
     model: Model | Workload | str,
@@ -213,23 +232,6 @@ def events(
 ) -> Result[EventReport]:
     """Architectural energy events of a node."""
 
-def explain(
-    model: Model | Workload | str, a: str, b: str,
-    *,
-    metric: Literal["edp", "energy", "latency", "memory"] | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[Explanation]:
-    """Why one device costs more than another."""
-
-def knobs(
-    model: Model | Workload | str,
-    *,
-    on: str | None = ...,
-    knob: str | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[KnobReport]:
-    """The knobs of a device: its facts and event prices now and unchanged, their effects, and a curve over one of them."""
-
 def mapping(
     model: Model | Workload | str,
     *,
@@ -247,30 +249,6 @@ def memory(
 ) -> Result[MemoryReport]:
     """What is held when, live at the peak, fits where, and what would save some."""
 
-def models(
-    **options: Unpack[_Options],
-) -> Result[Models]:
-    """The models that can be opened."""
-
-def pareto(
-    model: Model | Workload | str,
-    *,
-    on: Sequence[str] | str | None = ...,
-    models: Sequence[str] | str | None = ...,
-    batches: Sequence[int] | int | None = ...,
-    precisions: Sequence[str] | str | None = ...,
-    power_modes: bool | None = ...,
-    include_design_targets: bool | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[Pareto]:
-    """What no other configuration beats in energy and latency."""
-
-def partition(
-    model: Model | Workload | str,
-    **options: Unpack[_Inputs],
-) -> Result[PartitionReport]:
-    """Operators and subgraphs by type, traffic, parallelism, dependencies."""
-
 def plot(
     model: Model | Workload | str,
     *,
@@ -280,24 +258,6 @@ def plot(
 ) -> Result[dict[str, Any]]:
     """Points of a plot of the screen: roofline, roofs, energy_roofs, cumulative, batch, pareto, memory."""
 
-def rank(
-    models: Sequence[str] | str = ...,
-    *,
-    on: str | None = ...,
-    family: str | None = ...,
-    sort: Literal["accuracy", "edp", "energy", "latency", "throughput"] | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[Rank]:
-    """Models on one device, with their published accuracy."""
-
-def report(
-    model: Model | Workload | str,
-    *,
-    on: str | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[dict[str, Any]]:
-    """Everything about one model on one device: text, Markdown, or a page to open offline."""
-
 def roofline(
     model: Model | Workload | str,
     *,
@@ -306,25 +266,6 @@ def roofline(
     **options: Unpack[_Scenario],
 ) -> Result[RooflineReport]:
     """Every kernel under its roofs: what bounds it, what would flip it."""
-
-def search(
-    model: Model | Workload | str,
-    *,
-    on: Sequence[str] | str | None = ...,
-    max_energy: str | None = ...,
-    max_latency: str | None = ...,
-    max_memory: str | None = ...,
-    max_power: str | None = ...,
-    min_throughput: str | None = ...,
-    max_cost: str | None = ...,
-    sort: Literal["cost", "edp", "energy", "latency", "throughput"] | None = ...,
-    batches: Sequence[int] | int | None = ...,
-    precisions: Sequence[str] | str | None = ...,
-    power_modes: bool | None = ...,
-    include_design_targets: bool | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[Search]:
-    """Configurations within limits of energy, latency, memory, power, throughput, cost."""
 
 def sweep(
     model: Model | Workload | str = ...,
@@ -343,6 +284,21 @@ def sweep(
 ) -> Result[Sweep]:
     """A model over batches, precisions, image sizes; or the whole catalogue."""
 
+def edp(
+    model: Model | Workload | str,
+    *,
+    on: str | None = ...,
+    top: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[EdpReport]:
+    """Energy-delay product: components, concentration, top nodes, eager against fused."""
+
+def partition(
+    model: Model | Workload | str,
+    **options: Unpack[_Inputs],
+) -> Result[PartitionReport]:
+    """Operators and subgraphs by type, traffic, parallelism, dependencies."""
+
 def tree(
     model: Model | Workload | str,
     *,
@@ -353,6 +309,50 @@ def tree(
 ) -> Result[dict[str, Any]]:
     """Model, subgraphs and operators with their energy-delay product."""
 
+def crossover(
+    model: Model | Workload | str, a: str, b: str,
+    *,
+    knob: Sequence[str] | str | None = ...,
+    metric: Sequence[str] | str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Crossover]:
+    """The least change of a device with which it matches another: of one fact, and of the best two."""
+
+def elasticity(
+    model: Model | Workload | str,
+    *,
+    on: str | None = ...,
+    node: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Elasticities]:
+    """What matters: per cent of latency, energy and EDP per per cent of each fact of the chip."""
+
+def knobs(
+    model: Model | Workload | str,
+    *,
+    on: str | None = ...,
+    knob: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[KnobReport]:
+    """The knobs of a device: its facts and event prices now and unchanged, their effects, and a curve over one of them."""
+
+def diff(
+    model: Model | Workload | str, other: Model | Workload | str,
+    *,
+    on: str | None = ...,
+    rule: Sequence[str] | str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Diff]:
+    """What changed between two models, states or JSON files, and where: text for people, Markdown for a pull request."""
+
+def explain(
+    model: Model | Workload | str, a: str, b: str,
+    *,
+    metric: Literal["edp", "energy", "latency", "memory"] | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[Explanation]:
+    """Why one device costs more than another."""
+
 def why(
     model: Model | Workload | str,
     *,
@@ -361,6 +361,17 @@ def why(
     **options: Unpack[_Scenario],
 ) -> Result[dict[str, Any]]:
     """Why a node costs what it costs."""
+
+def trace(
+    file: Path | str,
+    *,
+    model: str | None = ...,
+    on: str | None = ...,
+    run: bool | None = ...,
+    threads: str | None = ...,
+    **options: Unpack[_Scenario],
+) -> Result[TraceReport]:
+    """A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""
 
 def design(
     *,
@@ -394,17 +405,6 @@ def design(
     **options: Unpack[_Options],
 ) -> Result[Designs]:
     """Design search: thousands of changed chips over several models, best first, with area and cost."""
-
-def trace(
-    file: Path | str,
-    *,
-    model: str | None = ...,
-    on: str | None = ...,
-    run: bool | None = ...,
-    threads: str | None = ...,
-    **options: Unpack[_Scenario],
-) -> Result[TraceReport]:
-    """A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""
 
 def validate(
     *,

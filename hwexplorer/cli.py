@@ -55,20 +55,22 @@ def parse(words: list[str]) -> argparse.Namespace:
         arguments = _overview().parse_args(words)
         arguments.verb, arguments.run = "version", _print_version
         return arguments
-    if words and words[0] in registry.names():
-        name, rest = words[0], words[1:]
+    if words and registry.is_verb(words[0]):
+        members = registry.sections(words[0])
+        if members and words[0] not in members and words[1:] in (["--help"], ["-h"]):
+            return _group_parser(words[0]).parse_args(["--help"])
+        name, *rest = registry.resolve(words)
     else:
         _check_typo(words)
         name, rest = "open", words
     from hwexplorer import headless, options
     from hwexplorer.declare import shown
 
-    verb = registry.load(name)
-    examples = "\n".join(f"  hwexplorer {name} {words}".rstrip() for words in shown(verb))
+    verb, full_name = registry.load(name), registry.full_name(name)
     parser = _Parser(
-        prog=f"hwexplorer {name}",
+        prog=f"hwexplorer {full_name}",
         description=registry.helped(name),
-        epilog=f"examples:\n{examples}",
+        epilog=_sections(full_name) + _examples(full_name, shown(verb)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -80,6 +82,28 @@ def parse(words: list[str]) -> argparse.Namespace:
 
         engine.use_folders(arguments.devices_dir)
     return arguments
+
+
+def _examples(name: str, shown: Sequence[str]) -> str:
+    return "\n".join(["examples:", *(f"  hwexplorer {name} {words}".rstrip() for words in shown)])
+
+
+def _sections(verb: str) -> str:
+    """Return the lines of help about the sections of a verb beside its own."""
+    names = [name for name in registry.sections(verb) if name != verb]
+    lines = [f"  {registry.full_name(name):20} {registry.helped(name)}" for name in names]
+    return "\n".join([f"sections (hwexplorer {verb} SECTION --help for options):", *lines, "", ""]) if lines else ""
+
+
+def _group_parser(verb: str) -> argparse.ArgumentParser:
+    """Return a parser for the help of a verb that has no section of its own."""
+    return _Parser(
+        prog=f"hwexplorer {verb}",
+        usage=f"hwexplorer {verb} [SECTION] ..",
+        description=registry.helps()[verb],
+        epilog=_sections(verb) + _examples(verb, registry.group(verb).shown),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def _flag(word: str, parser: _Parser) -> str:
@@ -99,7 +123,7 @@ def _check_typo(words: list[str]) -> None:
     if not words or words[0].startswith("-"):
         return
     followed = len(words) > 1 and not words[1].startswith("-")
-    verbs = registry.names()
+    verbs = tuple(dict.fromkeys((*registry.verbs(), *registry.names())))
     if followed or nearest(words[0], verbs, cutoff=0.75):
         from analysis.model.names.model_ref import names
 
@@ -108,12 +132,16 @@ def _check_typo(words: list[str]) -> None:
 
 
 def _overview() -> argparse.ArgumentParser:
-    verbs = "\n".join(f"  {name:14} {line}" for name, line in registry.helps().items())
+    helps = registry.helps()
+    lines: list[str] = []
+    for task, verbs in {"used most": registry.FIRST, **registry.TASKS, "other": tuple(helps)}.items():
+        listed = [f"  {name:12} {helps.pop(name)}" for name in verbs if name in helps]
+        lines += [f"{task}:", *listed] if listed else []
     parser = _Parser(
         prog="hwexplorer",
         usage="hwexplorer [MODEL | STATE | VERB] [options]",
         description="What neural networks cost on hardware, in a terminal. `hwexplorer MODEL` opens the screen.",
-        epilog=f"verbs (hwexplorer VERB --help for options):\n{verbs}",
+        epilog="\n".join(["hwexplorer VERB --help for options", "", *lines]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="show the version")

@@ -141,6 +141,15 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
         return self.options
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """A verb with sections. Words that name none mean its own section, which has its name, but where their number says
+    another (`by_words`), or `choose` does, which returns them with the section first."""
+
+    by_words: dict[int, str] = {}
+    choose: Callable[[list[str]], list[str]] | None = None
+    shown: tuple[str, ...] = ()
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """A verb that prints a document, or shows it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,10 @@ class Option(msgspec.Struct, frozen=True):
         return tuple(flag for flag in self.flags if flag.startswith("--"))
 
     @property
+    def takes_value(self) -> bool:
+        return not str(self.settings.get("action", "")).startswith("store_")
+
+    @property
     def default(self) -> Any:
         """What it is where it is not given."""
         return self.settings.get("default", False if self.settings.get("action") == "store_true" else None)
@@ -90,6 +94,16 @@ def add(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
             title, _, note = each.group.partition("\n")
             places[each.group] = parser.add_argument_group(title, note or None)
         places[each.excludes or each.group].add_argument(*each.flags, help=each.help, **each.settings)
+
+
+def count_words(words: list[str], options: Iterable[Option]) -> int:
+    """Return how many words are neither options nor their values."""
+    with_value = {flag for option in options if option.takes_value for flag in option.flags}
+    count, is_value = 0, False
+    for word in words:
+        count += not is_value and not word.startswith("-")
+        is_value = word in with_value
+    return count
 
 
 # --- what is accepted -------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class EngineProvider:
 
     def compare(self, state: State) -> Table:
         """Rows keyed by device, spelt as in `state.devices`."""
-        from hwexplorer.reports.compare import by_device, ranked
+        from hwexplorer.reports.compare.compare import by_device, ranked
 
         return ranked(by_device(state), state)
 
@@ -112,13 +112,13 @@ class EngineProvider:
     def deepen(self, state: State) -> bool | None:
         """Find out one thing more of the knobs, in some milliseconds: True where there is something new to show, None
         where nothing was left."""
-        from hwexplorer.reports import knobs
+        from hwexplorer.reports.tune import knobs
 
         return knobs.evaluate_next_knob(state)
 
     def turned(self, state: State, by: int) -> State:
         """The state with its knob a step up (1), down (-1), or as the device has it (0); RequestError at the end."""
-        from hwexplorer.reports import knobs
+        from hwexplorer.reports.tune import knobs
 
         return knobs.step_selected_knob(state, by)
 
@@ -210,7 +210,7 @@ class EngineProvider:
         # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
         shown = replace(state, at="" if view == "tree" else node(state.at))
         if view == "knobs":
-            from hwexplorer.reports import knobs
+            from hwexplorer.reports.tune import knobs
 
             shown = replace(shown, fact=knobs.select_state_knob(state))
         return Answer(view, shown).told(form)

@@ -18,19 +18,29 @@ its SI unit (`latency_s`).
 
 
 def markdown() -> str:
-    return "\n".join([HEAD, *(f"## {section(name)}" for name in registry.names())])
+    return "\n".join([HEAD, *map(_verb, registry.verbs())])
 
 
-def section(name: str) -> str:
-    """A verb: its name as the heading, what it says, examples, options, and what its columns mean."""
-    verb = registry.load(name)
-    lines = [f"{name}\n", f"{sentence(registry.helped(name))}\n"]
-    lines += [f"    hwexplorer {name} {words}".rstrip() for words in shown(verb)]
+def _verb(verb: str) -> str:
+    """Return a verb with its sections as Markdown."""
+    members = registry.sections(verb)
+    if not members:
+        return f"## {_section(verb)}"
+    lines = [f"## {verb}\n", f"{sentence(registry.helps()[verb])}\n"]
+    lines += [f"    hwexplorer {verb} {words}".rstrip() for words in registry.group(verb).shown]
+    return "\n".join([*lines, "", *(f"### {_section(name)}" for name in members)])
+
+
+def _section(name: str) -> str:
+    """Return the name, help line, examples, options and columns of a section or a verb without sections."""
+    verb, full_name = registry.load(name), registry.full_name(name)
+    lines = [f"{full_name}\n", f"{sentence(registry.helped(name))}\n"]
+    lines += [f"    hwexplorer {full_name} {words}".rstrip() for words in shown(verb)]
     options = verb.options if isinstance(verb, Report) else ()
     if options:
         lines += ["\n| Option | |\n|---|---|", *map(_option, options)]
-    if isinstance(verb, Report) and (said := dict(_terms(verb))):
-        lines += ["\n| Column | Meaning |\n|---|---|", *(f"| {_md(t)} | {_md(m)} |" for t, m in said.items())]
+    if isinstance(verb, Report) and (meanings := dict(_terms(verb))):
+        lines += ["\n| Column | Meaning |\n|---|---|", *(f"| {_md(t)} | {_md(m)} |" for t, m in meanings.items())]
     return "\n".join([*lines, ""])
 
 
@@ -94,13 +104,13 @@ def _man_lines() -> Iterator[str]:
     yield _safe("is printed. Every report prints --format text, json, csv, md or html.")
     shared = {option.name: option for option in (*NODE.options, *EVERYWHERE.options, *OUTPUT, DEVICES_DIR)}
     yield ".SH VERBS"
-    for name, line in registry.helps().items():
-        verb = registry.load(name)
-        yield f'.SS "hwexplorer {name}"\n{_safe(sentence(line))}'
+    for name in (member for verb in registry.verbs() for member in registry.sections(verb) or (verb,)):
+        verb, full_name = registry.load(name), registry.full_name(name)
+        yield f'.SS "hwexplorer {full_name}"\n{_safe(sentence(registry.helped(name)))}'
         own = verb.options if isinstance(verb, Report) else verb.all_options()
         yield from _man_options(option for option in own if shared.get(option.name) != option)
         for words in shown(verb):
-            yield f".PP\n.EX\n{_safe(f'hwexplorer {name} {words}'.rstrip())}\n.EE"
+            yield f".PP\n.EX\n{_safe(f'hwexplorer {full_name} {words}'.rstrip())}\n.EE"
     yield ".SH COMMON OPTIONS"
     yield from _man_options(shared.values())
     yield ".SH TERMS"

@@ -1,6 +1,8 @@
 """The verbs: the modules of hwexplorer.reports, commands and annexes, each with its help in its first line.
 
-Only the module that is asked for is imported. A folder put on the path of one of the packages adds its verbs.
+A verb with sections is a folder there: its modules are the sections (`show energy`), each also a verb of its own name
+(`energy`), and `VERB` of the folder, a `declare.Group`, says which section words mean that name none. Only the module
+that is asked for is imported. A folder put on the path of one of the packages adds its verbs.
 """
 
 from __future__ import annotations
@@ -10,37 +12,115 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hardware.errors import unknown
+from hardware.errors import RequestError, unknown
 from hwexplorer.schema import stamped
 from hwexplorer.state import State, replace
 
 if TYPE_CHECKING:
-    from hwexplorer.declare import Report, Verb
+    from hwexplorer.declare import Group, Report, Verb
     from hwexplorer.limits import Held
     from hwexplorer.views.plain import Page, View
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
+# The verbs by what one does with them. The first three are what most people ask.
+FIRST = ("compare", "tree", "why")
+TASKS = {
+    "look": ("compare", "tree", "show", "report", "models", "devices"),
+    "decide": ("why", "advise", "search", "sweep", "cost", "check"),
+    "what if": ("tune",),
+    "measure": ("measure", "trace", "validate"),
+    "files": ("capture", "open", "serve", "completion"),
+}
+
+
+class _Module(NamedTuple):
+    """Where a verb is declared, and the folder's name where it is a section."""
+
+    path: str
+    group: str = ""
+
+
+# --- names ------------------------------------------------------------------------------------------------
 
 
 def names() -> tuple[str, ...]:
+    """Return every word that names a verb or a section."""
     return tuple(_modules())
 
 
+def verbs() -> tuple[str, ...]:
+    """Return the verbs that help lists, sections left out, by task."""
+    all_verbs = dict.fromkeys(module.group or name for name, module in _modules().items())
+    ordered = (name for task in TASKS.values() for name in task if name in all_verbs)
+    return tuple(dict.fromkeys((*ordered, *all_verbs)))
+
+
+def sections(verb: str) -> tuple[str, ...]:
+    """Return the sections of a verb, its own first; none of a verb without sections."""
+    members = [name for name, module in _modules().items() if module.group == verb]
+    return tuple(sorted(members, key=lambda name: name != verb))
+
+
+def is_verb(word: str) -> bool:
+    return word in _modules() or word in verbs()
+
+
+def full_name(name: str) -> str:
+    """Return how a section is asked for: `show energy`; a verb's own section has the verb's name."""
+    group = _modules()[name].group if name in _modules() else ""
+    return f"{group} {name}" if group not in ("", name) else name
+
+
+def resolve(words: list[str]) -> list[str]:
+    """Return words whose first is a verb with that verb, or the section that they mean, first.
+
+    `show energy conv2d` is `energy conv2d`, `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
+    verb, rest = words[0], words[1:]
+    members = sections(verb)
+    if not members:
+        return words
+    if rest and rest[0] in members:
+        return rest
+    declared = group(verb)
+    if declared.choose is not None:
+        return declared.choose(rest)
+    section = declared.by_words.get(_count(rest, members, declared), verb)
+    if section not in members:
+        raise (
+            unknown("section", rest[0], members)
+            if rest
+            else RequestError(f"{verb} needs a section: {', '.join(members)}")
+        )
+    return [section, *rest]
+
+
+def _count(words: list[str], members: tuple[str, ...], declared: Group) -> int:
+    """Return how many of the words are none of options and their values, where the verb's section depends on it."""
+    if sum(not word.startswith("-") for word in words) < min(declared.by_words, default=len(words) + 1):
+        return 0
+    from hwexplorer.options import count_words
+
+    return count_words(words, [option for name in members for option in load(name).all_options()])
+
+
+# --- what they declare ------------------------------------------------------------------------------------
+
+
 def helps() -> dict[str, str]:
-    """Verb -> help line."""
-    return {name: helped(name) for name in _modules()}
+    """Return verb -> help line, of the verbs that help lists."""
+    return {verb: _help_line(_group_path(verb)) if sections(verb) else helped(verb) for verb in verbs()}
 
 
 def helped(name: str) -> str:
-    """The help line of a verb."""
-    return _first_line(_modules()[name])
+    """Return the help line of a section or of a verb without sections."""
+    return _help_line(_modules()[name].path)
 
 
 @lru_cache(maxsize=128)
-def _first_line(module: str) -> str:
-    """Of a verb: its source is read, not run."""
+def _help_line(module: str) -> str:
+    """Return the first docstring line of a module. The source is read, not imported."""
     spec = find_spec(module)
     source = (spec.loader.get_source(module) or "") if spec and isinstance(spec.loader, SourceFileLoader) else ""
     line = source.partition("\n")[0].strip('".')
@@ -48,28 +128,51 @@ def _first_line(module: str) -> str:
 
 
 def load(name: str) -> Report | Verb:
-    """What a verb declares. Raises RequestError for an unknown one."""
+    """Return what a verb or a section declares. Raises RequestError for an unknown one."""
     modules = _modules()
     if name not in modules:
         raise unknown("verb", name, modules)
-    verb: Report | Verb = import_module(modules[name]).VERB
+    verb: Report | Verb = import_module(modules[name].path).VERB
     return verb
 
 
-def _modules() -> dict[str, str]:
-    """Verb -> module: reports by name, then the verbs that do something else."""
-    return {name: path for package in _PACKAGES for name, path in _inside(package, *_folders(package)).items()}
+def group(verb: str) -> Group:
+    """Return what a verb with sections declares."""
+    from hwexplorer.declare import Group
+
+    declared: Group = getattr(import_module(_group_path(verb)), "VERB", Group())
+    return declared
 
 
-def _folders(package: str) -> list[str]:
-    return list(import_module(package).__path__)
+def _group_path(verb: str) -> str:
+    """Return the first folder of that name, which declares the verb; later ones add sections."""
+    package = next(package for package in _PACKAGES if verb in {m.group for m in _in_package(package).values()})
+    return f"{package}.{verb}"
+
+
+def _modules() -> dict[str, _Module]:
+    """Return name -> module: reports by name, then the verbs that do something else."""
+    return {name: module for package in _PACKAGES for name, module in _in_package(package).items()}
+
+
+def _in_package(package: str) -> dict[str, _Module]:
+    return _inside(package, *import_module(package).__path__)
 
 
 @lru_cache(maxsize=8)
-def _inside(package: str, *folders: str) -> dict[str, str]:
-    """Helpers begin with an underscore."""
-    modules = (module.name for module in pkgutil.iter_modules(folders))
-    return {name: f"{package}.{name}" for name in modules if not name.startswith("_")}
+def _inside(package: str, *folders: str) -> dict[str, _Module]:
+    """Return the verbs of a package; helpers begin with an underscore."""
+    found: dict[str, _Module] = {}
+    for module in pkgutil.iter_modules(folders):
+        if module.name.startswith("_"):
+            continue
+        if not module.ispkg:
+            found[module.name] = _Module(f"{package}.{module.name}")
+            continue
+        for member in pkgutil.iter_modules([f"{folder}/{module.name}" for folder in folders]):
+            if not member.name.startswith("_"):
+                found[member.name] = _Module(f"{package}.{module.name}.{member.name}", module.name)
+    return found
 
 
 def takes_model(name: str) -> bool:

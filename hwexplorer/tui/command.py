@@ -54,7 +54,7 @@ def _run(session: Session, words: list[str]) -> None:
         COMMANDS[name].run(session, words[1:])
     elif name in NOT_HERE:
         raise RequestError(f"{name} is for the shell, not for this line")
-    elif name in registry.names():
+    elif registry.is_verb(name):
         run_verb(session, [name, *words[1:]])
     else:
         raise unknown("command", name, names())
@@ -70,7 +70,8 @@ def candidates(session: Session, text: str) -> list[str]:
         return _fitting(name, names())
     command = COMMANDS.get(ALIASES.get(name.replace("-", "_"), name.replace("-", "_")))
     if command is None or " " in rest:
-        return []
+        sections = [section for section in registry.sections(name) if section != name]
+        return [f"{name} {section}" for section in _fitting(rest, sections)] if " " not in rest else []
     head, comma, last = rest.rpartition(",")
     words = command.complete(session) if callable(command.complete) else command.complete
     return [f"{name} {head}{comma}{word}" for word in _fitting(last, words)]

@@ -232,7 +232,7 @@ def run_verb(session: Session, words: list[str]) -> None:
     """A verb of the shell on this state: at once where it is a view, beside the screen where it takes a while."""
     from hwexplorer.tui.task import Task
 
-    verb, rest = words[0], words[1:]
+    verb, *rest = _resolve(words)
     width = session.size[0] - 4
     if not rest and session.views is not None:
         sheet = session.provider.sheet(session.state, verb, width)
@@ -245,6 +245,16 @@ def run_verb(session: Session, words: list[str]) -> None:
         shown = states.format(replace(session.state, at=states.node(session.state.at), open=()))
         rest = ["--model", shown, *rest] if registry.names_model(verb) else [shown, *rest]
     session.start(Task([verb, *rest], width))
+
+
+def _resolve(words: list[str]) -> list[str]:
+    """Return the words with the verb or section that they mean first; the state on screen stands for a model."""
+    verb, *rest = words
+    members = registry.sections(verb)
+    if verb not in members or (rest and rest[0] in members) or not registry.takes_model(verb):
+        return registry.resolve(words)
+    section, _, *others = registry.resolve([verb, "model", *rest])
+    return [section, *others]
 
 
 def _go(pane: str) -> Run:
@@ -362,4 +372,4 @@ ALIASES = {"q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precisi
 
 
 def names() -> list[str]:
-    return sorted({*COMMANDS, *(verb for verb in registry.names() if verb not in NOT_HERE)})
+    return sorted({*COMMANDS, *(verb for verb in registry.verbs() if verb not in NOT_HERE)})

@@ -82,6 +82,12 @@ def _lines(session: Session) -> Iterator[Item]:
     for name in names():
         known = COMMANDS.get(name)
         told = known.help if known is not None else helps[name]
+        if known is None:
+            for section in registry.sections(name):
+                line, says = registry.full_name(section), registry.helped(section)
+                yield Item(line, says, partial(command.submit, session, line))
+            if registry.sections(name):
+                continue
         lines = command.candidates(session, f"{name} ") if known is not None and name not in _REPEAT else []
         if not lines or "[" in (known.usage if known is not None else ""):
             lines = [name, *lines]

@@ -155,7 +155,7 @@ def test_nothing_on_paper_overtakes_unasked(verb: str, key: str) -> None:
 
 
 def test_the_screen_marks_and_asks_alike() -> None:
-    from hwexplorer.reports.compare import by_device
+    from hwexplorer.reports.compare.compare import by_device
 
     text = "\n".join(by_device(State("conv2d")).footer)
     assert "on paper, best" not in text

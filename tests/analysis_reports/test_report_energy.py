@@ -14,7 +14,7 @@ from analysis.reports.energy_report import energy_report
 from analysis.reports.roofline_report import roofline
 from analysis.text.reason import flip
 from hwexplorer import engine
-from hwexplorer.reports import events
+from hwexplorer.reports.show import events
 from hwexplorer.state import State
 
 

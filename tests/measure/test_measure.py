@@ -205,7 +205,7 @@ def test_shipped_files_are_never_touched(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_csv_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from hwexplorer.annexes.calibrate import shared
+    from hwexplorer.annexes.measure.calibrate import shared
 
     (tmp_path / "rows.csv").write_text(shared(kept(tmp_path / "m", timings()), "mine"))
     rows = list(csv.DictReader((tmp_path / "rows.csv").open()))

@@ -18,7 +18,7 @@ import pytest
 from analysis.reports.model_graph import model_graph, to_networkx
 from hwexplorer import engine
 from hwexplorer.cli import main
-from hwexplorer.commands.graph import _dot, _graphml
+from hwexplorer.commands.capture.graph import _dot, _graphml
 from hwexplorer.state import State, parse
 
 CASES = ("resnet18@b8,fp16,fused?on=h100_sxm", "mobilenet_v2?on=tpu_v4", "googlenet?on=xeon_8490h")

@@ -52,7 +52,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Print:
 
 
 def test_the_command_line_helps(printed: Print) -> None:
-    assert "words          what the operators are called" in printed("--help")
+    assert "words        what the operators are called" in printed("--help")
     own = printed("words", "--help")
     assert "--least N" in own
     assert "--node PATH" in own

@@ -46,7 +46,7 @@ def test_help_shows_examples_that_parse(name: str, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit):
         cli.parse([name, "--help"])
     told = capsys.readouterr().out
-    assert all(f"  hwexplorer {name} {words}".rstrip() in told for words in examples)
+    assert all(f"  hwexplorer {registry.full_name(name)} {words}".rstrip() in told for words in examples)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -90,7 +90,7 @@ def test_fish_completes(tmp_path: Path) -> None:
 def test_the_man_page_is_one() -> None:
     page = Path("docs/hwexplorer.1").read_text(encoding="utf-8")
     for name in registry.names():
-        assert f'.SS "hwexplorer {name}"' in page
+        assert f'.SS "hwexplorer {registry.full_name(name)}"' in page
     assert all(flag.replace("-", "\\-") in page for flag in LONG_FLAGS)
     if shutil.which("groff"):
         done = subprocess.run(

@@ -119,7 +119,8 @@ async def test_every_command_completes_and_has_a_help_line() -> None:
             assert command.usage.split()[0] == name
             assert command.help
             assert all(line.startswith(name) for line in candidates(app.session, name + " "))
-        assert {"compare", "roofline", "energy"} <= set(names())
+        assert {"compare", "show", "advise"} <= set(names())
+        assert "show energy" in candidates(app.session, "show ")
 
 
 async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:

@@ -12,7 +12,7 @@ from analysis.explore.tuning.knob_curve import Changes, find_knee, knob_position
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
-from hwexplorer.reports.knobs import estimate_unchanged
+from hwexplorer.reports.tune.knobs import estimate_unchanged
 from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui import exports
 from hwexplorer.tui.app import HwExplorer

@@ -96,7 +96,7 @@ def ready(app):
     app.early = {"prompts", "commands", "exports", "results", "clipboard"} & {
         name.rpartition(".")[2] for name in sys.modules if name.startswith("hwexplorer.tui.")
     }
-    late = {"hwexplorer.configurations", "hwexplorer.reports.knobs", "analysis.model.process.capture_job"}
+    late = {"hwexplorer.configurations", "hwexplorer.reports.tune.knobs", "analysis.model.process.capture_job"}
     app.early |= late & sys.modules.keys()
     app.exit()
 

@@ -12,7 +12,7 @@ from analysis.explore import attribution
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
-from hwexplorer.reports import events
+from hwexplorer.reports.show import events
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
 from hwexplorer.tui.copied import command
 from hwexplorer.views import heat

@@ -15,7 +15,7 @@ from hardware.architectures.registry import TORCH_HOST
 from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hwexplorer import output
-from hwexplorer.annexes.calibrate import calibrated, page, shared
+from hwexplorer.annexes.measure.calibrate import calibrated, page, shared
 from hwexplorer.declare import Verb
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain

@@ -1,0 +1,1 @@
+"""Design search, a section of `tune`."""

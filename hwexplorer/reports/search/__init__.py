@@ -1,0 +1,1 @@
+"""Configurations within limits, and those that no other beats."""

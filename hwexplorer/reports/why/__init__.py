@@ -1,0 +1,8 @@
+"""Why a node costs what it costs, why a device costs more than another, or what changed between two results."""
+
+from hwexplorer.declare import Group
+
+VERB = Group(
+    by_words={2: "diff", 3: "explain"},
+    shown=("resnet50 --on h100_sxm --node layer3", "resnet50 h100_sxm tpu_v4", "before.json after.json"),
+)

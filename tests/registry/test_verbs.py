@@ -1,0 +1,103 @@
+"""Twenty verbs: their sections, the names that these had before, and which section words mean."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from hardware.errors import RequestError
+from hwexplorer import cli, registry
+from hwexplorer.declare import shown
+
+VERBS = {
+    "compare": ("compare", "rank"),
+    "tree": ("tree", "edp", "partition"),
+    "show": ("coefficients", "concurrency", "energy", "events", "mapping", "memory", "plot", "roofline"),
+    "report": (),
+    "why": ("why", "diff", "explain"),
+    "advise": (),
+    "search": ("search", "pareto"),
+    "sweep": (),
+    "tune": ("crossover", "design", "elasticity", "knobs"),
+    "check": (),
+    "cost": (),
+    "trace": (),
+    "measure": ("measure", "calibrate"),
+    "validate": (),
+    "models": (),
+    "devices": ("devices", "device"),
+    "capture": ("capture", "graph"),
+    "open": (),
+    "serve": (),
+    "completion": (),
+}
+SECTIONS = [(verb, section) for verb, sections in VERBS.items() for section in sections if section != verb]
+
+
+def test_there_are_twenty() -> None:
+    assert set(registry.verbs()) == set(VERBS)
+    assert {verb: set(registry.sections(verb)) for verb in VERBS} == {verb: set(names) for verb, names in VERBS.items()}
+
+
+@pytest.mark.parametrize(("verb", "section"), SECTIONS)
+def test_a_section_is_also_a_verb(verb: str, section: str) -> None:
+    assert registry.full_name(section) == f"{verb} {section}"
+    for words in map(shlex.split, shown(registry.load(section))):
+        named, alias = cli.parse([verb, section, *words]), cli.parse([section, *words])
+        assert vars(named).keys() == vars(alias).keys()
+        assert {k: v for k, v in vars(named).items() if k != "run"} == {
+            k: v for k, v in vars(alias).items() if k != "run"
+        }
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("why conv2d", "why conv2d"),
+        ("why conv2d --on l4 --node relu", "why conv2d --on l4 --node relu"),
+        ("why conv2d --batch 8 l4 t4", "explain conv2d --batch 8 l4 t4"),
+        ("why before.json after.json --rule x", "diff before.json after.json --rule x"),
+        ("why diff vgg11 vgg13", "diff vgg11 vgg13"),
+        ("devices", "devices"),
+        ("devices --format csv", "devices --format csv"),
+        ("devices l4", "device l4"),
+        ("measure --quick", "measure --quick"),
+        ("measure rows.csv --on t4", "calibrate rows.csv --on t4"),
+        ("search pareto conv2d", "pareto conv2d"),
+        ("tune l4 conv2d --knob units", "knobs conv2d --on l4 --knob units"),
+        ("tune l4 conv2d --match=t4 --metric edp", "crossover conv2d l4 t4 --metric edp"),
+        ("tune l4 conv2d --grid units=1..4 --top 3", "design --base l4 --workload conv2d --knobs units=1..4 --top 3"),
+        ("tune elasticity conv2d", "elasticity conv2d"),
+        ("roofline conv2d", "roofline conv2d"),
+        ("advise conv2d", "advise conv2d"),
+    ],
+)
+def test_words_mean_a_section(words: str, meant: str) -> None:
+    assert registry.resolve(words.split()) == meant.split()
+
+
+@pytest.mark.parametrize("words", [["show", "energy"], ["tree", "edp"], ["compare", "rank", "--on", "l4"]])
+def test_the_document_is_that_of_the_alias(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    documents = []
+    for each in (words, words[1:]):
+        assert cli.main([*each, "conv2d", "--format", "json"]) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+    assert documents[0] == documents[1]
+
+
+def test_help_lists_verbs_by_task(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    named = [line.split()[0] for line in lines if line.startswith("  ") and line[2] not in " -"]
+    assert sorted(named) == sorted(VERBS)
+    assert named[:3] == ["compare", "tree", "why"]
+    assert [line for line in lines if line.endswith(":") and line[0] != " "][1:] == [
+        "used most:", "look:", "decide:", "what if:", "measure:", "files:",
+    ]  # fmt: skip
+    assert cli.main(["show"]) == 2
+    assert "show needs a section" in capsys.readouterr().err
+    with pytest.raises(RequestError, match="did you mean energy"):
+        cli.parse(["show", "enrgy", "conv2d"])
