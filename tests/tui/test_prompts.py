@@ -14,9 +14,9 @@ from hardware.errors import RequestError, unknown
 from hardware.quantity import quantity
 from hwexplorer.format import to_ascii
 from hwexplorer.provider import EngineProvider
-from hwexplorer.reports.search.search import search
+from hwexplorer.reports.search import search
 from hwexplorer.reports.show import events
-from hwexplorer.reports.why.why import why
+from hwexplorer.reports.why import why
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.command import submit
