@@ -21,7 +21,7 @@ from hardware.device import load
 from hwexplorer.cli import main
 from hwexplorer.export.render import encode
 from hwexplorer.plots.roofline import plot
-from hwexplorer.reports.why import why
+from hwexplorer.reports.why.why import why
 from hwexplorer.state import State, format, parse, replace
 from hwexplorer.views.tree import tree
 
