@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.explore.constraint import broken
+from analysis.explore.constraint import broken_limits
 from hwexplorer import engine
 from hwexplorer.state import State
 
@@ -27,6 +27,6 @@ def held(state: State) -> Held | None:
     if not state.limits:
         return None
     results = {name: engine.result(state, name) for name in state.devices}
-    found = {name: broken(state.limits, r) if r.fits else ("does not fit",) for name, r in results.items()}
+    found = {name: broken_limits(state.limits, r) if r.fits else ("does not fit",) for name, r in results.items()}
     failing = {name: why for name, why in found.items() if why}
     return Held(state.limits, tuple(name for name in state.devices if name not in failing), failing)

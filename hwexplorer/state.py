@@ -114,9 +114,9 @@ class State(msgspec.Struct, frozen=True):
         if not isinstance(self.fold, int | float) or not 0 <= self.fold <= 50:
             raise RequestError(f"fold {str(self.fold)[:40]!r}: a percentage from 0 to 50 is expected")
         if self.limits:
-            from analysis.explore.constraint import read  # what computes them is not needed to start the screen
+            from analysis.explore.constraint import parse_limits  # what computes them is not needed to start the screen
 
-            msgspec.structs.force_setattr(self, "limits", " ".join(map(str, read(self.limits))))
+            msgspec.structs.force_setattr(self, "limits", " ".join(map(str, parse_limits(self.limits))))
         if not self.devices:
             raise RequestError("no device named (hwexplorer devices lists them)")
         if len(set(self.devices)) != len(self.devices):

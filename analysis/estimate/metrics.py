@@ -8,11 +8,13 @@ from hardware.quantity import Unit
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """`key` names the figure in Figures and in an Estimate; `title` begins a sentence or heads a column."""
+    """`key` names the figure in Figures and in an Estimate; `title` begins a sentence or heads a column, `noun` stands
+    within one."""
 
     key: str
     unit: Unit
     title: str
+    noun: str
     more_is_better: bool = False
 
     def of(self, run: object) -> float:
@@ -22,17 +24,24 @@ class Metric(msgspec.Struct, frozen=True):
 
 
 METRICS = {
-    "edp": Metric("edp_js", "Js", "EDP"),
-    "energy": Metric("energy_j_per_inference", "J", "Energy per inference"),
-    "latency": Metric("latency_s", "s", "Latency of the batch"),
-    "throughput": Metric("throughput_per_s", "1/s", "Inferences per second", more_is_better=True),
-    "power": Metric("average_power_w", "W", "Average power"),
-    "memory": Metric("peak_memory_bytes", "byte", "Peak memory"),
-    "utilization": Metric("utilization", "%", "Share of the peak", more_is_better=True),
-    "coverage": Metric("coverage", "%", "Work with a cost rule", more_is_better=True),
+    "edp": Metric("edp_js", "Js", "EDP", "EDP"),
+    "energy": Metric("energy_j_per_inference", "J", "Energy per inference", "energy per inference"),
+    "latency": Metric("latency_s", "s", "Latency of the batch", "latency"),
+    "throughput": Metric("throughput_per_s", "1/s", "Inferences per second", "throughput", more_is_better=True),
+    "power": Metric("average_power_w", "W", "Average power", "average power"),
+    "memory": Metric("peak_memory_bytes", "byte", "Peak memory", "peak memory"),
+    "cost": Metric("cost_usd_per_million", "", "Electricity of a million inferences, USD", "cost"),
+    "utilization": Metric("utilization", "%", "Share of the peak", "utilisation", more_is_better=True),
+    "coverage": Metric("coverage", "%", "Work with a cost rule", "coverage", more_is_better=True),
+    "macs": Metric("macs", "MAC", "MACs", "MACs"),
+    "flops": Metric("flops", "FLOP", "FLOPs", "FLOPs"),
+    "operators": Metric("operators", "count", "Operators", "operators"),
 }
 # Those that nodes have parts of which add up to the model's: what trees are shown in and devices compared by.
 ADDITIVE = ("edp", "energy", "latency")
 EXPLAINED = (*ADDITIVE, "memory")
 AIMS = ("energy", "latency", "memory", "throughput", "edp")
 ORDERS = ("energy", "latency", "throughput", "accuracy", "edp")  # of ranked models; accuracy is no figure of a run
+RULED = ("energy", "latency", "throughput", "edp", "memory", "power", "utilization", "coverage")  # by rules of CI
+SEARCHED = ("energy", "latency", "memory", "power", "throughput", "cost")  # that a search can limit
+CHANGING = ("energy", "latency", "edp", "memory", "macs", "flops", "operators")  # compared between two results

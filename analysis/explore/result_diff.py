@@ -13,7 +13,8 @@ from typing import Annotated
 import msgspec
 
 from analysis.document import column
-from analysis.explore.rules import CHANGING, Finding, incomplete
+from analysis.estimate.metrics import CHANGING, METRICS
+from analysis.explore.rules import Finding, coverage_findings
 from analysis.explore.saved_result import Result, Side
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit
@@ -81,12 +82,12 @@ def diff(before: Result, after: Result, rules: Callable[[Changes], tuple[Finding
     one by itself."""
     changes = Changes(before, after)
     gaps = ((side.coverage, side.incomplete and f"{side.model}: {side.incomplete}") for side in (before, after))
-    findings = (*rules(changes), *(finding for share, gap in gaps for finding in incomplete(share, gap)))
+    findings = (*rules(changes), *(finding for share, gap in gaps for finding in coverage_findings(share, gap)))
     kinds = [Counter(part.type for part in side.parts) for side in (before, after)]
     differing = [name for name in ("model", "device", "batch", "precision", "execution")
                  if getattr(before, name) != getattr(after, name)]  # fmt: skip
     notes = [f"{name}: {getattr(before, name)} before, {getattr(after, name)} after" for name in differing]
-    missing = [title for name, (title, _) in CHANGING.items() if (name in before.figures) != (name in after.figures)]
+    missing = [METRICS[name].noun for name in CHANGING if (name in before.figures) != (name in after.figures)]
     return Diff(
         before=_side(before),
         after=_side(after),
@@ -118,7 +119,7 @@ class Changes:
 
     def of(self, figure: str) -> Changed:
         """What became of a figure. Raises RequestError where a side does not have it."""
-        title, unit = CHANGING[figure]
+        title, unit = METRICS[figure].noun, METRICS[figure].unit
         for side in (self.before, self.after):
             if figure not in side.figures:
                 raise RequestError(f"the file of {side.model} has no {title}: that of `hwexplorer report` has all")

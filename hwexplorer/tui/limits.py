@@ -87,6 +87,6 @@ class Limits:
 
 def typed(text: str) -> str:
     """The limits among what is typed to narrow the devices. Raises RequestError where an amount is wrong."""
-    from analysis.explore import constraint
+    from analysis.explore.constraint import parse_limit
 
-    return " ".join(str(limit) for word in text.split() if (limit := constraint.find(word)) is not None)
+    return " ".join(str(limit) for word in text.split() if (limit := parse_limit(word)) is not None)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from analysis.document import Cell, Column
+from analysis.explore.constraint import COMPARISONS
 from hardware.errors import RequestError, unknown
 from hwexplorer.views.plain import Row, Table
 
@@ -17,14 +18,6 @@ _CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
 _NUMBER = r"(-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ%/·]*)"
 _SMALL = {"f": 1e15, "p": 1e12, "n": 1e9, "u": 1e6, "µ": 1e6, "m": 1e3}  # divided by: 100us is 1e-4 to the last bit
 _LARGE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
-    ">": lambda a, b: a > b,
-    "<": lambda a, b: a < b,
-    ">=": lambda a, b: a >= b,
-    "<=": lambda a, b: a <= b,
-    "=": lambda a, b: abs(a - b) <= 1e-9 * max(abs(a), abs(b)),
-    "!=": lambda a, b: abs(a - b) > 1e-9 * max(abs(a), abs(b)),
-}
 _FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P", "fused": "F", "separate": "S"}
 Test = Callable[[Row], bool]
 HINT = "words · kind:conv share>5 bound:memory latency>1ms"
@@ -90,7 +83,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
         if sign not in ("=", "!="):
             raise RequestError(f"{name}{sign}{wanted}: {name} holds words, ask {name}:{wanted}")
         return lambda row: _says(row.cells[index], sought) != (sign == "!=")
-    compare = _COMPARE["=" if sign == ":" else sign]
+    compare = COMPARISONS["=" if sign == ":" else sign]
     least = value(wanted, "%" if column.role == "bar" else column.unit)
 
     def test(row: Row) -> bool:

@@ -48,9 +48,9 @@ def cards(state: State) -> tuple[Card, ...]:
 def _over(state: State, result: Estimate) -> tuple[str, ...]:
     if not state.limits:
         return ()
-    from analysis.explore import constraint  # not needed to start the screen
+    from analysis.explore.constraint import broken_limits  # not needed to start the screen
 
-    return constraint.broken(state.limits, result)
+    return broken_limits(state.limits, result)
 
 
 def _unchanged(state: State, device: str) -> float:

@@ -11,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.estimate.deviations import describe_deviations
+from analysis.estimate.metrics import METRICS, SEARCHED
 from analysis.estimate.scenario import Scenario
+from analysis.explore.constraint import Constraint
 from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import (
-    FIGURES,
     Candidate,
-    Limit,
+    candidate_figure,
     candidates,
     distinct,
     front,
+    odds_of_keeping,
     pareto,
     rank,
     search,
@@ -71,13 +73,14 @@ def test_unlike_accuracies_are_refused() -> None:
         pareto(candidates([workload("mlp")], [device("gpu")], (1,), ("fp32",), Scenario(), settings()), True)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", SEARCHED)
 def test_search_finds_exactly_what_is_within(name: str) -> None:
-    figure, unit, more = FIGURES[name]
-    values = sorted(figure(c) for c in _grid())
+    more = METRICS[name].more_is_better
+    values = sorted(candidate_figure(c, name) for c in _grid())
     middle = values[len(values) // 2]
-    found = search(_grid(), [Limit(name, middle, unit, more)])
-    expected = [c for c in _grid() if c.point.fits and (figure(c) >= middle if more else figure(c) <= middle)]
+    found = search(_grid(), [Constraint(name, ">=" if more else "<=", middle)])
+    figures = [(c, candidate_figure(c, name)) for c in _grid() if c.point.fits]
+    expected = [c for c, figure in figures if (figure >= middle if more else figure <= middle)]
     for group, silicon in ((found.found, True), (found.design_targets, False)):
         assert len(group) == sum(c.point.silicon is silicon for c in expected)
         edps = [c.point.edp_js for c in group]
@@ -87,7 +90,7 @@ def test_search_finds_exactly_what_is_within(name: str) -> None:
 
 
 def test_a_limit_that_nothing_meets_is_named_with_the_best_there_is() -> None:
-    limits = [Limit("energy", 1.0, "J"), Limit("latency", 1e-12, "s")]
+    limits = [Constraint("energy", "<=", 1.0), Constraint("latency", "<=", 1e-12)]
     found = search(_grid(), limits)
     assert not found.found
     assert "latency <= 1.00 ps" in found.verdict
@@ -101,7 +104,7 @@ def test_contradicting_limits_are_said_to_contradict() -> None:
     grid = [c for c in _grid() if c.point.silicon]
     fastest = min(grid, key=lambda c: c.point.latency_s).point
     most = max(grid, key=lambda c: c.point.throughput_per_s).point
-    limits = [Limit("latency", fastest.latency_s, "s"), Limit("throughput", most.throughput_per_s, "1/s", True)]
+    limits = [Constraint("latency", "<=", fastest.latency_s), Constraint("throughput", ">=", most.throughput_per_s)]
     if any(all(limit.excess(c) <= 1 for limit in limits) for c in grid):
         pytest.skip("one configuration is both the fastest and of the highest throughput")
     found = search(grid, limits)
@@ -182,20 +185,21 @@ def test_odds_of_a_limit_follow_the_band() -> None:
     """Half at the middle of the band, sure beyond its ends, and never more for a narrower limit."""
     one = next(c for c in _grid() if c.point.silicon)
     low, high = one.point.latency_band_s
-    odds = [Limit("latency", limit, "s").odds(one) for limit in (low / 4, (low * high) ** 0.5, high * 4)]
+    limits = (Constraint("latency", "<=", limit) for limit in (low / 4, (low * high) ** 0.5, high * 4))
+    odds = [odds_of_keeping(limit, one) for limit in limits]
     assert odds[0] < 0.05
     assert odds[1] == pytest.approx(0.5)
     assert odds[2] > 0.95
-    rate = Limit("throughput", one.point.batch / (low * high) ** 0.5, "1/s", True)
-    assert 0.0 <= rate.odds(one) <= 1.0
-    assert Limit("power", one.point.average_power_w * 1.01, "W").odds(one) == 1.0
+    rate = Constraint("throughput", ">=", one.point.batch / (low * high) ** 0.5)
+    assert 0.0 <= odds_of_keeping(rate, one) <= 1.0
+    assert odds_of_keeping(Constraint("power", "<=", one.point.average_power_w * 1.01), one) == 1.0
 
 
 def test_a_run_stands_once_by_the_format_that_runs() -> None:
     grid = candidates(
         [workload("resnet18")], [device("hailo8")], (1,), ("fp32", "fp16", "int8"), Scenario(), settings()
     )
-    found = search(grid, [Limit("latency", 10.0, "s")]).found
+    found = search(grid, [Constraint("latency", "<=", 10.0)]).found
     assert [c.point.precision for c in found] == ["int8"]
 
 

@@ -9,8 +9,10 @@ from decisions import hwexplorer, run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.estimate.metrics import METRICS, RULED
 from analysis.estimate.tree import tree
-from analysis.explore.rules import FIGURES, RuleError, check, parse_rule, share
+from analysis.explore.constraint import RuleError, parse_rule
+from analysis.explore.rules import check, edp_share
 from hardware.errors import RequestError
 
 
@@ -18,9 +20,9 @@ def _on(name: str):  # type: ignore[no-untyped-def]
     return run("resnet18", {"": "h100_sxm", "gpu": "h100_sxm", "cpu": "xeon_8490h"}.get(name, name))
 
 
-@pytest.mark.parametrize("word", FIGURES)
+@pytest.mark.parametrize("word", RULED)
 def test_figures_are_those_of_the_estimate(word: str) -> None:
-    value = FIGURES[word].of(_on(""))
+    value = METRICS[word].of(_on(""))
     for comparison, limit, holds in (
         ("<", 2, True),
         (">", 2, False),
@@ -35,21 +37,21 @@ def test_figures_are_those_of_the_estimate(word: str) -> None:
 
 
 def test_amounts_have_units() -> None:
-    assert parse_rule("energy(gpu)<50mJ").limit == 0.05
-    assert parse_rule(" latency ( gpu ) >= 2 ms ").limit == 0.002
-    assert parse_rule("utilization > 5%").limit == 0.05
-    assert parse_rule("memory() <= 1GiB").limit == 2**30
+    assert parse_rule("energy(gpu)<50mJ").amount == 0.05
+    assert parse_rule(" latency ( gpu ) >= 2 ms ").amount == 0.002
+    assert parse_rule("utilization > 5%").amount == 0.05
+    assert parse_rule("memory() <= 1GiB").amount == 2**30
 
 
 def test_shares_add_up() -> None:
     result = _on("")
-    assert math.isclose(share(result, "*"), 1.0, rel_tol=1e-9)
-    part = share(result, "layer4.*")
+    assert math.isclose(edp_share(result, "*"), 1.0, rel_tol=1e-9)
+    part = edp_share(result, "layer4.*")
     subgraphs = tree(result).subgraphs.share
     expected = sum(s for s, name in zip(subgraphs, result.partition.id, strict=True) if name.startswith("layer4."))
     assert part == pytest.approx(expected, rel=0.2)
     with pytest.raises(RequestError, match="no node"):
-        share(result, "layer9.*")
+        edp_share(result, "layer9.*")
 
 
 def test_ratios() -> None:

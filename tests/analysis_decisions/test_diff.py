@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hwexplorer as hx
+from analysis.estimate.metrics import CHANGING
+from analysis.explore.constraint import RuleError, parse_rule
 from analysis.explore.result_diff import Changes, Diff, place
-from analysis.explore.rules import CHANGING, RuleError, parse_rule
 from analysis.explore.saved_result import of_estimate, read
 from hardware.errors import RequestError
 from hwexplorer import engine
@@ -109,7 +110,7 @@ def test_any_change_has_a_place_or_none(differences: dict[str, float]) -> None:
 
 
 def test_rules_of_changes() -> None:
-    assert parse_rule("change(energy, layer4.*) < 5%").limit == 0.05
+    assert parse_rule("change(energy, layer4.*) < 5%").amount == 0.05
     changes = Changes(of_estimate(run("resnet18", "t4")), of_estimate(run("resnet34", "t4")))
     assert changes.within("macs", "conv1") == 0.0
     assert changes.within("macs", "layer3.*") > changes.within("macs", "") > 0

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
+from analysis.estimate.metrics import METRICS, SEARCHED
 from analysis.estimate.scenario import Scenario
+from analysis.explore.constraint import Constraint
 from analysis.explore.deployment_cost import CostSettings, cost_per_million
 from analysis.explore.odds import DOUBT, odds_below
 from analysis.explore.search.model_sweep import need
@@ -53,44 +55,23 @@ class Pareto(msgspec.Struct, frozen=True, kw_only=True):
     best_known: tuple[Candidate, ...]
 
 
-class Limit(msgspec.Struct, frozen=True):
-    """One constraint: a figure of a candidate, and the most (or, `at_least`, the least) it may be."""
-
-    name: str
-    value: float
-    unit: str
-    at_least: bool = False
-
-    def excess(self, candidate: Candidate) -> float:
-        """How far a candidate is from the limit, as a factor: 1 or less is within it."""
-        figure = FIGURES[self.name][0](candidate)
-        if self.at_least:
-            return self.value / figure if figure else np.inf
-        return figure / self.value if self.value else (np.inf if figure else 1.0)
-
-    def odds(self, candidate: Candidate) -> float:
-        """That what would be measured keeps to it, by the band of what the figure follows; of memory and power no band
-        is known, and the estimate decides."""
-        point, figure = candidate.point, FIGURES[self.name][0](candidate)
-        bands = {"latency": (point.latency_s, point.latency_band_s), "energy": (point.energy_j, point.energy_band_j)}
-        value, band = bands.get(_FOLLOWS.get(self.name, ""), (0.0, (0.0, 0.0)))
-        if value <= 0 or figure <= 0:
-            return float(self.excess(candidate) <= 1.0)
-        return odds_below(value, band, value / self.excess(candidate))
-
-    def __str__(self) -> str:
-        return f"{self.name} {'>=' if self.at_least else '<='} {quantity(self.value, self.unit)}"
+def candidate_figure(candidate: Candidate, name: str) -> float:
+    """Return a metric of a candidate."""
+    return METRICS[name].of(candidate if name == "cost" else candidate.point)
 
 
-# What can be limited: the figure of a candidate, its unit, and whether more is better.
-FIGURES: dict[str, tuple[Callable[[Candidate], float], str, bool]] = {
-    "energy": (lambda c: c.point.energy_j_per_inference, "J", False),
-    "latency": (lambda c: c.point.latency_s, "s", False),
-    "memory": (lambda c: c.point.peak_memory_bytes, "byte", False),
-    "power": (lambda c: c.point.average_power_w, "W", False),
-    "throughput": (lambda c: c.point.throughput_per_s, "1/s", True),
-    "cost": (lambda c: c.cost_usd_per_million, "", False),
-}
+def odds_of_keeping(constraint: Constraint, candidate: Candidate) -> float:
+    """Return the probability that a measurement would satisfy a constraint, by the band of the figure that it follows;
+    memory and power have no band, so the estimate decides."""
+    point, figure = candidate.point, candidate_figure(candidate, constraint.figure)
+    bands = {"latency": (point.latency_s, point.latency_band_s), "energy": (point.energy_j, point.energy_band_j)}
+    value, band = bands.get(_FOLLOWS.get(constraint.figure, ""), (0.0, (0.0, 0.0)))
+    excess = constraint.excess(figure)
+    if value <= 0 or figure <= 0:
+        return float(excess <= 1.0)
+    return odds_below(value, band, value / excess)
+
+
 _FOLLOWS = {"energy": "energy", "cost": "energy", "latency": "latency", "throughput": "latency"}
 ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
@@ -240,11 +221,11 @@ def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
 # --- search -----------------------------------------------------------------------------------------------
 
 
-def search(evaluated: Sequence[Candidate], limits: Sequence[Limit], order: str = "edp") -> Search:
+def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: str = "edp") -> Search:
     """The candidates within all limits that fit, best first; the verdict is about silicon where there is any. Raises
     RequestError without any limit."""
     if not limits:
-        flags = ", ".join(f"--{'min' if more else 'max'}-{name}" for name, (_, _, more) in FIGURES.items())
+        flags = ", ".join(f"--{'min' if METRICS[name].more_is_better else 'max'}-{name}" for name in SEARCHED)
         raise RequestError(f"search needs a limit (one or more of {flags})")
     evaluated = distinct(evaluated)
     has_silicon = any(c.point.silicon for c in evaluated)
@@ -252,9 +233,9 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Limit], order: str =
         (c for c in evaluated if c.point.fits), key=lambda c: (_figure(c, order), c.point.energy_j_per_inference)
     )
     held = [
-        msgspec.structs.replace(c, odds=min(limit.odds(c) for limit in limits))
+        msgspec.structs.replace(c, odds=min(odds_of_keeping(limit, c) for limit in limits))
         for c in ordered
-        if c.point.can_win and all(limit.excess(c) <= 1.0 for limit in limits)
+        if c.point.can_win and all(_excess(limit, c) <= 1.0 for limit in limits)
     ]
     fitting, within = ([c for c in those if c.point.silicon is has_silicon] for those in (ordered, held))
     nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
@@ -270,33 +251,34 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Limit], order: str =
         verdict=_verdict(within, fitting, limits, rulings),
         rulings=rulings,
         nearest=nearest,
-        nearest_excess=max((limit.excess(nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
+        nearest_excess=max((_excess(limit, nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
     )
 
 
-def _miss(c: Candidate, limits: Sequence[Limit]) -> float:
+def _excess(limit: Constraint, c: Candidate) -> float:
+    return limit.excess(candidate_figure(c, limit.figure))
+
+
+def _miss(c: Candidate, limits: Sequence[Constraint]) -> float:
     """Product of the factors by which a candidate exceeds its limits, as a logarithm."""
-    return float(sum(np.log(max(limit.excess(c), 1.0)) for limit in limits))
+    return float(sum(np.log(max(_excess(limit, c), 1.0)) for limit in limits))
 
 
 def _figure(c: Candidate, order: str) -> float:
-    if order == "edp":
-        return c.point.edp_js
     if order == "accuracy":
         return -c.accuracy if c.accuracy is not None else np.inf
-    figure, _, more = FIGURES[order]
-    return -figure(c) if more else figure(c)
+    figure = candidate_figure(c, order)
+    return -figure if METRICS[order].more_is_better else figure
 
 
-def _ruling(limit: Limit, fitting: Sequence[Candidate]) -> Ruling:
-    figure, unit, more = FIGURES[limit.name]
-    values = [figure(c) for c in fitting]
-    best = (max if more else min)(values, default=0.0)
-    return Ruling(str(limit), sum(limit.excess(c) <= 1.0 for c in fitting), best, unit)
+def _ruling(limit: Constraint, fitting: Sequence[Candidate]) -> Ruling:
+    metric = METRICS[limit.figure]
+    best = (max if metric.more_is_better else min)((candidate_figure(c, limit.figure) for c in fitting), default=0.0)
+    return Ruling(str(limit), sum(_excess(limit, c) <= 1.0 for c in fitting), best, metric.unit)
 
 
 def _verdict(
-    within: Sequence[Candidate], fitting: Sequence[Candidate], limits: Sequence[Limit], rulings: Sequence[Ruling]
+    within: Sequence[Candidate], fitting: Sequence[Candidate], limits: Sequence[Constraint], rulings: Sequence[Ruling]
 ) -> str:
     if within:
         sure = sum(map(beyond_doubt, within))
@@ -312,7 +294,7 @@ def _verdict(
         return f"nothing is found: {said} rules out every configuration by itself"
     for i, first in enumerate(limits):
         for second in limits[i + 1 :]:
-            if not any(first.excess(c) <= 1.0 and second.excess(c) <= 1.0 for c in fitting):
+            if not any(_excess(first, c) <= 1.0 and _excess(second, c) <= 1.0 for c in fitting):
                 return f"the constraints contradict each other: nothing has both {first} and {second}"
     return "the constraints contradict each other: each can be met, any two can, all together cannot"
 

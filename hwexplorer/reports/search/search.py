@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from analysis.explore.search.candidates import FIGURES, ORDERS, Candidate, Limit, Search, beyond_doubt, known
+from analysis.estimate.metrics import METRICS, SEARCHED
+from analysis.explore.constraint import Constraint
+from analysis.explore.search.candidates import ORDERS, Candidate, Search, beyond_doubt, candidate_figure, known
 from analysis.explore.search.candidates import search as within
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -16,14 +18,14 @@ from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ODDS, ON_PAPER, c
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
-# Option -> figure, unit that is parsed, whether it is the least allowed, help.
+# What each limit is, and an amount of it.
 LIMITS = {
-    "max_energy": ("energy", "J", False, "energy per inference: 100mJ"),
-    "max_latency": ("latency", "s", False, "latency of the batch: 50ms"),
-    "max_memory": ("memory", "byte", False, "peak memory: 512MB"),
-    "max_power": ("power", "W", False, "average power: 15W"),
-    "min_throughput": ("throughput", "1/s", True, "inferences per second: 10000"),
-    "max_cost": ("cost", "USD", False, "electricity of a million inferences, USD: 0.05"),
+    "energy": "energy per inference: 100mJ",
+    "latency": "latency of the batch: 50ms",
+    "memory": "peak memory: 512MB",
+    "power": "average power: 15W",
+    "throughput": "inferences per second: 10000",
+    "cost": "electricity of a million inferences, USD: 0.05",
 }
 SHOWN = 40
 
@@ -39,12 +41,12 @@ def _document(
     **given: float | None,
 ) -> Search:
     limits = []
-    for name, value in given.items():
-        figure, _, at_least, _ = LIMITS[name]
+    for option_name, value in given.items():
+        figure = option_name.partition("_")[2]
         if value is not None:
             if value <= 0:
-                raise RequestError(f"--{name.replace('_', '-')} {value:g}: more than 0 is expected")
-            limits.append(Limit(figure, value, FIGURES[figure][1], at_least))
+                raise RequestError(f"--{option_name.replace('_', '-')} {value:g}: more than 0 is expected")
+            limits.append(Constraint(figure, ">=" if METRICS[figure].more_is_better else "<=", value))
     grid = evaluated((state,), batches, precisions, power_modes, tick) if limits else ()
     return within(grid, limits, order)
 
@@ -94,19 +96,20 @@ def _by(excess: float) -> str:
 
 def _told(c: Candidate) -> str:
     p = c.point
-    figures = ", ".join(f"{name} {quantity(figure(c), unit)}" for name, (figure, unit, _) in FIGURES.items())
+    figures = ", ".join(f"{name} {quantity(candidate_figure(c, name), METRICS[name].unit)}" for name in SEARCHED)
     return f"{p.device} at batch {p.batch}, {p.precision} ({figures})"
 
 
 def _limit(name: str) -> Any:
-    _, unit, _, help = LIMITS[name]
-    return option(f"--{name.replace('_', '-')}", type=amount(unit), metavar="X", help=help)
+    metric = METRICS[name]
+    flag = f"--{'min' if metric.more_is_better else 'max'}-{name}"
+    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=LIMITS[name])
 
 
 VERB = Report(
     subject=EVERYWHERE,
     options=(
-        *(_limit(name) for name in LIMITS),
+        *(_limit(name) for name in SEARCHED),
         choice("--sort", ORDERS, default="edp", metavar="BY", dest="order"),
         *GRID,
         INCLUDE_PAPER,

@@ -10,8 +10,9 @@ from pathlib import Path
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.explore import result_diff, saved_result
+from analysis.explore.constraint import parse_rule
 from analysis.explore.result_diff import Changed, Changes, Diff, Kind, Place
-from analysis.explore.rules import Finding, findings, parse_rule
+from analysis.explore.rules import Finding, evaluate_rules
 from analysis.explore.saved_result import Result
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -54,7 +55,7 @@ def _document(state: State, other: State, rule: list[str] | None) -> Diff:
         return engine.result(other, device)
 
     def held(changes: Changes) -> tuple[Finding, ...]:
-        return findings(rules, run, changes.within)
+        return evaluate_rules(rules, run, changes.within)
 
     return result_diff.diff(_result(state), _result(other), held)
 
