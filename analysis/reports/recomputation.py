@@ -1,4 +1,4 @@
-"""Memory bought with repeated work: what recomputing values instead of keeping them saves, and what it costs.
+"""Memory bought with repeated work: savings and cost of recomputing values instead of keeping them.
 
 Two rules. In inference, one value: the one that is held across the peak without being used there, dropped after its
 last use before and recomputed just before its next use, from values that are still held then; the choice is the one
@@ -10,15 +10,19 @@ kernels that run again.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
 from analysis.estimate.memory import allocation_bytes, lifetimes, live_bytes, roots
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints
 from analysis.reports.kernel_rows import kernels
 from hardware.demand import WRITE
+from hardware.remember import remembered
 
 
 class Recomputation(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +52,8 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Values(msgspec.Struct, frozen=True, kw_only=True):
-    """Allocations (a,): bytes, kernels that write and read each, those live in each kernel; per kernel (k,) what
-    is held beside. `inputs[k]` are the allocations kernel k reads."""
+    """Allocations (a,): bytes, lifetimes in kernels, and the kernels that write and read each. `inputs[k]` are the
+    allocations that kernel k reads; `held` (k,) bytes of values and `scratch` of workspace are live in each kernel."""
 
     size: Floats
     first: list[int]
@@ -63,12 +67,11 @@ class _Values(msgspec.Struct, frozen=True, kw_only=True):
     scratch: Floats
 
 
+@remembered()
 def _values(result: Estimate) -> _Values:
     workload, tensors = result.workload, result.workload.tensors
-    joined = structure(workload, result.joins)
-    lives = lifetimes(workload, result.joins)
-    size = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
-    root = roots(tensors.storage)
+    joined, lives = structure(workload, result.joins), lifetimes(workload, result.joins)
+    size, root = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths), roots(tensors.storage)
     place = {root[tensor]: value for value, tensor in enumerate(lives.tensor.tolist())}
     writes: list[list[int]] = [[] for _ in size]
     reads: list[list[int]] = [[] for _ in size]
@@ -87,10 +90,10 @@ def _values(result: Estimate) -> _Values:
         size=size,
         first=lives.first.tolist(),
         last=lives.last.tolist(),
-        name=[tensors.name[tensor] for tensor in lives.tensor.tolist()],
-        is_input=[bool(tensors.role[tensor] == INPUT) for tensor in lives.tensor.tolist()],
-        writes=[sorted(set(ks)) for ks in writes],
-        reads=[sorted(set(ks)) for ks in reads],
+        name=[tensors.name[tensor] for tensor in lives.tensor],
+        is_input=[bool(tensors.role[tensor] == INPUT) for tensor in lives.tensor],
+        writes=[sorted(set(kernels)) for kernels in writes],
+        reads=[sorted(set(kernels)) for kernels in reads],
         inputs=inputs,
         held=live_bytes(lives, size, joined.n_kernels),
         scratch=scratch,
@@ -98,86 +101,71 @@ def _values(result: Estimate) -> _Values:
 
 
 def recompute_one(result: Estimate) -> Recomputation:
-    """The best single value to recompute during inference; nothing saved where none helps."""
-    values = _values(result)
+    """Return the best single value to recompute during inference; nothing is saved where none helps."""
+    values, rows = _values(result), kernels(result)
     total = values.held + values.scratch
-    before = float(total.max(initial=0.0))
-    best = Recomputation(
-        value="", before_bytes=before, peak_bytes=before, saved_bytes=0.0, kernels=0, latency_s=0.0, energy_j=0.0
-    )
-    if not len(total):
-        return best
-    energy, seconds = kernels(result).energy_j, result.run.kernel_s
-    at = int(total.argmax())
-    for value in range(len(values.size)):
-        without = _without(values, value, at)
-        if without is None:
+    before = peak = float(total.max(initial=0.0))
+    value, again, cost = "", np.zeros(0, dtype=np.int32), 0.0
+    for index in range(len(values.size)):
+        found = _peak_without(values, index, int(total.argmax()))
+        if found is None:
             continue
-        peak, again = without
-        cost = float(seconds[again].sum())
-        if peak < best.peak_bytes or (peak == best.peak_bytes and best.value and cost < best.latency_s):
-            best = Recomputation(
-                value=values.name[value],
-                before_bytes=before,
-                peak_bytes=peak,
-                saved_bytes=before - peak,
-                kernels=len(again),
-                latency_s=cost,
-                energy_j=float(energy[again].sum()),
-            )
-    return best
+        seconds = float(rows.latency_s[found[1]].sum())
+        if found[0] < peak or (found[0] == peak and value and seconds < cost):
+            (peak, again), value, cost = found, values.name[index], seconds
+    return Recomputation(
+        value=value,
+        before_bytes=before,
+        peak_bytes=peak,
+        saved_bytes=before - peak,
+        kernels=len(again),
+        latency_s=cost,
+        energy_j=float(rows.energy_j[again].sum()),
+    )
 
 
-def _without(values: _Values, a: int, at: int) -> tuple[float, list[int]] | None:
-    """The peak with value `a` dropped across kernel `at`, and the kernels run again; None where that cannot be."""
+def _peak_without(values: _Values, a: int, at: int) -> tuple[float, Ints] | None:
+    """Return the peak with value `a` dropped across kernel `at`, and the kernels run again; None where that cannot
+    be."""
     touched = sorted({*values.writes[a], *values.reads[a]})
     if values.is_input[a] or at in touched or not values.first[a] < at < values.last[a]:
         return None
     before, after = [k for k in touched if k < at], [k for k in touched if k > at]
-    if not before or not after:
-        return None
-    last_use, next_use = before[-1], after[0]
-    again = _chain(values, a, next_use)
+    again = _kernels_that_make(values, a, after[0]) if before and after else None
     if again is None:
         return None
     held = values.held.copy()
-    held[last_use + 1 : next_use] -= values.size[a]
-    chain = _chain_bytes(values, a, again, next_use)
-    return max(float((held + values.scratch).max()), chain), again
+    held[before[-1] + 1 : after[0]] -= values.size[a]
+    most = max(float((held + values.scratch).max()), _bytes_while_recomputing(values, a, again, after[0]))
+    return most, np.array(again, dtype=np.int32)
 
 
-def _chain(values: _Values, a: int, use: int) -> list[int] | None:
-    """Kernels that make value `a` again just before kernel `use`, from what is held then; None where values have
-    been overwritten."""
+def _kernels_that_make(values: _Values, a: int, use: int) -> list[int] | None:
+    """Return the kernels that make value `a` again just before kernel `use` from what is held then; None where values
+    have been overwritten."""
     again: set[int] = set()
-    wanted = [a]
-    seen = {a}
+    wanted, seen = [a], {a}
     while wanted:
-        b = wanted.pop()
-        if values.is_input[b] or any(k >= use for k in values.writes[b]):
+        value = wanted.pop()
+        if values.is_input[value] or any(k >= use for k in values.writes[value]):
             return None
-        for k in values.writes[b]:
-            again.add(k)
-            for c in values.inputs[k]:
-                if c in seen:
-                    continue
-                seen.add(c)
-                if any(w > k for w in values.writes[c]):
-                    return None
-                if not (values.is_input[c] or values.last[c] >= use):
-                    wanted.append(c)
+        again.update(values.writes[value])
+        for k in values.writes[value]:
+            operands = set(values.inputs[k]) - seen
+            seen |= operands
+            if any(write > k for operand in operands for write in values.writes[operand]):
+                return None
+            wanted += [one for one in operands if not (values.is_input[one] or values.last[one] >= use)]
     return sorted(again)
 
 
-def _chain_bytes(values: _Values, a: int, again: list[int], use: int) -> float:
-    """The most that is held while the kernels run again, other values that live then included."""
-    standing = [b for b in range(len(values.size)) if b != a and values.first[b] < use <= values.last[b]]
-    base = float(values.size[standing].sum())
-    kept = set(standing)
-    written = {b: [k for k in again if k in values.writes[b]] for b in range(len(values.size)) if b not in kept}
-    spans = []
-    for b, writes in written.items():
-        if writes:
+def _bytes_while_recomputing(values: _Values, a: int, again: list[int], use: int) -> float:
+    """Return the most that is held while the kernels run again, other values that live then included."""
+    count = len(values.size)
+    others = [b for b in range(count) if b != a and values.first[b] < use <= values.last[b]]
+    base, spans = float(values.size[others].sum()), []
+    for b in set(range(count)).difference(others):
+        if writes := [k for k in again if k in values.writes[b]]:
             reads = [k for k in again if b in values.inputs[k]]
             spans.append((writes[0], again[-1] if b == a else max([*reads, writes[-1]]), float(values.size[b])))
     steps = [
@@ -187,58 +175,35 @@ def _chain_bytes(values: _Values, a: int, again: list[int], use: int) -> float:
 
 
 def checkpointing(result: Estimate) -> Checkpointing:
-    """Activation memory of a training step with everything kept, and in the best number of segments."""
-    values = _values(result)
-    n_kernels = len(values.held)
-    energy, seconds = kernels(result).energy_j, result.run.kernel_s
-    kept = float(values.size.sum())
-    best = Checkpointing(
+    """Return the activation memory of a training step with everything kept, and in the best number of segments."""
+    values, rows = _values(result), kernels(result)
+    n_kernels, kept = len(values.held), float(values.size.sum())
+    first = np.array(values.first, dtype=np.int64)
+    touched = zip(values.reads, values.writes, values.first, strict=True)
+    spans = np.stack([first, [max([*reads, *writes, start]) for reads, writes, start in touched]])
+    running = np.cumsum(np.bincount(first, values.size, minlength=max(n_kernels, 1)))
+    least, borders = kept, np.zeros(0, dtype=np.int64)
+    for segments in range(2, int(2 * np.sqrt(n_kernels)) + 2):
+        cuts = np.unique(np.searchsorted(running, running[-1] * np.arange(1, segments) / segments) + 1)
+        cuts = cuts[cuts < len(running)]  # equal shares of the bytes made
+        held = _segmented_bytes(values.size, np.searchsorted(cuts, spans, side="right"))
+        if held < least and len(cuts):
+            least, borders = held, cuts
+    repeated = int(borders[-1]) if len(borders) else 0
+    return Checkpointing(
         kept_bytes=kept,
-        segments=1,
-        checkpointed_bytes=kept,
-        saved_bytes=0.0,
-        latency_s=0.0,
-        energy_j=0.0,
+        segments=len(borders) + 1,
+        checkpointed_bytes=least,
+        saved_bytes=kept - least,
+        latency_s=float(rows.latency_s[:repeated].sum()),
+        energy_j=float(rows.energy_j[:repeated].sum()),
         forward_s=result.latency_s,
     )
-    first = np.array(values.first, dtype=np.int64)
-    made_bytes = np.bincount(first, values.size, minlength=max(n_kernels, 1)).astype(np.float64)
-    needed = [
-        max([*reads, *writes, start])
-        for reads, writes, start in zip(values.reads, values.writes, values.first, strict=True)
-    ]
-    for segments in range(2, int(2 * np.sqrt(n_kernels)) + 2):
-        cuts = _cuts(made_bytes, segments)
-        held = _segmented(values, needed, cuts, n_kernels)
-        if held < best.checkpointed_bytes and cuts:
-            last = cuts[-1]
-            best = Checkpointing(
-                kept_bytes=kept,
-                segments=len(cuts) + 1,
-                checkpointed_bytes=held,
-                saved_bytes=kept - held,
-                latency_s=float(seconds[:last].sum()),
-                energy_j=float(energy[:last].sum()),
-                forward_s=result.latency_s,
-            )
-    return best
 
 
-def _cuts(made_bytes: Floats, segments: int) -> list[int]:
-    """The kernels that segments after the first begin with: equal shares of the bytes made."""
-    running = np.cumsum(made_bytes)
-    targets = running[-1] * np.arange(1, segments) / segments
-    return sorted({int(k) for k in np.searchsorted(running, targets) + 1 if 0 < k < len(made_bytes)})
-
-
-def _segmented(values: _Values, needed: list[int], cuts: list[int], n: int) -> float:
-    """Bytes of the values that cross a border between segments, and of the fullest segment between borders."""
-    segment = np.searchsorted(np.array(cuts), np.arange(n), side="right")
-    inside = np.zeros(len(cuts) + 1)
-    borders = 0.0
-    for first, last, size in zip(values.first, needed, values.size.tolist(), strict=True):
-        if segment[first] == segment[last]:
-            inside[segment[first]] += size
-        else:
-            borders += size
-    return borders + float(inside.max())
+def _segmented_bytes(size: Floats, segment: NDArray[np.integer[Any]]) -> float:
+    """Return the bytes of the values that cross a border between segments, and of the fullest segment between borders.
+    `segment` (2, a) is that in which each value begins and ends."""
+    is_crossing = segment[0] != segment[1]
+    inside = np.bincount(segment[0][~is_crossing], size[~is_crossing], minlength=1)
+    return float(np.bincount(is_crossing, size, minlength=2)[1] + inside.max())
