@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from analysis.model.ir.operator_graph import Ref, references
@@ -194,39 +195,31 @@ def _flash_attention(call: OperatorCall) -> OperatorCost:
     return OperatorCost("attention", scores * ATTENTION_FLOPS, scores, scores * (query[3] + value[3]), gemm)
 
 
-def _recurrent_layers(gates: int, flops: int, special: int) -> Rule:
-    """Return the rule of a recurrent layer stack: every weight matrix multiplies every time step. `flops` and `special`
-    are the gate arithmetic per hidden unit and step, biases included."""
-
-    def rule(call: OperatorCall) -> OperatorCost:
-        tensor = call.tensor("input", "data")
-        weights = [call.metas[ref.name] for ref in references(call.args["params"])]
-        matrices = [weight for weight in weights if len(weight.shape) == 2]
-        steps = product(tensor.shape[:-1])
-        macs = product((steps, sum((weight.numel for weight in matrices), ZERO)))
-        # Input and hidden matrices of a layer and direction both have gates * hidden rows.
-        rows = sum((weight.shape[0] for weight in matrices[::2]), ZERO)
-        units = steps * (rows // gates)
-        length = tensor.shape[0 if not call.args.get("batch_first") else 1] if len(tensor.shape) == 3 else steps
-        # As a device runs it: one small product per time step; groups count steps and layers.
-        gemm = (length * len(matrices), steps // length, matrices[0].shape[0], matrices[-1].shape[1])
-        return OperatorCost("recurrent", units * flops, units * special, macs, gemm)
-
-    return rule
+def _recurrent_layers(gates: int, flops: int, special: int, call: OperatorCall) -> OperatorCost:
+    """Count a recurrent layer stack: every weight matrix multiplies every time step. `flops` and `special` are the gate
+    arithmetic per hidden unit and step, biases included."""
+    tensor = call.tensor("input", "data")
+    weights = [call.metas[ref.name] for ref in references(call.args["params"])]
+    matrices = [weight for weight in weights if len(weight.shape) == 2]
+    steps = product(tensor.shape[:-1])
+    macs = product((steps, sum((weight.numel for weight in matrices), ZERO)))
+    # Input and hidden matrices of a layer and direction both have gates * hidden rows.
+    rows = sum((weight.shape[0] for weight in matrices[::2]), ZERO)
+    units = steps * (rows // gates)
+    length = tensor.shape[0 if not call.args.get("batch_first") else 1] if len(tensor.shape) == 3 else steps
+    # As a device runs it: one small product per time step; groups count steps and layers.
+    gemm = (length * len(matrices), steps // length, matrices[0].shape[0], matrices[-1].shape[1])
+    return OperatorCost("recurrent", units * flops, units * special, macs, gemm)
 
 
-def _recurrent_cell(gates: int, flops: int, special: int) -> Rule:
-    """Return the rule of one step of one recurrent layer."""
-
-    def rule(call: OperatorCall) -> OperatorCost:
-        tensor, w_ih, w_hh = call.tensor("input"), call.tensor("w_ih"), call.tensor("w_hh")
-        batch = product(tensor.shape[:-1])
-        units = batch * (w_ih.shape[0] // gates)
-        gemm = (ONE, batch, w_ih.shape[0], w_ih.shape[1] + w_hh.shape[1])
-        macs = batch * (w_ih.numel + w_hh.numel)
-        return OperatorCost("recurrent", units * flops, units * special, macs, gemm)
-
-    return rule
+def _recurrent_cell(gates: int, flops: int, special: int, call: OperatorCall) -> OperatorCost:
+    """Count one step of one recurrent layer."""
+    tensor, w_ih, w_hh = call.tensor("input"), call.tensor("w_ih"), call.tensor("w_hh")
+    batch = product(tensor.shape[:-1])
+    units = batch * (w_ih.shape[0] // gates)
+    gemm = (ONE, batch, w_ih.shape[0], w_ih.shape[1] + w_hh.shape[1])
+    macs = batch * (w_ih.numel + w_hh.numel)
+    return OperatorCost("recurrent", units * flops, units * special, macs, gemm)
 
 
 _NAMES: dict[Rule, str] = {
@@ -246,13 +239,13 @@ _NAMES: dict[Rule, str] = {
     _bilinear: "bilinear",
     _attention: " ".join(ATTENTIONS),
     _flash_attention: "_flash_attention_forward _efficient_attention_forward",
-    _recurrent_layers(4, 14, 5): "lstm",
-    _recurrent_layers(3, 13, 3): "gru",
-    _recurrent_layers(1, 3, 1): "rnn_tanh",
-    _recurrent_layers(1, 3, 0): "rnn_relu",
-    _recurrent_cell(4, 14, 5): "lstm_cell",
-    _recurrent_cell(3, 13, 3): "gru_cell",
-    _recurrent_cell(1, 3, 1): "rnn_tanh_cell",
-    _recurrent_cell(1, 3, 0): "rnn_relu_cell",
+    partial(_recurrent_layers, 4, 14, 5): "lstm",
+    partial(_recurrent_layers, 3, 13, 3): "gru",
+    partial(_recurrent_layers, 1, 3, 1): "rnn_tanh",
+    partial(_recurrent_layers, 1, 3, 0): "rnn_relu",
+    partial(_recurrent_cell, 4, 14, 5): "lstm_cell",
+    partial(_recurrent_cell, 3, 13, 3): "gru_cell",
+    partial(_recurrent_cell, 1, 3, 1): "rnn_tanh_cell",
+    partial(_recurrent_cell, 1, 3, 0): "rnn_relu_cell",
 }
 CONTRACTIONS: dict[str, Rule] = {name: rule for rule, names in _NAMES.items() for name in names.split()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from analysis.model.ir.operator_graph import Meta, Ref
 from analysis.model.ir.poly import Poly, poly, product, smaller
@@ -56,17 +57,14 @@ def bias_of(call: OperatorCall) -> Ref | None:
     return value if isinstance(value, Ref) else None
 
 
-def elementwise(row: element_costs.PerElement) -> Rule:
-    def rule(call: OperatorCall) -> OperatorCost:
-        size = call.result.numel
-        return OperatorCost(row.kind, size * row.flops, size * row.special)
-
-    return rule
+def _elementwise(row: element_costs.PerElement, call: OperatorCall) -> OperatorCost:
+    size = call.result.numel
+    return OperatorCost(row.kind, size * row.flops, size * row.special)
 
 
 def _gelu(call: OperatorCall) -> OperatorCost:
     exact = call.args.get("approximate", "none") == "none"
-    return elementwise(element_costs.ELEMENTWISE["gelu"] if exact else element_costs.GELU_TANH)(call)
+    return _elementwise(element_costs.ELEMENTWISE["gelu"] if exact else element_costs.GELU_TANH, call)
 
 
 def _add(call: OperatorCall) -> OperatorCost:
@@ -98,32 +96,23 @@ def _cast(call: OperatorCall) -> OperatorCost:
     return OperatorCost("cast", call.result.numel)
 
 
-def reduction(row: element_costs.PerElement) -> Rule:
-    def rule(call: OperatorCall) -> OperatorCost:
-        size = call.tensors()[0].numel
-        if row.kind == "reduce" and len(call.tensors()) > 1 and call.name in ("max", "min"):
-            return OperatorCost("elementwise", call.result.numel)  # max(a, b) is element-wise
-        return OperatorCost(row.kind, size * row.flops, size * row.special)
-
-    return rule
+def _reduction(row: element_costs.PerElement, call: OperatorCall) -> OperatorCost:
+    size = call.tensors()[0].numel
+    if row.kind == "reduce" and len(call.tensors()) > 1 and call.name in ("max", "min"):
+        return OperatorCost("elementwise", call.result.numel)  # max(a, b) is element-wise
+    return OperatorCost(row.kind, size * row.flops, size * row.special)
 
 
-def _pool(kind: str) -> Rule:
-    def rule(call: OperatorCall) -> OperatorCost:
-        kernel = whole_numbers(call.args["kernel_size"])
-        rank = int(call.name[call.name.index("pool") + 4])
-        window = kernel[0] ** rank if len(kernel) == 1 else math.prod(kernel)
-        return OperatorCost(kind, call.result.numel * window)
-
-    return rule
+def _pool(kind: str, call: OperatorCall) -> OperatorCost:
+    kernel = whole_numbers(call.args["kernel_size"])
+    rank = int(call.name[call.name.index("pool") + 4])
+    window = kernel[0] ** rank if len(kernel) == 1 else math.prod(kernel)
+    return OperatorCost(kind, call.result.numel * window)
 
 
-def _group_norm(flops: int, kind: str) -> Rule:
-    def rule(call: OperatorCall) -> OperatorCost:
-        tensor = call.tensor("input", "self")
-        return OperatorCost(kind, tensor.numel * flops, _groups_normalised(call, tensor))
-
-    return rule
+def _group_norm(flops: int, kind: str, call: OperatorCall) -> OperatorCost:
+    tensor = call.tensor("input", "self")
+    return OperatorCost(kind, tensor.numel * flops, _groups_normalised(call, tensor))
 
 
 def _groups_normalised(call: OperatorCall, tensor: Meta) -> Poly:
@@ -141,15 +130,12 @@ def _moves(kind: str) -> Rule:
     return lambda call: OperatorCost(kind)
 
 
-def _gathers(kind: str) -> Rule:
-    def rule(call: OperatorCall) -> OperatorCost:
-        if kind == "scatter":
-            source = call.tensors()[-1]
-            adds = "add" in call.name or "reduce" in call.name or bool(call.args.get("accumulate"))
-            return OperatorCost(kind, source.numel if adds else ZERO)
-        return OperatorCost(kind, first_read=_picked(call.result.numel, call.tensors()[0]))
-
-    return rule
+def _gathers(kind: str, call: OperatorCall) -> OperatorCost:
+    if kind == "scatter":
+        source = call.tensors()[-1]
+        adds = "add" in call.name or "reduce" in call.name or bool(call.args.get("accumulate"))
+        return OperatorCost(kind, source.numel if adds else ZERO)
+    return OperatorCost(kind, first_read=_picked(call.result.numel, call.tensors()[0]))
 
 
 def _embedding_bag(call: OperatorCall) -> OperatorCost:
@@ -199,14 +185,11 @@ def _fft(call: OperatorCall) -> OperatorCost:
     return OperatorCost("fft", points * round(5 * levels / (2 if real else 1)))
 
 
-def _decomposition(cubes: float) -> Rule:
-    def rule(call: OperatorCall) -> OperatorCost:
-        tensor = call.tensors()[0]
-        sides = sorted(size.constant() for size in tensor.shape[-2:])
-        each = round(cubes * sides[0] * sides[0] * sides[1])
-        return OperatorCost("linalg", product(tensor.shape[:-2]) * each)
-
-    return rule
+def _decomposition(cubes: float, call: OperatorCall) -> OperatorCost:
+    tensor = call.tensors()[0]
+    sides = sorted(size.constant() for size in tensor.shape[-2:])
+    each = round(cubes * sides[0] * sides[0] * sides[1])
+    return OperatorCost("linalg", product(tensor.shape[:-2]) * each)
 
 
 def _stft(call: OperatorCall) -> OperatorCost:
@@ -274,20 +257,20 @@ _FFTS = [
 ]
 
 _RULES: dict[str, Rule] = {
-    **{name: elementwise(row) for name, row in element_costs.ELEMENTWISE.items()},
-    **{name: reduction(row) for name, row in element_costs.REDUCTIONS.items()},
-    **{name: _pool(kind) for name, kind in element_costs.POOLS.items()},
+    **{name: partial(_elementwise, row) for name, row in element_costs.ELEMENTWISE.items()},
+    **{name: partial(_reduction, row) for name, row in element_costs.REDUCTIONS.items()},
+    **{name: partial(_pool, kind) for name, kind in element_costs.POOLS.items()},
     **{name: _moves(kind) for name, kind in element_costs.MOVEMENT.items()},
-    **{name: _gathers(kind) for name, kind in element_costs.GATHERS.items()},
+    **{name: partial(_gathers, kind) for name, kind in element_costs.GATHERS.items()},
     **{name: _resample(flops) for name, flops in element_costs.RESAMPLE.items()},
     **CONTRACTIONS,
     **dict.fromkeys(_FFTS, _fft),
     **dict.fromkeys(element_costs.SORTS, _sort),
     **dict.fromkeys(("to", "_to_copy", "type_as", "convert_element_type"), _cast),
-    **dict.fromkeys(("layer_norm", "native_layer_norm"), _group_norm(element_costs.NORM_FLOPS, "layer_norm")),
-    **dict.fromkeys(("group_norm", "native_group_norm"), _group_norm(element_costs.NORM_FLOPS, "group_norm")),
-    "instance_norm": _group_norm(element_costs.NORM_FLOPS, "norm"),
-    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), _group_norm(element_costs.RMS_NORM_FLOPS, "norm")),
+    **dict.fromkeys(("layer_norm", "native_layer_norm"), partial(_group_norm, element_costs.NORM_FLOPS, "layer_norm")),
+    **dict.fromkeys(("group_norm", "native_group_norm"), partial(_group_norm, element_costs.NORM_FLOPS, "group_norm")),
+    "instance_norm": partial(_group_norm, element_costs.NORM_FLOPS, "norm"),
+    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), partial(_group_norm, element_costs.RMS_NORM_FLOPS, "norm")),
     "gelu": _gelu,
     "add": _add,
     "sub": _add,
@@ -296,7 +279,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("hwexplorer.roi_align", "torchvision.roi_align"), _roi_align),
     "embedding_bag": _embedding_bag,
     "_embedding_bag": _embedding_bag,
-    **{name: _decomposition(cubes) for name, cubes in element_costs.DECOMPOSITIONS.items()},
+    **{name: partial(_decomposition, cubes) for name, cubes in element_costs.DECOMPOSITIONS.items()},
     "pdist": _pairs,
     "_pdist_forward": _pairs,
     "stft": _stft,

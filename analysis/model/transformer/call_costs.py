@@ -6,7 +6,7 @@ from analysis.model.ir.lengths import EXPERT_ROWS, EXPERTS
 from analysis.model.ir.poly import dim, product
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
 from analysis.model.operators.cost_rules import register
-from analysis.model.operators.operator_call import ZERO, OperatorCall, OperatorCost, Rule
+from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 
 ROTARY_FLOPS = 3  # x cos + rotate(x) sin
 
@@ -50,26 +50,14 @@ def _rotary(call: OperatorCall) -> OperatorCost:
     return OperatorCost("elementwise", rows * (call.args["rotated"] * ROTARY_FLOPS))
 
 
-def _copied(call: OperatorCall) -> OperatorCost:
-    return OperatorCost("copy")
-
-
-def _dispatch(call: OperatorCall) -> OperatorCost:
-    return OperatorCost("gather")
-
-
 def _combine(call: OperatorCall) -> OperatorCost:
     """The experts' results of each token, weighted and added."""
     return OperatorCost("reduce", call.tensor("input").numel * 2)
 
 
-def _collective(kind: str) -> Rule:
-    """An all-reduce adds as many parts as there are devices, each device its share of the elements."""
-
-    def rule(call: OperatorCall) -> OperatorCost:
-        return OperatorCost(kind, call.result.numel if kind == "all_reduce" else ZERO)
-
-    return rule
+def _all_reduce(call: OperatorCall) -> OperatorCost:
+    """Add as many parts as there are devices; each device adds its share of the elements."""
+    return OperatorCost("all_reduce", call.result.numel)
 
 
 register(
@@ -78,12 +66,12 @@ register(
         "hwexplorer.expert_linear": _expert_linear,
         "hwexplorer.rotary": _rotary,
         "hwexplorer.head_linear": _head_linear,
-        "hwexplorer.cache_append": _copied,
-        "hwexplorer.cache_read": _copied,
-        "hwexplorer.expert_dispatch": _dispatch,
+        "hwexplorer.cache_append": lambda call: OperatorCost("copy"),
+        "hwexplorer.cache_read": lambda call: OperatorCost("copy"),
+        "hwexplorer.expert_dispatch": lambda call: OperatorCost("gather"),
         "hwexplorer.expert_combine": _combine,
-        "hwexplorer.all_reduce": _collective("all_reduce"),
-        "hwexplorer.all_gather": _collective("all_gather"),
-        "hwexplorer.all_to_all": _collective("all_to_all"),
+        "hwexplorer.all_reduce": _all_reduce,
+        "hwexplorer.all_gather": lambda call: OperatorCost("all_gather"),
+        "hwexplorer.all_to_all": lambda call: OperatorCost("all_to_all"),
     }
 )
