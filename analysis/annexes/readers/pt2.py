@@ -65,7 +65,7 @@ class ArchiveError(ModelError, ValueError):
 
 
 def load(path: Path, budget: Budget | None = None) -> Workload:
-    """The workload of an exported program. Raises an `ArchiveError` or a `TooMuchError` with one line."""
+    """Return the workload of an exported program. Raises an `ArchiveError` or a `TooMuchError` with one line."""
     budget = budget or Budget()
     try:
         program, ties = _read(path, budget)
@@ -111,8 +111,8 @@ def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
 
 
 def _entry(archive: zipfile.ZipFile, name: str, budget: Budget) -> Any:
-    """What one file of an archive says, however large it pretends to be: a few bytes of it can unpack to gigabytes,
-    and three of those, `[],`, to seventy of memory."""
+    """Parse one JSON file of an archive, whatever size it claims: a few bytes can unpack to gigabytes, and three of
+    those, `[],`, to seventy of memory."""
     with archive.open(name) as file:
         data = file.read(_MAX_JSON + 1)
     if len(data) > _MAX_JSON:
@@ -144,6 +144,7 @@ class _ProgramReader:
         self.metas: dict[str, Meta] = {}
 
     def graph(self) -> Graph:
+        """Return the operator graph of the program."""
         sources, inputs = self._sources()
         calls = self.body["nodes"]
         nodes: list[GraphNode] = []
@@ -255,7 +256,7 @@ class _ProgramReader:
             str(item.get("name") or position): self._value(item["arg"]) for position, item in enumerate(raw["inputs"])
         }
         behind = next((ref.name for value in args.values() for ref in references(value)), None)
-        outputs = tuple(self._new(name, self._shared(target, args, behind, name)) for name in names)
+        outputs = tuple(self._new(name, self._shared_storage(target, args, behind, name)) for name in names)
         scopes = _scopes(str(raw.get("metadata", {}).get("nn_module_stack", "")))
         multiple = len(names) > 1 or any("as_tensors" in output for output in raw["outputs"])
         if not multiple:
@@ -267,7 +268,7 @@ class _ProgramReader:
         ]
         return [GraphNode(whole_name, target, args, outputs, scopes, multiple=True), *parts]
 
-    def _shared(self, target: str, args: dict[str, Any], behind: str | None, name: str) -> int | None:
+    def _shared_storage(self, target: str, args: dict[str, Any], behind: str | None, name: str) -> int | None:
         """The storage a result lies in where that is its argument's."""
         if behind is None or not target.startswith(("aten.", "prims.")):
             return None

@@ -15,15 +15,13 @@ REFERENCE = 7  # the value of a live dimension at which strides are compared
 
 
 def expression(text: str, symbols: Mapping[str, Poly]) -> Poly:
-    """A size as written by torch: `2*s77`, or `Mul(Integer(2), Symbol('s77', positive=True, integer=True))`.
-
-    Only symbols, integers, sums, products, small powers and exact floor divisions; anything else is refused.
-    """
+    """Return a size as written by torch: `2*s77`, or `Mul(Integer(2), Symbol('s77', positive=True, integer=True))`.
+    Only symbols, integers, sums, products, small powers and exact floor divisions; anything else raises SizeError."""
     return _size(_parsed(text), symbols)
 
 
 def stride(text: str, symbols: Mapping[str, Poly]) -> int:
-    """A stride at the reference point. Strides may choose the lesser or greater of two."""
+    """Return a stride at the reference point. Strides may choose the lesser or greater of two."""
     return _number(_parsed(text), symbols)
 
 
@@ -48,6 +46,7 @@ _NUMBERS: dict[str, Callable[[list[int]], int]] = {"Min": min, "Max": max, "Mul"
 
 
 def whole(value: object) -> Poly:
+    """Return a plain size. Raises SizeError."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_SIZE:
         raise SizeError(f"{str(value)[:40]!r} is no size")
     return poly(value)
@@ -97,7 +96,7 @@ _STEPS: dict[str, Callable[[Poly, Poly], Poly]] = {
 
 
 def symbols_in(text: str) -> list[str]:
-    """The names of the symbols of a shape expression."""
+    """Return the names of the symbols of a shape expression."""
     nodes = list(ast.walk(_parsed(text)))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     quoted = [
@@ -121,12 +120,13 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides at the ref
 
 
 def layout(sizes: Sequence[Poly], strides: Sequence[int]) -> Layout:
+    """Return sizes and strides at the reference point of live dimensions."""
     return tuple(size.at(batch=REFERENCE) for size in sizes), tuple(strides)
 
 
 def is_viewable(held: Layout, new: Sequence[int]) -> bool:
-    """Whether a tensor of this layout can be seen in another shape without moving it: every run of dimensions
-    that lie contiguously in memory must be cut at the same places."""
+    """Return True if a tensor of this layout can have the sizes `new` without a copy: every run of dimensions that lie
+    contiguously in memory must be cut at the same places."""
     sizes, strides = held
     if prod(sizes) != prod(new) or 0 in sizes:
         return 0 in sizes

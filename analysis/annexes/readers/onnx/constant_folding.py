@@ -1,17 +1,17 @@
-"""Values an ONNX graph computes from sizes: `Shape -> Gather -> Concat -> Reshape`, with live dimensions kept."""
+"""Values that an ONNX graph computes from sizes, as `Shape -> Gather -> Concat -> Reshape`. Live dimensions stay."""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
-from analysis.annexes.readers.onnx.onnx_file import MAX_VALUES, TensorInfo
-from analysis.annexes.readers.onnx.onnx_op import Known, OnnxOp, ShapeError, as_known, positive, whole_array
+from analysis.annexes.readers.onnx.onnx_file import MAX_VALUES, StoredTensor
+from analysis.annexes.readers.onnx.onnx_op import Known, OnnxOp, ShapeError, known_values, positive_axis, whole_array
 from analysis.model.ir.poly import Poly, poly, product
 
 Fold = Callable[[OnnxOp], Any]
@@ -24,8 +24,8 @@ _REFUSED = (
 _OF_SHAPES = frozenset(("Shape", "Size", "Constant"))
 
 
-def folded(op: OnnxOp, fold: Fold | None) -> Known | None:
-    """The values of a node's result where the file settles them, else None."""
+def fold_values(op: OnnxOp, fold: Fold | None) -> Known | None:
+    """Return the values of a node's result if the file settles them, else None."""
     if fold is None or op.node.domain or len(op.node.outputs) != 1:
         return None
     if op.node.op not in _OF_SHAPES and any(value is None or value.known is None for value in op.inputs):
@@ -37,7 +37,7 @@ def folded(op: OnnxOp, fold: Fold | None) -> Known | None:
         return None
 
 
-def _few(*sizes: int) -> None:
+def _check_count(*sizes: int) -> None:
     if math.prod(sizes) > MAX_VALUES:
         raise ShapeError("too many numbers to be sizes")
 
@@ -45,20 +45,16 @@ def _few(*sizes: int) -> None:
 # --- numbers, any of which may be live ----------------------------------------------------------------------
 
 
-def _each(function: Callable[..., Any]) -> Fold:
-    """Element by element, broadcast."""
-
-    def fold(op: OnnxOp) -> Any:
-        arrays = [op.known(index) for index in range(len(op.inputs))]
-        _few(*np.broadcast_shapes(*(array.shape for array in arrays)))
-        return np.frompyfunc(function, len(arrays), 1)(*arrays)
-
-    return fold
+def _fold_elements(function: Callable[..., Any], op: OnnxOp) -> Any:
+    """Apply a function to every element, with broadcasting."""
+    arrays = [op.known_input(index) for index in range(len(op.inputs))]
+    _check_count(*np.broadcast_shapes(*(array.shape for array in arrays)))
+    return np.frompyfunc(function, len(arrays), 1)(*arrays)
 
 
-def _of_numbers(function: Callable[[Any], Any]) -> Fold:
-    """One that leaves live sizes, which are whole and positive, as they are."""
-    return _each(lambda item: item if isinstance(item, Poly) else function(item))
+def _fold_numbers(function: Callable[[Any], Any], op: OnnxOp) -> Any:
+    """Apply a function to every number. Live sizes are whole and positive and stay as they are."""
+    return _fold_elements(lambda item: item if isinstance(item, Poly) else function(item), op)
 
 
 def _divide(left: Any, right: Any) -> Any:
@@ -79,75 +75,50 @@ def _power(base: Any, exponent: Any) -> Any:
     return product([base] * int(exponent)) if isinstance(base, Poly) else base**exponent
 
 
-def _certain(function: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Live sizes are at least 1; what then is not certain is not known."""
-
-    def compare(left: Any, right: Any) -> bool:
-        points = [[x.at(batch=n) if isinstance(x, Poly) else x for x in (left, right)] for n in (1, 7, 4096)]
-        answers = {function(*point) for point in points}
-        if len(answers) > 1:
-            raise ShapeError("a comparison depends on the batch")
-        return answers.pop()
-
-    return compare
+def _compare(function: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
+    """Return a comparison that holds for every batch. Raises ShapeError if it depends on the batch."""
+    points = [[x.at(batch=n) if isinstance(x, Poly) else x for x in (left, right)] for n in (1, 7, 4096)]
+    answers = {function(*point) for point in points}
+    if len(answers) > 1:
+        raise ShapeError("a comparison depends on the batch")
+    return answers.pop()
 
 
-def _best(is_better: Callable[[Any, Any], bool]) -> Callable[..., Any]:
-    certainly = _certain(is_better)
-    return lambda *items: reduce(lambda best, item: best if certainly(best, item) else item, items)
+def _best(is_better: Callable[[Any, Any], bool], *items: Any) -> Any:
+    return reduce(lambda best, item: best if _compare(is_better, best, item) else item, items)
 
 
-def _picked(condition: Any, left: Any, right: Any) -> Any:
+def _select(condition: Any, left: Any, right: Any) -> Any:
     if isinstance(condition, Poly):
         raise ShapeError("a condition is a size")
     return left if condition else right
 
 
-def _reduced(function: Callable[[Any, Any], Any], *start: int) -> Fold:
-    def fold(op: OnnxOp) -> Any:
-        data = op.known()
-        if data.ndim != 1 or (not op.axes() and op.int_attr("noop_with_empty_axes", 0)):
-            raise ShapeError("a reduction of more than a list")
-        return whole_array([reduce(function, data, *start)], (1,) if op.int_attr("keepdims", 1) else ())
-
-    return fold
+def _reduce(function: Callable[[Any, Any], Any], start: tuple[int, ...], op: OnnxOp) -> Any:
+    data = op.known_input()
+    if data.ndim != 1 or (not op.axes() and op.int_attr("noop_with_empty_axes", 0)):
+        raise ShapeError("a reduction of more than a list")
+    return whole_array([reduce(function, data, *start)], (1,) if op.int_attr("keepdims", 1) else ())
 
 
-plus, minus, times, negative = (_each(f) for f in (operator.add, operator.sub, operator.mul, operator.neg))
-divided, remainder, power, pick = (_each(f) for f in (_divide, _remainder, _power, _picked))
-equal, less, greater = (_each(_certain(f)) for f in (operator.eq, operator.lt, operator.gt))
-at_most, at_least = _each(_certain(operator.le)), _each(_certain(operator.ge))
-least, most = _each(_best(operator.le)), _each(_best(operator.ge))
-negated, root = _each(operator.not_), _each(math.sqrt)
-both, either = _each(lambda left, right: bool(left and right)), _each(lambda left, right: bool(left or right))
-magnitude, nearest = _of_numbers(abs), _of_numbers(lambda item: float(round(item)))
-down, up = _of_numbers(lambda item: float(math.floor(item))), _of_numbers(lambda item: float(math.ceil(item)))
-total, volume = _reduced(operator.add, 0), _reduced(operator.mul, 1)
-lowest, highest = _reduced(_best(operator.le)), _reduced(_best(operator.ge))
-
-
-def cast(op: OnnxOp) -> Any:
+def _cast(op: OnnxOp) -> Any:
     to = op.int_attr("to", 1)
     kind: Callable[[Any], Any] = float if to in (1, 10, 11, 16) else bool if to == 9 else int
-    return _of_numbers(kind)(OnnxOp(op.node, op.inputs[:1], op.opset))
+    return _fold_numbers(kind, OnnxOp(op.node, op.inputs[:1], op.opset))
 
 
-# --- made ---------------------------------------------------------------------------------------------------
+# --- values that are created, and values that move ----------------------------------------------------------
 
 
-def sizes(op: OnnxOp) -> Any:
+def _sizes(op: OnnxOp) -> Any:
     start, end = op.int_attr("start", 0), op.int_attr("end", op.rank)
     return whole_array(op.shape()[slice(*(max(0, at + op.rank) if at < 0 else at for at in (start, end)))])
 
 
-def elements(op: OnnxOp) -> Any:
-    return whole_array([product(op.shape())], ())
-
-
-def constant(op: OnnxOp) -> Any:
+def _constant(op: OnnxOp) -> Any:
     for name, given in op.node.attributes.items():
-        if isinstance(given, TensorInfo) and given.values is not None:
-            return as_known(given)
+        if isinstance(given, StoredTensor) and given.values is not None:
+            return known_values(given)
         if name in ("value_int", "value_float"):
             return whole_array([given], ())
         if name in ("value_ints", "value_floats"):
@@ -155,37 +126,30 @@ def constant(op: OnnxOp) -> Any:
     raise ShapeError("a constant that is no size")
 
 
-def filled(op: OnnxOp) -> Any:
+def _fill(op: OnnxOp) -> Any:
     shape, value = op.ints(0), op.attr("value")
-    _few(*shape)
-    known = as_known(value) if isinstance(value, TensorInfo) else None
+    _check_count(*shape)
+    known = known_values(value) if isinstance(value, StoredTensor) else None
     return whole_array([0.0 if known is None else known.reshape(-1)[0]] * math.prod(shape), shape)
 
 
-def ranged(op: OnnxOp) -> Any:
+def _range(op: OnnxOp) -> Any:
     start, limit, step = (op.number(index) for index in range(3))
     if any(isinstance(x, Poly) for x in (start, limit, step)) or not step:
         raise ShapeError("a range of live length")
-    _few(max(0, math.ceil((limit - start) / step)))
+    _check_count(max(0, math.ceil((limit - start) / step)))
     return whole_array(np.arange(start, limit, step).tolist())
 
 
-# --- moved --------------------------------------------------------------------------------------------------
-
-
-def unchanged(op: OnnxOp) -> Any:
-    return op.known()
-
-
-def gathered(op: OnnxOp) -> Any:
-    data, indices = op.known(), op.known(1)
-    axis = positive(op.int_attr("axis", 0), data.ndim)
-    _few(indices.size, *data.shape[:axis], *data.shape[axis + 1 :])
+def _gather(op: OnnxOp) -> Any:
+    data, indices = op.known_input(), op.known_input(1)
+    axis = positive_axis(op.int_attr("axis", 0), data.ndim)
+    _check_count(indices.size, *data.shape[:axis], *data.shape[axis + 1 :])
     return np.take(data, np.asarray(indices, dtype=np.int64), axis=axis)
 
 
-def sliced(op: OnnxOp) -> Any:
-    data = op.known()
+def _slice(op: OnnxOp) -> Any:
+    data = op.known_input()
     window: list[slice] = [slice(None)] * data.ndim
     for start, end, axis, step in slices_of(op):
         window[axis] = slice(start, None if step < 0 and end < -data.shape[axis] else end, step)
@@ -193,38 +157,76 @@ def sliced(op: OnnxOp) -> Any:
 
 
 def slices_of(op: OnnxOp) -> list[tuple[Any, Any, int, int]]:
-    """Start, end, axis and step of every slice, from inputs (newer files) or attributes; starts and ends may be
+    """Return start, end, axis and step of every slice, from inputs (newer files) or attributes. Starts and ends may be
     live."""
     starts, ends = op.items(1, "starts"), op.items(2, "ends")
-    axes = [positive(axis, op.rank) for axis in op.ints(3, "axes")] or range(len(starts))
+    axes = [positive_axis(axis, op.rank) for axis in op.ints(3, "axes")] or range(len(starts))
     return list(zip(starts, ends, axes, op.ints(4) or [1] * len(starts), strict=True))
 
 
-def reshaped(op: OnnxOp) -> Any:
-    data = op.known()
+def _reshape(op: OnnxOp) -> Any:
+    data = op.known_input()
     return data.reshape([data.shape[place] if size == 0 else size for place, size in enumerate(op.ints(1))])
 
 
-def squeezed(op: OnnxOp) -> Any:
-    return op.known().squeeze(tuple(op.axes()) or None)
+def _tile(op: OnnxOp) -> Any:
+    _check_count(*op.ints(1), op.known_input().size)
+    return np.tile(op.known_input(), op.ints(1))
 
 
-def unsqueezed(op: OnnxOp) -> Any:
-    return np.expand_dims(op.known(), tuple(op.ints(1, "axes")))
-
-
-def transposed(op: OnnxOp) -> Any:
-    return op.known().transpose(op.int_list("perm") or None)
-
-
-def expanded(op: OnnxOp) -> Any:
-    return np.broadcast_to(op.known(), np.broadcast_shapes(op.known().shape, tuple(op.ints(1))))
-
-
-def joined(op: OnnxOp) -> Any:
-    return np.concatenate([op.known(place) for place in range(len(op.inputs))], op.int_attr("axis", 0))
-
-
-def tiled(op: OnnxOp) -> Any:
-    _few(*op.ints(1), op.known().size)
-    return np.tile(op.known(), op.ints(1))
+_ELEMENTS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "negate": operator.neg,
+    "divide": _divide,
+    "remainder": _remainder,
+    "power": _power,
+    "select": _select,
+    "equal": partial(_compare, operator.eq),
+    "less": partial(_compare, operator.lt),
+    "greater": partial(_compare, operator.gt),
+    "less_equal": partial(_compare, operator.le),
+    "greater_equal": partial(_compare, operator.ge),
+    "minimum": partial(_best, operator.le),
+    "maximum": partial(_best, operator.ge),
+    "not": operator.not_,
+    "and": lambda left, right: bool(left and right),
+    "or": lambda left, right: bool(left or right),
+    "root": math.sqrt,
+}
+_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "absolute": abs,
+    "round": lambda item: float(round(item)),
+    "floor": lambda item: float(math.floor(item)),
+    "ceil": lambda item: float(math.ceil(item)),
+}
+# How the values of a result follow from known inputs, by the name that operator_table.toml uses.
+FOLDS: dict[str, Fold] = {
+    **{name: partial(_fold_elements, function) for name, function in _ELEMENTS.items()},
+    **{name: partial(_fold_numbers, function) for name, function in _NUMBERS.items()},
+    "sum": partial(_reduce, operator.add, (0,)),
+    "product": partial(_reduce, operator.mul, (1,)),
+    "reduce_minimum": partial(_reduce, partial(_best, operator.le), ()),
+    "reduce_maximum": partial(_reduce, partial(_best, operator.ge), ()),
+    "cast": _cast,
+    "sizes": _sizes,
+    "size": lambda op: whole_array([product(op.shape())], ()),
+    "constant": _constant,
+    "fill": _fill,
+    "range": _range,
+    "identity": lambda op: op.known_input(),
+    "gather": _gather,
+    "slice": _slice,
+    "reshape": _reshape,
+    "squeeze": lambda op: op.known_input().squeeze(tuple(op.axes()) or None),
+    "unsqueeze": lambda op: np.expand_dims(op.known_input(), tuple(op.ints(1, "axes"))),
+    "transpose": lambda op: op.known_input().transpose(op.int_list("perm") or None),
+    "expand": lambda op: np.broadcast_to(
+        op.known_input(), np.broadcast_shapes(op.known_input().shape, tuple(op.ints(1)))
+    ),
+    "concatenate": lambda op: np.concatenate(
+        [op.known_input(i) for i in range(len(op.inputs))], op.int_attr("axis", 0)
+    ),
+    "tile": _tile,
+}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from analysis.annexes.readers.onnx.onnx_file import OnnxError, OnnxGraph
-from analysis.annexes.readers.onnx.onnx_op import OnnxOp, OnnxValue, positive
+from analysis.annexes.readers.onnx.onnx_op import OnnxOp, OnnxValue, positive_axis
 from analysis.model.ir.poly import Poly, poly
 
 _MAX_TURNS = 4096
@@ -63,7 +63,7 @@ def _scan(op: OnnxOp) -> Turns:
     split = len(op.inputs) - op.int_attr("num_scan_inputs", 1)
     values = tuple(op.value(place) for place in range(len(op.inputs)))
     given = op.int_list("scan_input_axes", [0] * (len(values) - split))
-    axes = [positive(axis, len(value.meta.shape)) for axis, value in zip(given, values[split:], strict=True)]
+    axes = [positive_axis(axis, len(value.meta.shape)) for axis, value in zip(given, values[split:], strict=True)]
     length = values[split].meta.shape[axes[0]]
     count, note = (int(length.constant()) if length.is_constant else 0), ""
     if not 0 < count <= _MAX_TURNS:

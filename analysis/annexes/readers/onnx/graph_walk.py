@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from analysis.annexes.readers.onnx.constant_folding import folded
+from analysis.annexes.readers.onnx.constant_folding import fold_values
 from analysis.annexes.readers.onnx.control_flow import CONTROL
-from analysis.annexes.readers.onnx.input_sizes import parted, shapes_of, value_of
-from analysis.annexes.readers.onnx.node_scopes import scopes_of, where
+from analysis.annexes.readers.onnx.input_sizes import expand_lists, shapes_of, value_of
+from analysis.annexes.readers.onnx.node_scopes import describe_node, scopes_of
 from analysis.annexes.readers.onnx.onnx_file import (
     FLOATS,
     AttributeRef,
@@ -20,23 +20,23 @@ from analysis.annexes.readers.onnx.onnx_file import (
     OnnxGraph,
     OnnxModel,
     OnnxNode,
-    TensorInfo,
+    StoredTensor,
 )
 from analysis.annexes.readers.onnx.onnx_op import (
     Known,
-    Made,
+    NodeResult,
     OnnxOp,
     OnnxValue,
     Shape,
-    as_known,
-    contiguous,
+    contiguous_strides,
+    known_values,
     shape_of,
     whole_array,
 )
 from analysis.annexes.readers.onnx.operator_row import Symbols
 from analysis.annexes.readers.onnx.operator_table import fold_of, row_of
-from analysis.annexes.readers.onnx.sequences import LISTS, listed
-from analysis.annexes.readers.onnx.shape_rules import reduced
+from analysis.annexes.readers.onnx.sequences import LISTS, sequence_result
+from analysis.annexes.readers.onnx.shape_rules import reduce_shape
 from analysis.annexes.readers.size_expressions import expression, layout
 from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Meta, Ref, Source
 from analysis.model.ir.poly import Poly, dim, poly, product
@@ -72,14 +72,15 @@ class Frame:
     depth: int = 0
 
     def find(self, name: str) -> OnnxValue | None:
+        """Return the value of a name, looked up from the inside out."""
         frame: Frame | None = self
         while frame is not None and name not in frame.values:
             frame = frame.outer
         return frame.values[name] if frame is not None else None
 
 
-class Walk:
-    """One reading of the graph. `batch` is None for a live one."""
+class GraphWalk:
+    """Reads a graph once. `batch` is None for a live one."""
 
     def __init__(self, model: OnnxModel, budget: Budget, batch: int | None) -> None:
         self.model, self.budget = model, budget
@@ -117,7 +118,7 @@ class Walk:
     def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputShape]:
         stored = {tensor.name for tensor in top.graph.stored}
         declared = [info for info in top.graph.inputs if info.name not in stored]
-        declared, inputs, lists = parted(declared, inputs)
+        declared, inputs, lists = expand_lists(declared, inputs)
         self.symbols, shapes = shapes_of(declared, inputs, self.batch)
         for info, shape in zip(declared, shapes, strict=True):
             value = value_of(info, inputs)  # a number that sizes may follow from
@@ -132,7 +133,7 @@ class Walk:
         self.sources.append(Source(value.name, name, role, value.meta))
         return value
 
-    def _stored(self, frame: Frame) -> dict[str, OnnxValue]:
+    def _constants(self, frame: Frame) -> dict[str, OnnxValue]:
         """The constants of a graph: the same ones in every turn of a loop."""
         graph = frame.graph
         if id(graph) not in self.constants:
@@ -148,10 +149,10 @@ class Walk:
             }
         return self.constants[id(graph)]
 
-    def _constant(self, tensor: TensorInfo, name: str, is_trained: bool = True) -> OnnxValue:
+    def _constant(self, tensor: StoredTensor, name: str, is_trained: bool = True) -> OnnxValue:
         is_number = tensor.dtype in FLOATS or tensor.dtype in _QUANTISED
         is_weight = is_number and bool(tensor.shape) and is_trained
-        value = self._new(name, shape_of(tensor.shape), tensor.dtype, as_known(tensor), is_weight)
+        value = self._new(name, shape_of(tensor.shape), tensor.dtype, known_values(tensor), is_weight)
         self.parameters += int(value.meta.numel.constant()) if is_weight else 0
         return self._source(name, WEIGHT if is_weight else BUFFER, value)
 
@@ -160,12 +161,12 @@ class Walk:
     def _enter(self, frame: Frame) -> None:
         if frame.depth > _MAX_DEPTH:
             raise OnnxError(f"the function {frame.prefix.split('/')[-2][:40]} calls itself")
-        stored = Frame(frame.graph, values=self._stored(frame), outer=frame.outer)
+        stored = Frame(frame.graph, values=self._constants(frame), outer=frame.outer)
         inner = replace(frame, outer=stored)
         for place, node in enumerate(frame.graph.nodes):
             if not frame.prefix and place % _REPORT_EVERY == 0:
                 self.budget.reached("shapes", place / len(frame.graph.nodes))
-            self._node(_resolved(node, frame), inner)
+            self._node(_resolve_attributes(node, frame), inner)
 
     def _node(self, node: OnnxNode, frame: Frame) -> None:
         self.budget.spend(_NODE_STEPS + _NAME_STEPS * (len(node.inputs) + len(node.outputs)))
@@ -183,64 +184,64 @@ class Walk:
         except OnnxError:
             raise
         except WRONG as error:
-            raise OnnxError(f"{where(node)}: {error or type(error).__name__}") from None
+            raise OnnxError(f"{describe_node(node)}: {error or type(error).__name__}") from None
 
     def _input(self, name: str, frame: Frame, node: OnnxNode) -> OnnxValue | None:
         value = frame.find(name) if name else None
         if name and value is None:
-            raise OnnxError(f"{where(node)} reads {name[:40]!r}, which nothing makes")
+            raise OnnxError(f"{describe_node(node)} reads {name[:40]!r}, which nothing makes")
         return value
 
     def _plain(self, op: OnnxOp, frame: Frame) -> None:
-        """A node that computes: its result where the file settles that, else a call."""
+        """A node that computes: its result describe_node the file settles that, else a call."""
         names = op.node.outputs
         tensor = op.attr("value") if op.node.op == "Constant" else None
-        if isinstance(tensor, TensorInfo) and tensor.values is None:
+        if isinstance(tensor, StoredTensor) and tensor.values is None:
             frame.values[names[0]] = self._constant(tensor, frame.prefix + names[0])
             return
         numbers = sum(value.known.size for value in op.inputs if value is not None and value.known is not None)
         self.budget.spend(_NUMBER_STEPS * numbers)
-        known = folded(op, fold_of(op))
+        known = fold_values(op, fold_of(op))
         if known is not None:
             self.budget.spend(_NUMBER_STEPS * known.size)
-            frame.values[names[0]] = self._settled(frame.prefix + names[0], known, _dtype_of(op))
+            frame.values[names[0]] = self._known_constant(frame.prefix + names[0], known, _dtype_of(op))
             return
         outputs, target, args = self._result(op, frame)
         results = {
-            name: self._made(frame.prefix + name, one, op) for name, one in zip(names, outputs, strict=False) if name
+            name: self._value(frame.prefix + name, one, op) for name, one in zip(names, outputs, strict=False) if name
         }
         frame.values.update(results)
         self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
 
-    def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[Made], str, dict[str, Any]]:
-        """What a node makes, and the call that costs the same. Where its row cannot tell the shapes, those that the
-        file declares; where nothing tells the cost, a call without any."""
+    def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[NodeResult], str, dict[str, Any]]:
+        """Return the results of a node, and the target and arguments of the call that costs the same. If the row of its
+        operator cannot give the shapes, the file's declarations do; if nothing gives the cost, the call has no rule."""
         problem: Exception | None = None
         row = None
-        results: list[Made | None] = []
+        results: list[NodeResult | None] = []
         symbols: Symbols = {}
         try:
             row = row_of(op)
-            results += row.made(op, symbols) if row is not None else []
+            results += row.result_shapes(op, symbols) if row is not None else []
         except WRONG as error:
             problem = error
         if not results:
             is_window = row is not None and not row.call
-            results += [self._declared(name, frame, is_window) for name in op.node.outputs if name]
+            results += [self._declared_result(name, frame, is_window) for name in op.node.outputs if name]
             if row is None and problem is not None:  # its row depends on sizes that only the file tells
                 with suppress(*WRONG):
-                    op = replace(op, told=tuple(one.shape if one is not None else None for one in results))
+                    op = replace(op, declared_shapes=tuple(one.shape if one is not None else None for one in results))
                     row = row_of(op)
         told = [one for one in results if one is not None]
         if not told or len(told) < len(results):
-            is_bounded = row.results is reduced if row is not None else problem is None  # by its first input
-            if not is_bounded or not op.has(0):
+            is_bounded = row.results is reduce_shape if row is not None else problem is None  # by its first input
+            if not is_bounded or not op.has_input(0):
                 reason = str(problem or "it has no rule here") or type(problem).__name__
-                raise OnnxError(f"{where(op.node)}: the shape of its result cannot be told: {reason[:160]}")
-            self.notes[f"the size of what {where(op.node)} makes is not known: taken for that of its first input"] = (
-                None
-            )
-            told = [Made(op.shape(), op.dtype())] * max(1, len(op.node.outputs))
+                raise OnnxError(f"{describe_node(op.node)}: the shape of its result cannot be told: {reason[:160]}")
+            self.notes[
+                f"the size of what {describe_node(op.node)} makes is not known: taken for that of its first input"
+            ] = None
+            told = [NodeResult(op.shape(), op.dtype())] * max(1, len(op.node.outputs))
         symbols.setdefault("out", product(told[0].shape))
         if row is not None:
             try:
@@ -251,8 +252,8 @@ class Walk:
                 pass  # what it costs depends on sizes that are not told
         return told, f"{op.node.domain or 'onnx'}.{op.node.op}", op.arguments("*")
 
-    def _declared(self, name: str, frame: Frame, is_window: bool) -> Made | None:
-        info = frame.graph.told.get(name)
+    def _declared_result(self, name: str, frame: Frame, is_window: bool) -> NodeResult | None:
+        info = frame.graph.declared_values.get(name)
         if info is None or info.shape is None or None in info.shape:
             return None
         self.budget.spend(sum(_LETTER_STEPS * len(size) for size in info.shape if isinstance(size, str)))
@@ -262,11 +263,11 @@ class Walk:
             )
         except ValueError:
             return None
-        return Made(shape, info.dtype, contiguous(layout(shape, ())[0]) if is_window else None)
+        return NodeResult(shape, info.dtype, contiguous_strides(layout(shape, ())[0]) if is_window else None)
 
     # --- values
 
-    def _made(self, name: str, result: Made, op: OnnxOp) -> OnnxValue:
+    def _value(self, name: str, result: NodeResult, op: OnnxOp) -> OnnxValue:
         if result.strides is None:
             return self._new(name, result.shape, result.dtype)
         base = op.value()
@@ -274,7 +275,7 @@ class Walk:
         meta = Meta(result.shape, result.dtype, base.meta.storage)
         return OnnxValue(self._unique(name), meta, result.strides, known, base.is_weight)
 
-    def _settled(self, name: str, known: Known, dtype: str = "int64") -> OnnxValue:
+    def _known_constant(self, name: str, known: Known, dtype: str = "int64") -> OnnxValue:
         """A value that the file and the shapes settle: a constant of the model, whoever reads it."""
         return self._source(name, BUFFER, self._new(name, shape_of(known.shape), dtype, known))
 
@@ -287,7 +288,7 @@ class Walk:
         numbers = layout(shape, ())[0]
         if prod(numbers) > _MAX_ELEMENTS:
             raise OnnxError(f"{name[:40]!r} is larger than any memory")
-        return OnnxValue(self._unique(name), meta, contiguous(numbers), known, is_weight)
+        return OnnxValue(self._unique(name), meta, contiguous_strides(numbers), known, is_weight)
 
     def _unique(self, name: str) -> str:
         """A name of its own in the neutral graph: files need not keep theirs apart."""
@@ -321,7 +322,7 @@ class Walk:
     def _list(self, op: OnnxOp, frame: Frame) -> None:
         """A list is its parts; what makes and joins them are nodes like any other."""
         name = op.node.outputs[0]
-        result = listed(op)
+        result = sequence_result(op)
         if isinstance(result, OnnxNode):
             frame.values.update({f"{name}[{place}]": part for place, part in enumerate(op.value().parts)})
             self._node(result, frame)
@@ -340,7 +341,7 @@ class Walk:
         for turn in range(turns.count):
             prefix = f"{frame.prefix}{op.node.name or op.node.op}.{turn}/"
             inner = Frame(turns.graph, prefix, {}, frame, frame.attributes, frame.depth)
-            counted = [self._settled(prefix, whole_array([x], ())) for x in (turn, True)[: turns.skip * 2]]
+            counted = [self._known_constant(prefix, whole_array([x], ())) for x in (turn, True)[: turns.skip * 2]]
             slices = [self._slice(prefix, op, *part) for part in zip(turns.taken, turns.axes, strict=True)]
             names = [info.name for info in turns.graph.inputs]
             inner.values.update(zip(names, [*counted, *state, *slices], strict=False))
@@ -348,28 +349,28 @@ class Walk:
             inside = [inner.find(info.name) for info in turns.graph.outputs]
             results = [value for value in inside if value is not None]
             if len(results) < len(inside):
-                raise OnnxError(f"{where(op.node)}: a result of its graph is made by nothing")
+                raise OnnxError(f"{describe_node(op.node)}: a result of its graph is made by nothing")
             results = results[turns.skip :]
             state = results[: len(state)]
         if not results:
-            raise OnnxError(f"{where(op.node)}: a loop that never runs")
+            raise OnnxError(f"{describe_node(op.node)}: a loop that never runs")
         if turns.length is not None:
             rest = results[len(state) :]
             axes = turns.piled or [0] * len(rest)
-            piles = [self._piled(op, value, turns.length, axis) for value, axis in zip(rest, axes, strict=True)]
+            piles = [self._stack_turns(op, value, turns.length, axis) for value, axis in zip(rest, axes, strict=True)]
             results[len(state) :] = piles
         named = zip(op.node.outputs, results, strict=False)
         frame.values.update({name: value for name, value in named if name})
 
     def _slice(self, prefix: str, op: OnnxOp, tensor: OnnxValue, axis: int) -> OnnxValue:
-        """What one turn sees of a tensor that is taken apart along a dimension: a window."""
+        """Return what one turn sees of a tensor that is taken apart along a dimension: a view."""
         shape, strides = ((*row[:axis], *row[axis + 1 :]) for row in (tensor.meta.shape, tensor.strides))
         meta = Meta(shape, tensor.meta.dtype, tensor.meta.storage)
         value = OnnxValue(self._unique(prefix + tensor.name), meta, strides)
         self._emit(op.node, f"onnx.{op.node.op}", {"self": Ref(tensor.name)}, [value])
         return value
 
-    def _piled(self, op: OnnxOp, value: OnnxValue, length: Poly, axis: int) -> OnnxValue:
+    def _stack_turns(self, op: OnnxOp, value: OnnxValue, length: Poly, axis: int) -> OnnxValue:
         shape = list(value.meta.shape)
         shape.insert(axis % (len(shape) + 1), length)
         pile = self._new(value.name, tuple(shape), value.meta.dtype)
@@ -378,14 +379,14 @@ class Walk:
 
 
 def _dtype_of(op: OnnxOp) -> str:
-    """Of a result that is settled."""
+    """Return the type of a result whose values are known."""
     if op.node.op == "Constant":
-        return next((x.dtype for x in op.node.attributes.values() if isinstance(x, TensorInfo)), "float32")
-    is_copied = op.has(0) and op.node.op not in ("Shape", "Size", "ConstantOfShape")
+        return next((x.dtype for x in op.node.attributes.values() if isinstance(x, StoredTensor)), "float32")
+    is_copied = op.has_input(0) and op.node.op not in ("Shape", "Size", "ConstantOfShape")
     return op.dtype() if is_copied else "int64"
 
 
-def _resolved(node: OnnxNode, frame: Frame) -> OnnxNode:
+def _resolve_attributes(node: OnnxNode, frame: Frame) -> OnnxNode:
     """Attributes that name those of the function's caller are these."""
     if not any(isinstance(value, AttributeRef) for _, value in node.given):
         return node

@@ -16,10 +16,11 @@ class OpenSizeError(OnnxError):
     """Sizes that the file leaves open and nobody gave."""
 
 
-def parted(
+def expand_lists(
     declared: Sequence[ValueInfo], inputs: Sequence[Input]
 ) -> tuple[list[ValueInfo], list[Input], dict[str, list[str]]]:
-    """Lists of tensors as their parts, called `xs[0]` and on, with what is given for each; and the parts by list."""
+    """Replace lists of tensors by their parts, called `xs[0]` and on. Return the parts, the inputs given for them, and
+    the names of the parts by list. Raises OnnxError."""
     named = {item.name: item for item in inputs if item.name}
     unnamed = [item for item in inputs if not item.name and item.form]
     infos, given, lists = list[ValueInfo](), [item for item in inputs if not item.form], dict[str, list[str]]()
@@ -44,8 +45,8 @@ def parted(
 def shapes_of(
     declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly
 ) -> tuple[dict[str, Poly], list[Shape]]:
-    """The open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to those
-    that are no plain numbers."""
+    """Return the open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to
+    those that are no plain numbers. Raises OnnxError."""
     unknown = {item.name for item in inputs if item.name} - {info.name for info in declared}
     if unknown:
         raise OnnxError(f"it has no input {min(unknown)[:40]!r}: {', '.join(info.name[:40] for info in declared[:8])}")
@@ -68,13 +69,14 @@ def shapes_of(
 
 
 def value_of(info: ValueInfo, inputs: Sequence[Input]) -> int | None:
-    """The number that an input is, where it was given as `name=value`."""
+    """Return the number that an input is if it was given as `name=value`."""
     given = next((item.shape for item in inputs if item.name == info.name and info.shape == ()), None)
     return given[0] if given else None
 
 
 def batch_names(inputs: Sequence[ValueInfo]) -> set[str]:
-    """The open sizes that are the batch: those called so, else by a letter, else those of dimension 0."""
+    """Return the open sizes that are the batch: by a name with `batch` in it, else by a usual letter, else those of
+    dimension 0."""
     shapes = [info.shape or () for info in inputs]
     names = {size for shape in shapes for size in shape if isinstance(size, str)}
     called = {name for name in names if "batch" in name.lower()}
@@ -89,7 +91,7 @@ def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch
             raise OpenSizeError(f"the file does not say the shape of {info.name[:40]!r}: --input 1x3x224x224 does")
         declared = (None,) * len(given.shape)
     if given is not None and not _fits(declared, given):
-        raise OnnxError(f"{info.name[:40]!r} is {written(declared)}, not {given}")
+        raise OnnxError(f"{info.name[:40]!r} is {format_shape(declared)}, not {given}")
     shape: list[Poly] = []
     for place, size in enumerate(declared):
         if isinstance(size, int):
@@ -101,7 +103,9 @@ def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch
         elif given is not None:
             shape.append(poly(given.shape[place]))
         else:
-            raise OpenSizeError(f"{info.name[:40]!r} is {written(declared)}: give its sizes, as {example(declared)}")
+            raise OpenSizeError(
+                f"{info.name[:40]!r} is {format_shape(declared)}: give its sizes, as {example_option(declared)}"
+            )
     return tuple(shape)
 
 
@@ -111,11 +115,13 @@ def _fits(declared: Sequence[int | str | None], wanted: Input) -> bool:
     )
 
 
-def written(shape: Sequence[int | str | None]) -> str:
+def format_shape(shape: Sequence[int | str | None]) -> str:
+    """Return a declared shape as text, `?` for an open size."""
     return "x".join("?" if size is None else str(size)[:24] for size in shape) or "a number"
 
 
-def example(shape: Sequence[int | str | None]) -> str:
+def example_option(shape: Sequence[int | str | None]) -> str:
+    """Return an example of the option that gives the open sizes."""
     usual = {4: (1, 3, 224, 224), 5: (1, 3, 16, 112, 112)}.get(len(shape), (1, *[128] * 16))
     return "--input " + "x".join(
         str(size if isinstance(size, int) else usual[place]) for place, size in enumerate(shape)

@@ -8,7 +8,8 @@ from analysis.annexes.readers.onnx.onnx_file import OnnxNode
 from analysis.model.ir.operator_graph import Scope
 
 
-def where(node: OnnxNode) -> str:
+def describe_node(node: OnnxNode) -> str:
+    """Return type and name of a node, for a message."""
     kind = f"{node.domain}.{node.op}" if node.domain else node.op or "a node without a type"
     return kind + (f" {node.name[:60]!r}" if node.name else "")
 
@@ -17,12 +18,12 @@ def where(node: OnnxNode) -> str:
 
 
 def scopes_of(node: OnnxNode) -> tuple[Scope, ...]:
-    """From what PyTorch's exporters leave: lists of module names and classes, or a name like
-    `/layer1/layer1.0/conv1/Conv`. Other exporters name nodes by path as well."""
+    """Return the modules of a node, from what PyTorch's exporters leave: lists of module names and classes, or a name
+    like `/layer1/layer1.0/conv1/Conv`. Other exporters name nodes by path as well."""
     metadata = dict(node.metadata)
-    names = _listed(metadata.get("pkg.torch.onnx.name_scopes", ""))
+    names = _parse_names(metadata.get("pkg.torch.onnx.name_scopes", ""))
     if names:
-        kinds = _listed(metadata.get("pkg.torch.onnx.class_hierarchy", ""))
+        kinds = _parse_names(metadata.get("pkg.torch.onnx.class_hierarchy", ""))
         pairs = [(name, kinds[place] if place < len(kinds) else "") for place, name in enumerate(names[:-1])]
         return tuple(Scope(name or "root", name, kind.rpartition(".")[2]) for name, kind in pairs)
     parts = [part for part in node.name.split("/") if part][:-1]
@@ -35,7 +36,7 @@ def scopes_of(node: OnnxNode) -> tuple[Scope, ...]:
     return tuple(Scope("/".join(path[: end + 1]), ".".join(path[: end + 1]), "") for end in range(len(path)))
 
 
-def _listed(text: str) -> list[str]:
+def _parse_names(text: str) -> list[str]:
     """A list of strings as Python writes it, read without evaluating."""
     if not text.startswith("[") or len(text) > 10_000:
         return []

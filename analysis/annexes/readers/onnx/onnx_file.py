@@ -22,16 +22,16 @@ from analysis.annexes.readers.onnx.wire import (
     Span,
     Wire,
     doubles,
-    many,
     message,
     number,
     numbers,
-    one,
     parts,
     plain,
+    repeated,
     signed,
+    single,
     text,
-    wholes,
+    whole_numbers,
 )
 from analysis.model.model_errors import ModelError
 from analysis.model.reading_budget import Budget
@@ -70,18 +70,18 @@ def _is_small(span: Span) -> bool:
 
 
 @dataclass(eq=False)
-class TensorInfo:
+class StoredTensor:
     """A constant of the file."""
 
-    dims: list[int] = many({1: wholes})
-    kind: int = one({2: plain}, 0)
-    name: str = one({8: text}, "")
-    raw: bytes | None = one({9: lambda wire, span: wire.bytes(*span) if _is_small(span) else None})
-    items: list[Any] = many(
-        {4: _if_small(numbers), 10: _if_small(doubles), **dict.fromkeys((5, 7, 11), _if_small(wholes))}
+    dims: list[int] = repeated({1: whole_numbers})
+    kind: int = single({2: plain}, 0)
+    name: str = single({8: text}, "")
+    raw: bytes | None = single({9: lambda wire, span: wire.bytes(*span) if _is_small(span) else None})
+    items: list[Any] = repeated(
+        {4: _if_small(numbers), 10: _if_small(doubles), **dict.fromkeys((5, 7, 11), _if_small(whole_numbers))}
     )
-    outside: Span | None = one({13: plain})
-    place: int = one({14: plain}, 0)
+    outside: Span | None = single({13: plain})
+    place: int = single({14: plain}, 0)
 
     @property
     def dtype(self) -> str:
@@ -95,7 +95,7 @@ class TensorInfo:
 
     @property
     def values(self) -> NDArray[Any] | None:
-        """Known where there are few, of a type we compute with, and inside the file."""
+        """The values, None unless they are few, of a computable type, and inside the file."""
         count = prod(self.shape)
         if self.outside or self.place == 1 or count > MAX_VALUES or self.dtype not in _COMPUTED:
             return None
@@ -111,11 +111,11 @@ class TensorInfo:
         return np.array(self.items, stored).reshape(self.shape)
 
 
-def _sparse(wire: Wire, span: Span) -> TensorInfo:
+def _sparse(wire: Wire, span: Span) -> StoredTensor:
     """A sparse constant: its name and type are those of its values."""
     fields = list(wire.fields(span))
-    tensor = next((message(TensorInfo, wire, value) for number, value in fields if number == 1), TensorInfo())
-    tensor.dims = [size for number, value in fields if number == 3 for size in wholes(wire, value)]
+    tensor = next((message(StoredTensor, wire, value) for number, value in fields if number == 1), StoredTensor())
+    tensor.dims = [size for number, value in fields if number == 3 for size in whole_numbers(wire, value)]
     tensor.outside = span
     return tensor
 
@@ -175,7 +175,7 @@ class AttributeRef:
     name: str
 
 
-_tensor = partial(message, TensorInfo)
+_tensor = partial(message, StoredTensor)
 _KINDS: dict[int, Reader] = {
     2: number, 3: signed, 4: text, 5: _tensor, 6: _graph, 21: lambda wire, span: AttributeRef(text(wire, span)),
 }  # fmt: skip
@@ -183,17 +183,17 @@ _KINDS: dict[int, Reader] = {
 
 @dataclass(eq=False)
 class _Attribute:
-    name: str = one({1: text}, "")
-    kind: int = one({20: plain}, 0)
-    single: Any = one(_KINDS)
-    repeated: list[Any] = many({7: numbers, 8: wholes, 9: text})
+    name: str = single({1: text}, "")
+    kind: int = single({20: plain}, 0)
+    value: Any = single(_KINDS)
+    values: list[Any] = repeated({7: numbers, 8: whole_numbers, 9: text})
 
 
 def _attribute(wire: Wire, span: Span) -> tuple[str, Any]:
     """The name and the one value that is set; a list where the format repeats it."""
     attribute = message(_Attribute, wire, span)
-    is_list = attribute.single is None and (attribute.repeated or attribute.kind in _LISTS)
-    return attribute.name, attribute.repeated if is_list else attribute.single
+    is_list = attribute.value is None and (attribute.values or attribute.kind in _LISTS)
+    return attribute.name, attribute.values if is_list else attribute.value
 
 
 def _pair(wire: Wire, span: Span) -> tuple[str, str]:
@@ -208,13 +208,15 @@ def _domain(wire: Wire, span: Span) -> str:
 
 @dataclass(eq=False)
 class OnnxNode:
-    inputs: list[str] = many({1: text})
-    outputs: list[str] = many({2: text})
-    name: str = one({3: text}, "")
-    op: str = one({4: text}, "")
-    domain: str = one({7: _domain}, "")
-    given: list[tuple[str, Any]] = many({5: _attribute})
-    metadata: list[tuple[str, str]] = many({9: _pair})
+    """A node of a graph."""
+
+    inputs: list[str] = repeated({1: text})
+    outputs: list[str] = repeated({2: text})
+    name: str = single({3: text}, "")
+    op: str = single({4: text}, "")
+    domain: str = single({7: _domain}, "")
+    given: list[tuple[str, Any]] = repeated({5: _attribute})
+    metadata: list[tuple[str, str]] = repeated({9: _pair})
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
@@ -226,21 +228,23 @@ _node = partial(message, OnnxNode)
 
 @dataclass(eq=False)
 class OnnxGraph:
-    nodes: list[OnnxNode] = many({1: _node})
-    stored: list[TensorInfo] = many({5: _tensor, 15: _sparse})
-    inputs: list[ValueInfo] = many({11: _value_info})
-    outputs: list[ValueInfo] = many({12: _value_info})
-    values: list[ValueInfo] = many({13: _value_info})
+    """A graph of the file."""
+
+    nodes: list[OnnxNode] = repeated({1: _node})
+    stored: list[StoredTensor] = repeated({5: _tensor, 15: _sparse})
+    inputs: list[ValueInfo] = repeated({11: _value_info})
+    outputs: list[ValueInfo] = repeated({12: _value_info})
+    values: list[ValueInfo] = repeated({13: _value_info})
 
     @cached_property
-    def told(self) -> dict[str, ValueInfo]:
-        """What is declared about results."""
+    def declared_values(self) -> dict[str, ValueInfo]:
+        """The declared tensors among results, by name."""
         return {
             info.name: info for info in (*self.values, *self.outputs) if info.shape is not None and not info.is_list
         }
 
 
-def _named(wire: Wire, span: Span) -> ValueInfo:
+def _value_name(wire: Wire, span: Span) -> ValueInfo:
     return ValueInfo(text(wire, span))
 
 
@@ -248,14 +252,14 @@ def _named(wire: Wire, span: Span) -> ValueInfo:
 class Function(OnnxGraph):
     """A node type that the file itself defines."""
 
-    name: str = one({1: text}, "")
-    domain: str = one({10: _domain}, "")
-    inputs: list[ValueInfo] = many({4: _named})
-    outputs: list[ValueInfo] = many({5: _named})
-    nodes: list[OnnxNode] = many({7: _node})
-    defaults: list[tuple[str, Any]] = many({11: _attribute})
-    stored: list[TensorInfo] = many({})
-    values: list[ValueInfo] = many({})
+    name: str = single({1: text}, "")
+    domain: str = single({10: _domain}, "")
+    inputs: list[ValueInfo] = repeated({4: _value_name})
+    outputs: list[ValueInfo] = repeated({5: _value_name})
+    nodes: list[OnnxNode] = repeated({7: _node})
+    defaults: list[tuple[str, Any]] = repeated({11: _attribute})
+    stored: list[StoredTensor] = repeated({})
+    values: list[ValueInfo] = repeated({})
 
 
 def _opset(wire: Wire, span: Span) -> tuple[str, int]:
@@ -265,10 +269,12 @@ def _opset(wire: Wire, span: Span) -> tuple[str, int]:
 
 @dataclass(eq=False)
 class OnnxModel:
-    graph: OnnxGraph | None = one({7: _graph})
-    producer: str = one({2: text}, "")
-    opsets: list[tuple[str, int]] = many({8: _opset})
-    functions: list[Function] = many({25: partial(message, Function)})
+    """The file as a whole."""
+
+    graph: OnnxGraph | None = single({7: _graph})
+    producer: str = single({2: text}, "")
+    opsets: list[tuple[str, int]] = repeated({8: _opset})
+    functions: list[Function] = repeated({25: partial(message, Function)})
 
     @property
     def opset(self) -> int:
@@ -276,13 +282,14 @@ class OnnxModel:
 
     @property
     def top(self) -> OnnxGraph:
+        """The graph of the model. Raises OnnxError if there is none."""
         if self.graph is None:
             raise OnnxError("no ONNX model (it holds no graph)")
         return self.graph
 
 
 def read(path: Path, budget: Budget) -> OnnxModel:
-    """The model of a file. Raises an `OnnxError` or a `TooMuchError` with one line."""
+    """Return the model of a file. Raises an `OnnxError` or a `TooMuchError` with one line."""
     try:
         with files.opened(path) as file:
             wire = Wire(file, budget)

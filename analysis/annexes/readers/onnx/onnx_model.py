@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.annexes.readers.onnx.graph_walk import WRONG, Walk
+from analysis.annexes.readers.onnx.graph_walk import WRONG, GraphWalk
 from analysis.annexes.readers.onnx.input_sizes import OpenSizeError
 from analysis.annexes.readers.onnx.onnx_file import OnnxError, OnnxModel, read
 from analysis.model.ir.operator_graph import Graph
@@ -18,7 +18,8 @@ from analysis.model.reading_budget import Budget, TooMuchError
 
 
 def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None) -> Workload:
-    """The workload of an ONNX file. `inputs` gives the sizes that the file leaves open. Raises a `ModelError`."""
+    """Return the workload of an ONNX file. `inputs` gives the sizes that the file leaves open. Raises a
+    `ModelError`."""
     budget = budget or Budget()
     try:
         graph = _graph(read(path, budget), inputs, budget)
@@ -33,15 +34,15 @@ def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None)
 
 
 def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
-    """For any batch where the graph allows it, else at one."""
+    """Return the graph for any batch if it allows it, else for one batch."""
     top = model.top
     try:
-        return Walk(model, budget, None).graph(top, inputs)
+        return GraphWalk(model, budget, None).graph(top, inputs)
     except OnnxError as error:
         sizes = [name for info in top.inputs for name in (info.shape or ())[:1] if not isinstance(name, int)]
         if isinstance(error, OpenSizeError) or not sizes:
             raise
         scalars = {info.name for info in top.inputs if info.shape == ()}
         batch = next((item.shape[0] for item in inputs if item.shape and item.name not in scalars), 1)
-        fixed = Walk(model, budget, batch).graph(top, inputs)
+        fixed = GraphWalk(model, budget, batch).graph(top, inputs)
         return replace(fixed, notes=(*fixed.notes, fixed_note(batch, f"the graph fixes it ({error})")))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.annexes.readers.onnx.onnx_file import MAX_VALUES, OnnxNode, TensorInfo
+from analysis.annexes.readers.onnx.onnx_file import MAX_VALUES, OnnxNode, StoredTensor
 from analysis.model.ir.operator_graph import Meta, Ref
 from analysis.model.ir.poly import Poly, Size, bounded, poly
 
@@ -38,7 +38,7 @@ class OnnxValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NodeResult:
     """One result. With `strides` it is a window on input number `of`."""
 
     shape: Shape
@@ -55,15 +55,17 @@ class OnnxOp:
     node: OnnxNode
     inputs: tuple[OnnxValue | None, ...]
     opset: int
-    told: tuple[Shape | None, ...] = ()
+    declared_shapes: tuple[Shape | None, ...] = ()
 
-    def declared(self, place: int = 0) -> Shape | None:
-        return self.told[place] if place < len(self.told) else None
+    def declared_shape(self, place: int = 0) -> Shape | None:
+        """Return the shape of a result that the file declares, None without one."""
+        return self.declared_shapes[place] if place < len(self.declared_shapes) else None
 
-    def has(self, index: int) -> bool:
+    def has_input(self, index: int) -> bool:
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def value(self, index: int = 0) -> OnnxValue:
+        """Return an input. Raises ShapeError if it is missing."""
         tensor = self.inputs[index] if index < len(self.inputs) else None
         if tensor is None:
             raise ShapeError(f"input {index} is missing")
@@ -83,24 +85,25 @@ class OnnxOp:
         return self.value(index).meta.dtype
 
     def arguments(self, names: str) -> dict[str, Any]:
-        """Inputs by these names, in order: `-` leaves one out, `*` takes all as one list, `#` all by their places, and
-        `name=` is the number itself where that is known."""
+        """Return the inputs by these names, in order: `-` leaves one out, `*` takes all as one list, `#` all by their
+        places, and `name=` is the number itself where that is known."""
         if names in ("*", "#"):
             refs = {str(place): Ref(value.name) for place, value in enumerate(self.inputs) if value is not None}
             return {"tensors": list(refs.values())} if names == "*" else dict(refs)
         given: dict[str, Any] = {}
         for index, name in enumerate(names.split()):
-            if name != "-" and self.has(index):
+            if name != "-" and self.has_input(index):
                 number = self.number(index) if name.endswith("=") else None
                 given[name.rstrip("=")] = Ref(self.value(index).name) if number is None else number
         return given
 
     def number(self, index: int) -> Any:
-        """The one number an input is; None where it is a tensor, unknown or left out."""
-        known = self.value(index).known if self.has(index) else None
+        """Return the one number that an input is; None for a tensor, an unknown or a missing input."""
+        known = self.value(index).known if self.has_input(index) else None
         return known.reshape(-1)[0] if known is not None and known.size == 1 else None
 
-    def known(self, index: int = 0) -> Known:
+    def known_input(self, index: int = 0) -> Known:
+        """Return the values of an input. Raises ShapeError if the file does not settle them."""
         known = self.value(index).known
         if known is None:
             name = self.value(index).name.rpartition("@")[0]
@@ -108,16 +111,19 @@ class OnnxOp:
         return known
 
     def items(self, index: int, attribute: str = "") -> list[Any]:
-        """Numbers and live sizes, from an input (newer files) or an attribute (older ones); none where left out."""
-        if self.has(index):
-            return list(self.known(index).reshape(-1))
+        """Return numbers and live sizes, from an input (newer files) or an attribute (older ones); none if both are
+        missing."""
+        if self.has_input(index):
+            return list(self.known_input(index).reshape(-1))
         given = self.node.attributes.get(attribute)
         return list(given) if isinstance(given, list) else []
 
     def ints(self, index: int, attribute: str = "") -> list[int]:
+        """Return the plain numbers of an input or an attribute."""
         return [constant(item) for item in self.items(index, attribute)]
 
     def attr(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute."""
         return self.node.attributes.get(name, default)
 
     def int_attr(self, name: str, default: int) -> int:
@@ -127,7 +133,7 @@ class OnnxOp:
         return given
 
     def int_list(self, name: str, default: Sequence[int] = ()) -> list[int]:
-        """A list of numbers; `default` where it is not given."""
+        """Return the list of numbers of an attribute, `default` without it. Raises ShapeError for anything else."""
         given = self.attr(name)
         if given is None:
             return list(default)
@@ -136,13 +142,16 @@ class OnnxOp:
         return given
 
     def axis(self, name: str = "axis", default: int = 0) -> int:
-        return positive(self.int_attr(name, default), self.rank)
+        """Return the axis of an attribute, counted from the front."""
+        return positive_axis(self.int_attr(name, default), self.rank)
 
     def axes(self, index: int = 1) -> list[int]:
-        return [positive(axis, self.rank) for axis in self.ints(index, "axes")]
+        """Return the axes of an input or of the attribute `axes`, counted from the front."""
+        return [positive_axis(axis, self.rank) for axis in self.ints(index, "axes")]
 
 
 def constant(size: Any) -> int:
+    """Return a size as a plain number. Raises ShapeError if it is live."""
     if isinstance(size, Poly):
         if not size.is_constant:
             raise ShapeError(f"a size that must be a number is live ({size})")
@@ -150,13 +159,15 @@ def constant(size: Any) -> int:
     return int(size)
 
 
-def positive(axis: int, rank: int) -> int:
+def positive_axis(axis: int, rank: int) -> int:
+    """Return an axis counted from the front. Raises ShapeError for one that the rank lacks."""
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} of a tensor with {rank} dimensions")
     return axis % rank
 
 
 def shape_of(sizes: Sequence[Size | Any]) -> Shape:
+    """Return sizes as a shape. Raises ShapeError if one is negative."""
     shape = tuple(size if isinstance(size, Poly) else poly(int(size)) for size in sizes)
     if any(bounded(size).is_constant and size.constant() < 0 for size in shape):
         raise ShapeError("a size comes out negative")
@@ -164,6 +175,7 @@ def shape_of(sizes: Sequence[Size | Any]) -> Shape:
 
 
 def broadcast(*shapes: Shape) -> Shape:
+    """Return the broadcast of shapes. Raises ShapeError if they do not fit."""
     rank = max(map(len, shapes), default=0)
     result = [ONE] * rank
     for shape in shapes:
@@ -175,12 +187,14 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
-def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a tensor without gaps."""
     return tuple(accumulate(reversed(sizes[1:]), mul, initial=1))[::-1][: len(sizes)]
 
 
 def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Known:
-    """Numbers and live sizes; a Poly that is a plain number becomes one."""
+    """Return numbers and live sizes as an array; a Poly that is a plain number becomes one. Raises ShapeError for too
+    many."""
     if len(items) > MAX_VALUES:
         raise ShapeError("too many numbers to be sizes")
     array = np.empty(len(items), dtype=object)
@@ -193,6 +207,7 @@ def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Kno
     return array.reshape(shape if shape is not None else (len(items),))
 
 
-def as_known(tensor: TensorInfo) -> Known | None:
+def known_values(tensor: StoredTensor) -> Known | None:
+    """Return the values of a stored constant, None if they were not read."""
     values = tensor.values
     return None if values is None else whole_array(values.reshape(-1).tolist(), tensor.shape)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from analysis.annexes.readers.onnx.onnx_op import ONE, Made, OnnxOp, Shape, ShapeError, broadcast
+from analysis.annexes.readers.onnx.onnx_op import ONE, NodeResult, OnnxOp, Shape, ShapeError, broadcast
 from analysis.annexes.readers.size_expressions import expression
 from analysis.model.ir.poly import Poly, poly, product
 from analysis.model.operators import contractions, element_costs
 
 Symbols = dict[str, Poly]
-Results = Callable[[OnnxOp], Shape | list[Shape] | list[Made]]
+Results = Callable[[OnnxOp], Shape | list[Shape] | list[NodeResult]]
 
 _CONSTANTS = {
     "NORM_FLOPS": poly(element_costs.NORM_FLOPS),
@@ -30,9 +30,9 @@ _CONSTANTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What a call without an ATen twin costs, reckoned with the names of its row and `out`, the elements of its first
-    result: the dimensions of its product (G M N K), multiply-accumulates (those of the product where not said), other
+class StatedWork:
+    """The cost of a call without an ATen twin, as expressions of the names of its row and `out`, the elements of its
+    first result: the dimensions of its product (G M N K), multiply-accumulates (those of the product by default), other
     arithmetic and special functions."""
 
     kind: str
@@ -41,7 +41,8 @@ class Work:
     flops: str = ""
     special: str = ""
 
-    def reckoned(self, symbols: Symbols) -> dict[str, Any]:
+    def arguments_of_cost(self, symbols: Symbols) -> dict[str, Any]:
+        """Return the work as arguments of the call, which its cost rule reads."""
         gemm = [_size(word, symbols) for word in self.gemm.split()]
         macs = _size(self.macs, symbols) if self.macs else product(gemm) if gemm else poly(0)
         flops, special = (_size(word or "0", symbols) for word in (self.flops, self.special))
@@ -58,18 +59,18 @@ class TableRow:
     dtype: str = "0"
     given: dict[str, tuple[str, Any]] = field(default_factory=dict)
     let: str = ""
-    work: Work | None = None
+    work: StatedWork | None = None
     note: str = ""
     when: str = ""
     causal: str = ""
 
     def fits(self, op: OnnxOp) -> bool:
-        """Whether the inputs have the ranks that its pattern says."""
+        """Return True if the inputs have the ranks of its pattern."""
         is_asked = not self.when or bool(op.attr(self.when))
         return is_asked and (not isinstance(self.results, str) or _fit(self.results, op))
 
-    def made(self, op: OnnxOp, symbols: Symbols) -> list[Made]:
-        """The results; `symbols` receives what the names stand for."""
+    def result_shapes(self, op: OnnxOp, symbols: Symbols) -> list[NodeResult]:
+        """Return the results. `symbols` receives the sizes of the names."""
         several: dict[str, Shape] = {}
         if isinstance(self.results, str):
             _bind_all(self.results, op, symbols, several)
@@ -81,10 +82,10 @@ class TableRow:
         if self.causal:
             is_causal = self.causal == "always" or bool(op.attr(self.causal))
             symbols["seen"] = symbols["p"] + (symbols["q"] + 1).half if is_causal else symbols["l"]
-        shapes: Any = self.results(op) if callable(self.results) else _named(self.results, symbols, several)
+        shapes: Any = self.results(op) if callable(self.results) else _shapes_of_pattern(self.results, symbols, several)
         kinds = self.dtype.split()
         results = [
-            shape if isinstance(shape, Made) else Made(shape, _dtype(kinds[min(place, len(kinds) - 1)], op))
+            shape if isinstance(shape, NodeResult) else NodeResult(shape, _dtype(kinds[min(place, len(kinds) - 1)], op))
             for place, shape in enumerate([shapes] if isinstance(shapes, tuple) else shapes)
         ]
         if self.work is not None:
@@ -92,11 +93,16 @@ class TableRow:
         return results
 
     def arguments(self, op: OnnxOp, symbols: Symbols) -> dict[str, Any]:
-        """Of its call."""
+        """Return the arguments of its call."""
         given = {name: op.attr(key, default) for name, (key, default) in self.given.items()}
-        return {**op.arguments(self.names), **given, **(self.work.reckoned(_CONSTANTS | symbols) if self.work else {})}
+        return {
+            **op.arguments(self.names),
+            **given,
+            **(self.work.arguments_of_cost(_CONSTANTS | symbols) if self.work else {}),
+        }
 
     def target(self, op: OnnxOp) -> str:
+        """Return the ATen name of the call."""
         return self.call.format(n=max(1, min(3, op.rank - 2))) if "{" in self.call else self.call
 
 
@@ -105,7 +111,7 @@ def _dtype(kind: str, op: OnnxOp) -> str:
 
 
 def first_of(rows: Sequence[TableRow], op: OnnxOp) -> TableRow | None:
-    """The first that fits; else the last, which says why not."""
+    """Return the first row that fits; else the last one, which then says what is wrong."""
     return next((row for row in rows if row.fits(op)), rows[-1] if rows else None)
 
 
@@ -124,7 +130,7 @@ def _terms(pattern: str) -> tuple[list[list[str]], list[list[str]]]:
 
 def _fit(pattern: str, op: OnnxOp) -> bool:
     for place, term in enumerate(_terms(pattern)[0]):
-        if op.has(place):
+        if op.has_input(place):
             rank, has_star = len(op.shape(place)), any(word[0] == "*" for word in term)
             if term == ["-"] or (rank < len(term) - 1 if has_star else rank != len(term)):
                 return False
@@ -132,16 +138,16 @@ def _fit(pattern: str, op: OnnxOp) -> bool:
 
 
 def _bind_all(pattern: str, op: OnnxOp, symbols: Symbols, several: dict[str, Shape]) -> None:
-    """What the names stand for; of the starred ones the product as well."""
+    """Bind the names of a pattern to sizes; a starred name also to the product of its sizes."""
     if not _fit(pattern, op):
         raise ShapeError(f"its inputs are not {pattern.partition('->')[0].strip()}")
     for place, term in enumerate(_terms(pattern)[0]):
-        if op.has(place):
+        if op.has_input(place):
             _bind(term, op.shape(place), symbols, several)
     symbols.update({name: product(shape) for name, shape in several.items()})
 
 
-def _named(pattern: str, symbols: Symbols, several: dict[str, Shape]) -> list[Shape]:
+def _shapes_of_pattern(pattern: str, symbols: Symbols, several: dict[str, Shape]) -> list[Shape]:
     return [tuple(size for word in term for size in _sizes(word, symbols, several)) for term in _terms(pattern)[1]]
 
 

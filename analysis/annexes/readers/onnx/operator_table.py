@@ -7,30 +7,34 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from analysis.annexes.readers.onnx import constant_folding, shape_rules, special_operators, window_shapes
 from analysis.annexes.readers.onnx import stated_costs as _registered  # noqa: F401 - it registers cost rules
+from analysis.annexes.readers.onnx.constant_folding import FOLDS
 from analysis.annexes.readers.onnx.onnx_op import OnnxOp
-from analysis.annexes.readers.onnx.operator_row import TableRow, Work, first_of
+from analysis.annexes.readers.onnx.operator_row import StatedWork, TableRow, first_of
+from analysis.annexes.readers.onnx.shape_rules import SHAPES
+from analysis.annexes.readers.onnx.special_operators import ROWS
+from analysis.annexes.readers.onnx.window_shapes import WINDOW_SHAPES
 from hardware import files
 
 
 def row_of(op: OnnxOp) -> TableRow | None:
-    """None for an operator without one."""
+    """Return the row that fits a node, None for an operator without one."""
     entry = _entry(op)
     rows = entry[0] if entry else []
     return rows(op) if callable(rows) else first_of(rows, op)
 
 
 def fold_of(op: OnnxOp) -> Callable[[OnnxOp], Any] | None:
+    """Return how the values of a node follow from known inputs, None if they do not."""
     entry = _entry(op)
     return entry[1] if entry else None
 
 
-Entry = tuple[list[TableRow] | Callable[[OnnxOp], TableRow], Callable[[OnnxOp], Any] | None]
+Entry = tuple[list[TableRow] | Callable[[OnnxOp], TableRow | None], Callable[[OnnxOp], Any] | None]
 
 
 def _entry(op: OnnxOp) -> Entry | None:
-    """Of the standard, of onnxruntime's additions or of ONNX's older experiments."""
+    """Return the entry of a node of the standard, of onnxruntime's additions or of ONNX's older experiments."""
     if op.node.domain not in ("", "com.microsoft", "ai.onnx.contrib", "ai.onnx.preview"):
         return None
     return _table().get(f"{op.node.domain}.{op.node.op}") or _table().get(op.node.op)
@@ -39,7 +43,7 @@ def _entry(op: OnnxOp) -> Entry | None:
 @cache
 def _table() -> dict[str, Entry]:
     sections = files.table(Path(__file__).with_suffix(".toml"))
-    works = {name: Work(**work) for name, work in sections.pop("work").items()}
+    works = {name: StatedWork(**work) for name, work in sections.pop("work").items()}
     return {
         name: _read(section, entry if isinstance(entry, list) else [entry], works)
         for section, entries in sections.items()
@@ -47,13 +51,13 @@ def _table() -> dict[str, Entry]:
     }
 
 
-def _read(section: str, entries: list[Any], works: dict[str, Work]) -> Entry:
+def _read(section: str, entries: list[Any], works: dict[str, StatedWork]) -> Entry:
     rows = [dict(entry) if isinstance(entry, dict) else {"call": entry} for entry in entries]
-    folding = getattr(constant_folding, rows[0].pop("fold")) if "fold" in rows[0] else None
+    folding = FOLDS[rows[0].pop("fold")] if "fold" in rows[0] else None
     if section == "row":
-        return getattr(special_operators, rows[0]["row"]) if "row" in rows[0] else [], folding
+        return ROWS[rows[0]["row"]] if "row" in rows[0] else [], folding
     for row in rows:
-        row.setdefault("results", getattr(shape_rules, section, None) or getattr(window_shapes, section, None))
+        row.setdefault("results", SHAPES.get(section) or WINDOW_SHAPES.get(section))
         if "work" in row:
-            row["work"] = works[row["work"]] if isinstance(row["work"], str) else Work(**row["work"])
+            row["work"] = works[row["work"]] if isinstance(row["work"], str) else StatedWork(**row["work"])
     return [TableRow(**row) for row in rows], folding

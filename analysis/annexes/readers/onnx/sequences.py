@@ -13,9 +13,9 @@ LISTS = frozenset((
 ))  # fmt: skip
 
 
-def listed(op: OnnxOp) -> OnnxValue | tuple[OnnxValue, ...] | OnnxNode:
-    """What a node gives: one part, the parts of a list, or the Split or Concat that makes it. Parts go by the name of
-    the node's result and their number in brackets."""
+def sequence_result(op: OnnxOp) -> OnnxValue | tuple[OnnxValue, ...] | OnnxNode:
+    """Return what a node gives: one part, the parts of a list, or the Split or Concat that makes it. Parts are named
+    after the result of the node, with their number in brackets."""
     name = op.node.outputs[0]
     match op.node.op:
         case "SequenceConstruct":
@@ -30,7 +30,7 @@ def listed(op: OnnxOp) -> OnnxValue | tuple[OnnxValue, ...] | OnnxNode:
     parts = list(op.value().parts)
     place_at = 2 if op.node.op == "SequenceInsert" else 1
     place = op.number(place_at)
-    if op.has(place_at) and place is None:
+    if op.has_input(place_at) and place is None:
         raise ShapeError("which part it takes depends on the data")
     if op.node.op == "SequenceAt":
         return parts[constant(place)]
@@ -46,7 +46,7 @@ def _split(op: OnnxOp, name: str) -> OnnxNode:
     if size > MAX_VALUES:
         raise ShapeError("its parts are too many")
     sizes = [1] * size
-    if op.has(1):
+    if op.has_input(1):
         sizes = op.ints(1)
         if not op.shape(1):
             sizes = [min(sizes[0], size - start) for start in range(0, size, max(1, sizes[0]))]

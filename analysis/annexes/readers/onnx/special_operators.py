@@ -1,81 +1,94 @@
-"""Rows of ONNX operators that depend on more than the ranks of their inputs, named by the table."""
+"""Rows of ONNX operators that depend on more than the ranks of their inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from analysis.annexes.readers.onnx import shape_rules
 from analysis.annexes.readers.onnx.onnx_file import DTYPES
 from analysis.annexes.readers.onnx.onnx_op import OnnxOp, constant
-from analysis.annexes.readers.onnx.operator_row import TableRow, Work, first_of
-from analysis.annexes.readers.onnx.shape_rules import like, spread
+from analysis.annexes.readers.onnx.operator_row import StatedWork, TableRow, first_of
+from analysis.annexes.readers.onnx.shape_rules import (
+    SHAPES,
+    dequantized_view,
+    frames_shape,
+    normalization_shapes,
+    resize_shape,
+    row_view,
+    spectrum_shape,
+    top_k_shapes,
+    transform_axis,
+)
 
-_SAME = TableRow(results=shape_rules.same)
+_SAME = TableRow(results=SHAPES["identity"])
 
 
-def clip(op: OnnxOp) -> TableRow:
+def _clip(op: OnnxOp) -> TableRow:
     low = op.attr("min") if op.opset < 11 else op.number(1)
     high = op.attr("max") if op.opset < 11 else op.number(2)
     is_one = low is None or high is None
-    return TableRow("aten.relu6" if (low, high) == (0.0, 6.0) else "aten.clamp_min" if is_one else "aten.clamp", like)
+    return TableRow(
+        "aten.relu6" if (low, high) == (0.0, 6.0) else "aten.clamp_min" if is_one else "aten.clamp",
+        SHAPES["same_shape"],
+    )
 
 
-def gelu(op: OnnxOp) -> TableRow:
+def _gelu(op: OnnxOp) -> TableRow:
     way = "tanh" if op.node.op == "FastGelu" else "none"
-    return TableRow("aten.gelu", like, given={"approximate": ("approximate", way)})
+    return TableRow("aten.gelu", SHAPES["same_shape"], given={"approximate": ("approximate", way)})
 
 
-def cast(op: OnnxOp) -> TableRow:
+def _cast(op: OnnxOp) -> TableRow:
     dtype = op.dtype(1) if op.node.op == "CastLike" else DTYPES.get(op.int_attr("to", 1), "float32")
-    return _SAME if dtype == op.dtype() else TableRow("aten.to", like, dtype=dtype)
+    return _SAME if dtype == op.dtype() else TableRow("aten.to", SHAPES["same_shape"], dtype=dtype)
 
 
-def quantized(op: OnnxOp) -> TableRow:
+def _quantize(op: OnnxOp) -> TableRow:
     name = "quantized_decomposed.quantize_per_tensor"
-    return TableRow(name, like, "input", dtype="2" if op.has(2) else "uint8")
+    return TableRow(name, SHAPES["same_shape"], "input", dtype="2" if op.has_input(2) else "uint8")
 
 
-def widened(op: OnnxOp) -> TableRow:
-    """Stored weights are widened as they are read: a window on them."""
+def _dequantize(op: OnnxOp) -> TableRow:
+    """Return a view of stored weights, which are dequantized as they are read."""
     if op.value().is_weight:
-        return TableRow(results=shape_rules.widened)
-    return TableRow("quantized_decomposed.dequantize_per_tensor", like, "input", "1")
+        return TableRow(results=dequantized_view)
+    return TableRow("quantized_decomposed.dequantize_per_tensor", SHAPES["same_shape"], "input", "1")
 
 
-def several(op: OnnxOp) -> TableRow:
-    """Sum, Max, Mean of several tensors: one operation less than there are, and the division."""
+def _variadic(op: OnnxOp) -> TableRow:
+    """Count Sum, Max and Mean of n tensors as n - 1 operations, and the division."""
     if len(op.shapes()) == 1:
         return _SAME
     kind = "elementwise" if op.node.op in ("Max", "Min") else "add"
     flops = "out*inputs" if op.node.op == "Mean" else "out*(inputs-1)"
-    return TableRow("onnx.Variadic", spread, "*", work=Work(kind, flops=flops))
+    return TableRow("onnx.Variadic", SHAPES["broadcast"], "*", work=StatedWork(kind, flops=flops))
 
 
-def normalised(op: OnnxOp) -> TableRow:
+def _normalization(op: OnnxOp) -> TableRow:
     name = "aten.layer_norm" if op.node.op == "LayerNormalization" else "aten.rms_norm"
     rows = {"normalized_shape": ("", list(op.shape()[op.axis(default=-1) :]))}
-    return TableRow(name, shape_rules.normalised, "input weight bias", given=rows)
+    return TableRow(name, normalization_shapes, "input weight bias", given=rows)
 
 
 def _product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], TableRow | None]:
-    """A matrix product; the operands are the first input and this one."""
+    """Return the rule of a matrix product of the first input and input `right`."""
     gap, names = "*_, " * (right - 1), "self" + " -" * (right - 1) + " other"
-    linear = TableRow("onnx.Linear", f"*b k, {gap}k n -> *b n", names, dtype, work=Work("linear", "1 b n k"))
+    linear = TableRow("onnx.Linear", f"*b k, {gap}k n -> *b n", names, dtype, work=StatedWork("linear", "1 b n k"))
     patterns = (f"*b k, {gap}k -> *b", f"k, {gap}*b k n -> *b n", f"*b m k, {gap}*b k n -> *b m n")
     plain = [TableRow("aten.matmul", pattern, names, dtype) for pattern in patterns]
     return lambda op: linear if op.value(right).is_weight and len(op.shape(right)) == 2 else first_of(plain, op)
 
 
-def turned(op: OnnxOp) -> TableRow:
-    """Products whose operands may be transposed."""
+def _transposable_product(op: OnnxOp) -> TableRow:
+    """Return the row of a product whose operands may be transposed."""
     left, right = ("k m" if op.attr("transA") else "m k"), ("n k" if op.attr("transB") else "k n")
     if op.node.op == "FusedMatMul":
         pattern = f"*b {left}, *b {right} -> *b m n"
-        return TableRow("onnx.Product", pattern, "self other", work=Work("matmul", "b m n k"))
-    return TableRow("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=Work("linear", "1 m n k"))
+        return TableRow("onnx.Product", pattern, "self other", work=StatedWork("matmul", "b m n k"))
+    return TableRow("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=StatedWork("linear", "1 m n k"))
 
 
-def einsum(op: OnnxOp) -> TableRow:
+def _einsum(op: OnnxOp) -> TableRow:
     equation = str(op.attr("equation", "")).replace(" ", "")
     terms, arrow, result = equation.partition("->")
     if not arrow:
@@ -85,64 +98,62 @@ def einsum(op: OnnxOp) -> TableRow:
     return TableRow("aten.einsum", " -> ".join(sides), "*", given={"equation": ("", f"{terms}->{result}")})
 
 
-def resized(op: OnnxOp) -> TableRow:
+def _resize(op: OnnxOp) -> TableRow:
     mode = str(op.attr("mode", "nearest"))
-    changed = sum(new != old for new, old in zip(shape_rules.resize(op), op.shape(), strict=True))
+    changed = sum(new != old for new, old in zip(resize_shape(op), op.shape(), strict=True))
     rank = max(1, min(3, changed or op.rank - 2))
     linear = ("linear1d", "bilinear2d", "trilinear3d")[rank - 1]
     kind = {"cubic": "bicubic2d", "linear": linear, "bilinear": linear}.get(mode, f"nearest{rank}d")
-    return TableRow(f"aten.upsample_{kind}", shape_rules.resize)
+    return TableRow(f"aten.upsample_{kind}", resize_shape)
 
 
-def gathered(op: OnnxOp) -> TableRow:
+def _gather(op: OnnxOp) -> TableRow:
     if isinstance(op.number(1), int) and not op.shape(1):
-        return TableRow("", shape_rules.picked)
+        return TableRow("", row_view)
     is_table = op.value().is_weight and op.axis() == 0 and op.rank == 2
-    return TableRow("aten.embedding" if is_table else "aten.index_select", shape_rules.gather, "0 1")
+    return TableRow("aten.embedding" if is_table else "aten.index_select", SHAPES["gather"], "0 1")
 
 
-def scattered(op: OnnxOp) -> TableRow:
+def _scatter(op: OnnxOp) -> TableRow:
     is_plain = op.attr("reduction", "none") == "none"
-    return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", like, "0 1 2")
+    return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", SHAPES["same_shape"], "0 1 2")
 
 
-def filled(op: OnnxOp) -> TableRow:
-    return TableRow("aten.full", shape_rules.asked, "", dtype=getattr(op.attr("value"), "dtype", "float32"))
+def _fill(op: OnnxOp) -> TableRow:
+    return TableRow("aten.full", SHAPES["stated"], "", dtype=getattr(op.attr("value"), "dtype", "float32"))
 
 
-def top_k(op: OnnxOp) -> TableRow:
-    axis, told = op.axis(default=-1), op.declared()
-    kept = constant(told[axis] if told else op.number(1) if op.has(1) else op.int_attr("k", 1))
-    return TableRow(
-        "aten.topk", shape_rules.kept(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)}
-    )
+def _top_k(op: OnnxOp) -> TableRow:
+    axis, told = op.axis(default=-1), op.declared_shape()
+    kept = constant(told[axis] if told else op.number(1) if op.has_input(1) else op.int_attr("k", 1))
+    return TableRow("aten.topk", top_k_shapes(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)})
 
 
-def dft(op: OnnxOp) -> TableRow:
-    return TableRow("onnx.DFT", shape_rules.transformed, given={"dim": ("", shape_rules.transformed_axis(op))})
+def _dft(op: OnnxOp) -> TableRow:
+    return TableRow("onnx.DFT", spectrum_shape, given={"dim": ("", transform_axis(op))})
 
 
-def stft(op: OnnxOp) -> TableRow:
-    points = constant(op.number(3) if op.has(3) and op.number(3) is not None else op.shape(2)[0])
+def _stft(op: OnnxOp) -> TableRow:
+    points = constant(op.number(3) if op.has_input(3) and op.number(3) is not None else op.shape(2)[0])
     is_half = bool(op.int_attr("onesided", 1))
     given = {"n_fft": ("", points), "onesided": ("", is_half)}
-    return TableRow("aten.stft", shape_rules.framed(points, is_half), given=given)
+    return TableRow("aten.stft", partial(frames_shape, points, is_half), given=given)
 
 
-def loss(op: OnnxOp) -> TableRow:
-    """Of class scores and their targets: of each the logarithm of its softmax, or that alone is picked and weighed."""
+def _loss(op: OnnxOp) -> TableRow:
+    """Count a loss over class scores: the logarithm of each softmax, or the weighted pick of given logarithms."""
     is_each, is_whole = op.attr("reduction", "mean") == "none", op.node.op == "SoftmaxCrossEntropyLoss"
     pattern = f"n c *d, n *d -> {'n *d' * is_each}{', n c *d' * is_whole}"
-    work = Work("reduce", flops="6*n*c*d", special="n*c*d") if is_whole else Work("reduce", flops="3*n*d")
+    work = StatedWork("reduce", flops="6*n*c*d", special="n*c*d") if is_whole else StatedWork("reduce", flops="3*n*d")
     return TableRow("onnx.Loss", pattern, "#", work=work)
 
 
-def linear_attention(op: OnnxOp) -> TableRow:
-    """Per head and token an outer product into the state and one of the query with it; by the delta rule what the
+def _linear_attention(op: OnnxOp) -> TableRow:
+    """Count per head and token an outer product into the state and one of the query with it; by the delta rule what the
     state holds for the key is read first. Gates scale the state."""
     rule = str(op.attr("update_rule", "gated_delta"))
     updates = 2 if "delta" in rule else 1
-    work = Work(
+    work = StatedWork(
         "matmul",
         gemm="b*kv_num_heads d e t",
         macs=f"b*t*d*e*(q_num_heads+{updates}*kv_num_heads)",
@@ -152,13 +163,35 @@ def linear_attention(op: OnnxOp) -> TableRow:
     return TableRow("onnx.LinearAttention", pattern, "#", let="d=y//kv_num_heads e=z//kv_num_heads", work=work)
 
 
-def causal_convolution(op: OnnxOp) -> TableRow:
-    """Depthwise over the last tokens, what it still needs of them handed on."""
+def _causal_convolution(op: OnnxOp) -> TableRow:
+    """Count a depthwise convolution over the last tokens. It passes on the tokens that the next step needs."""
     is_active = op.attr("activation", "none") not in ("none", "")
-    work = Work("depthwise_conv", "c b*l 1 w", flops="4*b*c*l" * is_active, special="2*b*c*l" * is_active)
+    work = StatedWork("depthwise_conv", "c b*l 1 w", flops="4*b*c*l" * is_active, special="2*b*c*l" * is_active)
     return TableRow("onnx.CausalConv", "b c l, c _ w -> b c l, b c w-1", "input weight bias", work=work)
 
 
-product = _product()
-integer_product = _product(dtype="int32")
-quantized_product = _product(right=3)
+# Rows by the name that operator_table.toml uses.
+ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
+    "clip": _clip,
+    "gelu": _gelu,
+    "cast": _cast,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+    "variadic": _variadic,
+    "normalization": _normalization,
+    "transposable_product": _transposable_product,
+    "einsum": _einsum,
+    "resize": _resize,
+    "gather": _gather,
+    "scatter": _scatter,
+    "fill": _fill,
+    "top_k": _top_k,
+    "dft": _dft,
+    "stft": _stft,
+    "loss": _loss,
+    "linear_attention": _linear_attention,
+    "causal_convolution": _causal_convolution,
+    "product": _product(),
+    "integer_product": _product(dtype="int32"),
+    "quantized_product": _product(right=3),
+}

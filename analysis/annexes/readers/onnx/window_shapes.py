@@ -1,14 +1,14 @@
-"""Shapes of ONNX results that come of windows sliding over data: convolutions, pools, and their ways back."""
+"""Shapes of ONNX results of windows that slide over data: convolutions, pools and their inverses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
-from analysis.annexes.readers.onnx.onnx_op import Made, OnnxOp, Shape, ShapeError, constant, shape_of
+from analysis.annexes.readers.onnx.onnx_op import NodeResult, OnnxOp, Shape, ShapeError, constant, shape_of
 
 
-def _slid(op: OnnxOp, kernel: Sequence[int], ceil: bool = False) -> Shape:
+def _window_positions(op: OnnxOp, kernel: Sequence[int], ceil: bool = False) -> Shape:
     space = [constant(size) for size in op.shape()[2:]]
     rank = len(space)
     if len(kernel) != rank:
@@ -28,17 +28,17 @@ def _slid(op: OnnxOp, kernel: Sequence[int], ceil: bool = False) -> Shape:
     return shape_of(sizes)
 
 
-def convolved(op: OnnxOp) -> Shape:
+def _convolution(op: OnnxOp) -> Shape:
     outer, _, *kernel = op.shape(3 if op.node.op == "QLinearConv" else 1)
-    return (op.shape()[0], outer, *_slid(op, [constant(size) for size in kernel]))
+    return (op.shape()[0], outer, *_window_positions(op, [constant(size) for size in kernel]))
 
 
-def pooled(op: OnnxOp) -> list[Made]:
-    shape = (*op.shape()[:2], *_slid(op, op.int_list("kernel_shape"), bool(op.int_attr("ceil_mode", 0))))
-    return [Made(shape, op.dtype()), Made(shape, "int64")]
+def _pool(op: OnnxOp) -> list[NodeResult]:
+    shape = (*op.shape()[:2], *_window_positions(op, op.int_list("kernel_shape"), bool(op.int_attr("ceil_mode", 0))))
+    return [NodeResult(shape, op.dtype()), NodeResult(shape, "int64")]
 
 
-def convolved_back(op: OnnxOp) -> Shape:
+def _transposed_convolution(op: OnnxOp) -> Shape:
     _, outer, *kernel = op.shape(1)
     space = [constant(size) for size in op.shape()[2:]]
     rank = len(space)
@@ -60,13 +60,9 @@ def convolved_back(op: OnnxOp) -> Shape:
     return (op.shape()[0], outer * op.int_attr("group", 1), *shape_of(sizes))
 
 
-def folded_back(op: OnnxOp) -> Shape:
-    return (op.shape()[0], op.shape()[1] // prod(op.ints(2)), *shape_of(op.items(1)))
-
-
-def unpooled(op: OnnxOp) -> Shape:
-    """Each element goes back to the place in the window that it came from."""
-    if op.has(2):
+def _unpool(op: OnnxOp) -> Shape:
+    """Return the shape before pooling: each element goes back to its place in the window."""
+    if op.has_input(2):
         return shape_of(op.items(2))
     kernel, rank = op.int_list("kernel_shape"), op.rank - 2
     strides, pads = op.int_list("strides", [1] * rank), op.int_list("pads", [0] * 2 * rank)
@@ -75,3 +71,13 @@ def unpooled(op: OnnxOp) -> Shape:
         for place, size in enumerate(op.shape()[2:])
     ]
     return (*op.shape()[:2], *shape_of(grown))
+
+
+# How the shape of a result follows, by the section of operator_table.toml.
+WINDOW_SHAPES: dict[str, Callable[[OnnxOp], Shape | list[NodeResult]]] = {
+    "convolve": _convolution,
+    "transposed_convolution": _transposed_convolution,
+    "pool": _pool,
+    "unpool": _unpool,
+    "columns_to_image": lambda op: (op.shape()[0], op.shape()[1] // prod(op.ints(2)), *shape_of(op.items(1))),
+}

@@ -83,13 +83,13 @@ class Wire:
 Reader = Callable[[Wire, Any], Any]
 
 
-def one(readers: dict[int, Reader], default: Any = None) -> Any:
-    """A field of a dataclass that is a message: its numbers on the wire and what reads each. The last one counts."""
+def single(readers: dict[int, Reader], default: Any = None) -> Any:
+    """Declare a field of a message: its numbers on the wire and what reads each. The last one counts."""
     return field(default=default, metadata=readers)
 
 
-def many(readers: dict[int, Reader]) -> Any:
-    """One that is repeated; a reader may give several parts at once."""
+def repeated(readers: dict[int, Reader]) -> Any:
+    """Declare a field that is repeated; a reader may give several parts at once."""
     return field(default_factory=list, metadata=readers)
 
 
@@ -100,7 +100,8 @@ def _readers(kind: Any) -> dict[int, tuple[str, Reader]]:
 
 
 def message(kind: Callable[[], T], wire: Wire, span: Span) -> T:
-    """A dataclass of `one` and `many` filled from the wire; fields without a number there are stepped over."""
+    """Fill a dataclass of `single` and `repeated` fields from the wire; fields without a number there are stepped
+    over."""
     wire.budget.spend(_MESSAGE_STEPS)
     filled, readers = kind(), _readers(kind)
     for number, stored in wire.fields(span):
@@ -117,13 +118,13 @@ def message(kind: Callable[[], T], wire: Wire, span: Span) -> T:
 
 
 def parts(wire: Wire, span: Span) -> dict[int, Any]:
-    """The last value of each field of a small message."""
+    """Return the last value of each field of a small message."""
     wire.budget.spend(_MESSAGE_STEPS)
     return dict(wire.fields(span))
 
 
 def text(wire: Wire, span: Span) -> str:
-    """A name. Longer ones than names can be are cut: blobs, as compiled engines, that nobody asks for."""
+    """Read a name. Longer ones than names can be are cut: blobs, as compiled engines, that nobody asks for."""
     at, end = span
     wire.budget.spend((end - at) >> 5)
     data = wire.bytes(at, min(end, at + _MAX_TEXT))
@@ -131,29 +132,33 @@ def text(wire: Wire, span: Span) -> str:
 
 
 def plain(wire: Wire, value: Any) -> Any:
+    """Return a number as it is stored."""
     return value
 
 
 def signed(wire: Wire, value: int) -> int:
+    """Return a stored number as a signed one."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def number(wire: Wire, span: Span) -> float:
+    """Read one float."""
     return numbers(wire, span)[0]
 
 
 def numbers(wire: Wire, span: Span, code: str = "<f") -> list[float]:
-    """Repeated numbers of a fixed width."""
+    """Read repeated numbers of a fixed width."""
     wire.budget.spend((span[1] - span[0]) // 4)
     return [item[0] for item in struct.iter_unpack(code, wire.bytes(*span))]
 
 
 def doubles(wire: Wire, span: Span) -> list[float]:
+    """Read repeated doubles."""
     return numbers(wire, span, "<d")
 
 
-def wholes(wire: Wire, value: int | Span) -> list[int]:
-    """A repeated whole number: one, or many packed."""
+def whole_numbers(wire: Wire, value: int | Span) -> list[int]:
+    """Read a repeated whole number: one, or many packed."""
     if isinstance(value, int):
         return [signed(wire, value)]
     at, end = value
