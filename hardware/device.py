@@ -91,7 +91,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def arch(self) -> Architecture:
         """The architecture itself; `architecture` is its id."""
-        return registry.of(self.architecture, self.file.hierarchy)
+        return registry.find_architecture(self.architecture, self.file.hierarchy)
 
     @property
     def unit_name(self) -> str:

@@ -179,7 +179,7 @@ def _check_runs(path: Path, spec: DeviceFile) -> None:
 
 def _check_coefficients(path: Path, spec: DeviceFile) -> None:
     """`"tile.mac"`, or for one format `"tile.mac:bf16"`: an event of the architecture."""
-    events = {event.label: event for event in registry.of(spec.architecture, spec.hierarchy).events}
+    events = {event.label: event for event in registry.find_architecture(spec.architecture, spec.hierarchy).events}
     for name, fact in spec.coefficients.items():
         event, colon, precision = name.partition(":")
         if event not in events:
@@ -236,7 +236,7 @@ def read(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
     if spec.architecture not in registry.names():
         raise fail(path, f"architecture: {unknown('architecture', spec.architecture, registry.names())}")
     try:
-        described = registry.of(spec.architecture, spec.hierarchy)
+        described = registry.find_architecture(spec.architecture, spec.hierarchy)
     except ValueError as error:
         raise fail(path, f"hierarchy: {error}") from None
     known, classes = described.data.facts, described.data.software
@@ -315,7 +315,7 @@ def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
 def complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
     """Stated facts plus those derived by rule, in the order of the architecture's fields. Raises RequestError where
     one is missing or they contradict each other."""
-    data = registry.of(spec.architecture, spec.hierarchy).data
+    data = registry.find_architecture(spec.architecture, spec.hierarchy).data
     software = spec.software or data.software_for(spec.memory_technology)
     facts: dict[str, Fact] = {}
     for name, field in data.facts.items():

@@ -1,15 +1,18 @@
-"""The architectures there are, in order from stored program to domain flow.
+"""The architectures there are, in the order of the progression from stored program to domain flow.
 
-A new one is a module beside these (or anywhere: a test registers a toy), its data file, and one line here."""
+A new one is a module (anywhere: a test registers a toy), its data file, and one line here. Those of an annex are
+imported when they are first asked for."""
 
 from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
 
 from hardware.architectures.architecture import Architecture
 from hardware.architectures.cpu import CPU
 from hardware.architectures.gpu import GPU
 from hardware.architectures.kpu import KPU
 from hardware.architectures.npu import NPU
-from hardware.architectures.spatial import SPATIAL
 from hardware.architectures.tpu import TPU
 from hardware.errors import unknown
 from hardware.hierarchy import Hierarchy
@@ -20,29 +23,40 @@ HOST = CPU
 TORCH_HOST = HOST.id  # where torch puts a tensor that is on no accelerator, by the same word
 CUDA = GPU
 
-_known: dict[str, Architecture] = {one.id: one for one in (CPU, GPU, TPU, SPATIAL, NPU, KPU)}
+# The modules of architectures in an annex, which hold it as `ARCHITECTURE`, by id.
+_ANNEXES = {"spatial": "hardware.spatial.architecture"}
+_DEFAULT_DEVICES = {"spatial": "eyeriss"}  # of these
+
+_known: dict[str, Architecture | None] = {CPU.id: CPU, GPU.id: GPU, TPU.id: TPU}
+_known |= {**dict.fromkeys(_ANNEXES), NPU.id: NPU, KPU.id: KPU}
+
+
+@cache
+def _in_annex(name: str) -> Architecture:
+    architecture: Architecture = import_module(_ANNEXES[name]).ARCHITECTURE
+    return architecture
 
 
 def every() -> tuple[Architecture, ...]:
-    """All architectures, in order."""
-    return tuple(_known.values())
+    """Return all architectures, in order."""
+    return tuple(map(get, _known))
 
 
 def names() -> tuple[str, ...]:
-    """Their ids, in order."""
+    """Return the ids of all architectures, in order."""
     return tuple(_known)
 
 
 def get(name: str) -> Architecture:
-    """The architecture with an id. Raises RequestError for an unknown one."""
+    """Return the architecture with an id. Raises RequestError for an unknown one."""
     if name not in _known:
         raise unknown("architecture", name, _known)
-    return _known[name]
+    return _known[name] or _in_annex(name)
 
 
-def of(name: str, hierarchy: Hierarchy | None) -> Architecture:
-    """That of a device file: its id, and how memories and arrays nest where it says so. Raises ValueError where this is
-    missing, not for it to say, or wrong."""
+def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
+    """Return the architecture of a device file, from its id and how its memories and arrays nest. Raises ValueError
+    where the hierarchy is missing, wrong, or not for such a file to say."""
     found = get(name)
     if (found.describe is None) != (hierarchy is None):
         raise ValueError("is missing" if hierarchy is None else f"devices of architecture {name} have none")
@@ -50,13 +64,13 @@ def of(name: str, hierarchy: Hierarchy | None) -> Architecture:
 
 
 def order(name: str) -> int:
-    """Its place among all."""
+    """Return the place of an architecture among all."""
     return names().index(name)
 
 
 def classes() -> dict[str, str]:
-    """The default device of each architecture: an id is usable wherever a device is."""
-    return {one.id: one.default_device for one in _known.values()}
+    """Return the default device of each architecture: an id is usable wherever a device is."""
+    return {name: one.default_device if one else _DEFAULT_DEVICES[name] for name, one in _known.items()}
 
 
 def register(architecture: Architecture) -> None:
@@ -65,5 +79,5 @@ def register(architecture: Architecture) -> None:
 
 
 def unregister(name: str) -> None:
-    """Take one back out."""
+    """Remove an architecture that was added."""
     del _known[name]

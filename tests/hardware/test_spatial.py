@@ -28,11 +28,11 @@ from hardware.device import Device, load, load_all
 from hardware.device_file import read
 from hardware.errors import RequestError
 from hardware.hierarchy import LOOPS
-from hardware.mapping.spatial.machine import machine
-from hardware.mapping.spatial.needs import Costs, Power, level_bytes, needed
-from hardware.mapping.spatial.nest import Nest, Problem, run
-from hardware.mapping.spatial.search import Operator, _footprints, _spread, search
 from hardware.plan import plan
+from hardware.spatial.costs import Costs, Power, level_bytes, needed
+from hardware.spatial.loop_nest import Nest, Problem, run
+from hardware.spatial.machine import machine
+from hardware.spatial.search import Operator, _footprints, _spread, search
 from hwexplorer.cli import main
 
 SPATIAL = tuple(device.id for device in load_all()[0] if device.arch.describe is not None)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hardware.demand import Floats
 from hardware.hierarchy import LOOPS
-from hardware.mapping.spatial.nest import CONCERNS, INPUT, OUTPUT, WEIGHT, Nest, Network, Problem, Run, Station, run
+from hardware.spatial.loop_nest import CONCERNS, INPUT, OUTPUT, WEIGHT, Nest, Network, Problem, Run, Station, run
 
 DESIGNS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("timeloop.toml").read_text())["design"]
 TENSORS = {"i": INPUT, "w": WEIGHT, "o": OUTPUT}

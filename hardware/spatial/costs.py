@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from hardware.demand import Floats, Ints
-from hardware.mapping.spatial.machine import Machine, Memory
-from hardware.mapping.spatial.nest import Run
+from hardware.spatial.loop_nest import Run
+from hardware.spatial.machine import Machine, Memory
 
 
 class Power(msgspec.Struct, frozen=True):

@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from hardware.demand import Floats, Ints
-from hardware.mapping.spatial.machine import Machine
-from hardware.mapping.spatial.needs import Needs, needed
-from hardware.mapping.spatial.nest import CONCERNS, INPUT, OUTPUT, WINDOWS, Bools, Moves, Nest, Problem, Run, run
+from hardware.spatial.costs import Needs, needed
+from hardware.spatial.loop_nest import CONCERNS, INPUT, OUTPUT, WINDOWS, Bools, Moves, Nest, Problem, Run, run
+from hardware.spatial.machine import Machine
 
 _EVERY = np.ones(8, dtype=np.bool_)
 _OF_WINDOWS = np.isin(np.arange(8), WINDOWS)

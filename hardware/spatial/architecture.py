@@ -7,6 +7,7 @@ and network of a file has events of its own.
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,8 +18,8 @@ from hardware.demand import Demand
 from hardware.events import Event
 from hardware.hierarchy import Array, Hierarchy, Level
 from hardware.mapping.common import Mapping
-from hardware.mapping.spatial.operators import map_operators
 from hardware.sentence import elements, product, whole
+from hardware.spatial.mapper import map_operators
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -75,11 +76,11 @@ def described(hierarchy: Hierarchy) -> Architecture:
         raise ValueError(wrong)
     outermost = hierarchy.levels[0]
     found = msgspec.structs.replace(
-        SPATIAL,
+        ARCHITECTURE,
         last_level=f"{outermost.name}_bytes",
         is_managed=outermost.is_managed,
     )
-    vars(found)["data"] = _data(SPATIAL.data, hierarchy)
+    vars(found)["data"] = _data(ARCHITECTURE.data, hierarchy)
     return found
 
 
@@ -113,10 +114,11 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
     return tuple(reversed(found))
 
 
-SPATIAL = Architecture(
+ARCHITECTURE = Architecture(
     id="spatial",
     name="Spatial",
     default_device="eyeriss",
+    data_file=Path(__file__).with_name("spatial.toml"),
     unit="element",
     last_level="",
     levels=_levels,

@@ -11,11 +11,11 @@ from hardware.demand import Demand, Floats, Ints, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.spatial.machine import Machine, machine
-from hardware.mapping.spatial.needs import Costs, Needs, Power, moved_on_chip, needed
-from hardware.mapping.spatial.nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, Problem, Run, run
-from hardware.mapping.spatial.search import search
 from hardware.mapping.tiling import Tiling, fma
+from hardware.spatial.costs import Costs, Needs, Power, moved_on_chip, needed
+from hardware.spatial.loop_nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, Problem, Run, run
+from hardware.spatial.machine import Machine, machine
+from hardware.spatial.search import search
 
 if TYPE_CHECKING:
     from hardware.device import Device

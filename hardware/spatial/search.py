@@ -17,10 +17,10 @@ import numpy as np
 
 from hardware.demand import Floats, Ints
 from hardware.hierarchy import LOOPS
-from hardware.mapping.spatial.bound import least
-from hardware.mapping.spatial.machine import Machine, Memory, Place
-from hardware.mapping.spatial.needs import Costs, Needs, needed
-from hardware.mapping.spatial.nest import CONCERNS, Bools, C, G, K, N, Nest, P, Problem, Q, R, S, Station, run
+from hardware.spatial.costs import Costs, Needs, needed
+from hardware.spatial.loop_nest import CONCERNS, Bools, C, G, K, N, Nest, P, Problem, Q, R, S, Station, run
+from hardware.spatial.lower_bound import least
+from hardware.spatial.machine import Machine, Memory, Place
 
 # Loops outermost first: weights stay while rows pass; results stay, of one channel or of all; inputs stay.
 _ORDERS = np.array([[LOOPS.index(x) for x in order] for order in ("GKCRSNPQ", "GKNPQCRS", "GNPQKCRS", "GNPQCRSK")])

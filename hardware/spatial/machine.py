@@ -9,8 +9,8 @@ import msgspec
 
 from hardware.efficiency import usable_cache
 from hardware.hierarchy import LOOPS, TENSORS, Array, Hierarchy, Level
-from hardware.mapping.spatial.nest import Network, Station
 from hardware.remember import remembered
+from hardware.spatial.loop_nest import Network, Station
 
 if TYPE_CHECKING:
     from hardware.device import Device

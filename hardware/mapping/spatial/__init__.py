@@ -1,1 +1,0 @@
-"""How loop nests lie on a spatial accelerator: what each level of memory sees of them, and the search of tilings."""
