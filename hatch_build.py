@@ -30,7 +30,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         for source, target in files(Path(self.root)):
             made = folder / target
             made.parent.mkdir(parents=True, exist_ok=True)
-            if source.suffix in (".py", ".pyi"):
+            if source.suffix == ".py":
                 made.write_bytes(moved(source.read_text(encoding="utf-8"), source, Path(self.root)).encode())
             else:
                 made.write_bytes(source.read_bytes())

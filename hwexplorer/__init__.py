@@ -3,27 +3,52 @@
     import hwexplorer as hx
     hx.compare("resnet50", on=["h100_sxm", "tpu_v4"], batch=8, precision="fp16")
 
-Every report of the command line is a function here: its words and options are the arguments, a list stands where the
-command line has commas, and what comes back is the document of its JSON, which shows itself as text and in a notebook.
-`hx.capture(module, example_inputs)` makes a workload of a torch module, `hx.model(..)` keeps a model with a scenario;
-both go wherever a name of a model does. Nothing of torch or of the screen is imported before it is needed.
+Every verb of the command line that prints a document is a function here (hwexplorer/api.py). A result is the document
+of its JSON, and shows itself as text and in a notebook. `hx.capture(module, example_inputs)` makes a workload of a
+torch module, `hx.model(..)` keeps a model with a scenario; both go wherever a name of a model does. Neither torch nor
+the screen is imported before it is needed.
 """
 
 from __future__ import annotations
 
 from importlib.machinery import PathFinder
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.capture.notebook import Captured
+    from hwexplorer.api import Model as Model
+    from hwexplorer.api import RequestError as RequestError
+    from hwexplorer.api import Result as Result
+    from hwexplorer.api import advise as advise
+    from hwexplorer.api import check as check
+    from hwexplorer.api import compare as compare
+    from hwexplorer.api import cost as cost
+    from hwexplorer.api import devices as devices
+    from hwexplorer.api import model as model
+    from hwexplorer.api import models as models
+    from hwexplorer.api import report as report
+    from hwexplorer.api import search as search
+    from hwexplorer.api import show as show
+    from hwexplorer.api import sweep as sweep
+    from hwexplorer.api import trace as trace
+    from hwexplorer.api import tree as tree
+    from hwexplorer.api import tune as tune
+    from hwexplorer.api import validate as validate
+    from hwexplorer.api import why as why
+
+    def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured: ...
+
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Everything is loaded when it is asked for: a terminal opens without it."""
+    """Load a function when it is asked for: a terminal opens without any."""
     if name == "capture":
         from analysis import capture
 
         return capture
-    # `from hwexplorer import state` asks here first: what is a module is none of ours, and must load nothing else.
+    # `from hwexplorer import state` asks here first: a module must load nothing else.
     if not name.startswith("_") and PathFinder.find_spec(f"{__name__}.{name}", __path__) is None:
         from hwexplorer import api
 
@@ -37,4 +62,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from hwexplorer import api, registry
 
-    return sorted({"capture", "__version__", *api.NAMES, *filter(api.is_function, registry.names())})
+    return sorted({"capture", "__version__", *api.NAMES, *api.VERBS, *filter(api.is_function, registry.names())})

@@ -1,37 +1,38 @@
-"""The engine from Python: every report of the registry as a function (`hwexplorer.compare("resnet50", on="l4")`).
+"""The Python API: each verb as a function of values, whose result is the document of its JSON.
 
-Arguments become the words of the command line, so they are read, checked and refused in one place.
+Sections and old names of verbs are functions too, made by `function` from what they declare.
 """
 
 from __future__ import annotations
 
-import inspect
-import types
-from collections.abc import Callable, Iterable, Sequence
+import argparse
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 
 from analysis.model.ir.workload import Workload
 from hardware.errors import RequestError as RequestError
-from hwexplorer import cli, engine, headless, output, registry, request
+from hwexplorer import engine, headless, output, registry, request
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.options import DEVICES_DIR, Option
-from hwexplorer.reference import sentence
 from hwexplorer.registry import Answer
 
 if TYPE_CHECKING:
     import networkx
 
-NAMES = ("Model", "RequestError", "Result", "model")  # what the package offers besides the reports
+    from analysis.explore.advice import Advice
+    from analysis.explore.comparison import Comparison
+    from analysis.explore.rules import Findings
+
+NAMES = ("Model", "RequestError", "Result", "model")  # what the package offers besides the verbs
 Document = TypeVar("Document")
-_FEW = 12  # choices that a type lists
 
 
 class Result(Generic[Document]):
-    """What a report found. `document` is the struct of its JSON, whose fields are also those of the result."""
+    """The answer of a verb. `document` is the struct of its JSON, whose fields are also those of the result."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -43,7 +44,7 @@ class Result(Generic[Document]):
 
     @property
     def broken(self) -> str:
-        """What had to hold and does not (`check`, `diff`, `validate`); '' where all does."""
+        """The rules that do not hold (`check`, `diff`, `validate`); '' where all do."""
         fails = self._answer.report.fails
         return fails(self.document) if fails is not None else ""
 
@@ -56,7 +57,7 @@ class Result(Generic[Document]):
         return getattr(document, name)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: plain data in SI units, under the name of the contract."""
+        """Return the JSON as plain data in SI units."""
         return self._answer.to_dict()
 
     @property
@@ -71,27 +72,27 @@ class Result(Generic[Document]):
         return tuple(dict(zip(map(str, names), line, strict=True)) for line in lines)
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as flat dictionaries: what is inside a field is named after it, `trust.level`."""
-        return [_flat(msgspec.to_builtins(row, enc_hook=str)) for row in self.rows]
+        """Return the rows as flat dictionaries; a field within a field is named after it, `trust.level`."""
+        return [_flatten(msgspec.to_builtins(row, enc_hook=str)) for row in self.rows]
 
     def to_pandas(self) -> Any:
-        """The rows as a DataFrame. Raises ImportError without pandas."""
+        """Return the rows as a DataFrame. Raises ImportError without pandas."""
         import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
         return pandas.DataFrame.from_records(self.records())
 
     def to_polars(self) -> Any:
-        """The rows as a DataFrame. Raises ImportError without polars."""
+        """Return the rows as a DataFrame. Raises ImportError without polars."""
         import polars  # type: ignore[import-not-found,unused-ignore]
 
         return polars.from_dicts(self.records(), infer_schema_length=None)
 
-    def told(self, form: str = "text", width: int = 0) -> str:
-        """As `--format` prints it: text, json, csv, md or html."""
-        return self._answer.told(form, width)
+    def to_text(self, form: str = "text", width: int = 0) -> str:
+        """Return what `--format` prints: text, json, csv, md or html. `width` is the columns to fit, 0 for all."""
+        return self._answer.to_text(form, width)
 
     def __repr__(self) -> str:
-        return self.told(width=output.width()).rstrip("\n")
+        return self.to_text(width=output.width()).rstrip("\n")
 
     def _repr_html_(self) -> str:
         from hwexplorer.export.html import as_fragment
@@ -99,112 +100,14 @@ class Result(Generic[Document]):
         return as_fragment(self._answer.view())
 
 
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
+def _flatten(value: Any, name: str = "") -> dict[str, Any]:
     if not isinstance(value, dict):
         return {name: value}
     return {
-        key: each for inner in value for key, each in _flat(value[inner], f"{name}.{inner}" if name else inner).items()
+        key: each
+        for inner in value
+        for key, each in _flatten(value[inner], f"{name}.{inner}" if name else inner).items()
     }
-
-
-# --- the functions ----------------------------------------------------------------------------------------
-
-
-def is_function(name: str) -> bool:
-    return name in registry.names() and isinstance(registry.load(name), Report)
-
-
-@lru_cache(maxsize=64)
-def function(name: str) -> Callable[..., Result[Any]]:
-    """The function of a report, documented by what the report declares."""
-    report = registry.load(name)
-    assert isinstance(report, Report)
-    options = parameters(report)
-    signature = _signature(report, options)
-
-    def ask(*given: Any, **named: Any) -> Result[Any]:
-        values = signature.bind(*given, **named).arguments
-        arguments = cli.parse([name, *_words(options, values)])
-        with output.Progress() as progress:
-            return Result(headless.answer(name, report, arguments, progress))
-
-    ask.__name__ = ask.__qualname__ = name
-    ask.__module__ = "hwexplorer"
-    ask.__doc__ = "\n".join([sentence(registry.helped(name)), "", *_helps(options)])
-    ask.__signature__ = signature  # type: ignore[attr-defined]
-    return ask
-
-
-def parameters(report: Report) -> dict[str, Option]:
-    """Name of the argument -> option: words by their names, options by their flags, `on_paper` by `--on-paper`."""
-    own = (*report.subject.options, *report.options, DEVICES_DIR)
-    named = [(flag.lstrip("-").replace("-", "_"), each) for each in own for flag in each.flags if flag[:2] != "-o"]
-    return dict(sorted(named, key=lambda pair: not pair[1].is_word))
-
-
-def _words(options: dict[str, Option], values: dict[str, Any]) -> list[str]:
-    """The command line that says the same."""
-    flags, words = [], []
-    for name, value in values.items():
-        option, flag = options[name], f"--{name.replace('_', '-')}"
-        several = isinstance(value, Iterable) and not isinstance(value, str)
-        texts = list(map(_text, value)) if several else [_text(value)]
-        if value is None or value is False:
-            continue
-        if option.is_word:
-            words += texts
-        elif value is True:
-            flags.append(flag)
-        elif option.settings.get("action") == "append":
-            flags += [f"{flag}={text}" for text in texts]
-        else:
-            flags.append(f"{flag}={','.join(texts)}")
-    return [*flags, "--", *words] if words else flags
-
-
-def _text(value: object) -> str:
-    return engine.adopt(value) if isinstance(value, Workload) else str(value)
-
-
-def _signature(report: Report, options: dict[str, Option]) -> inspect.Signature:
-    document: Any = get_type_hints(report.document).get("return", Any)
-    return inspect.Signature(
-        [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD if option.is_word else inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if option.is_word and "nargs" not in option.settings else None,
-                annotation=kind(option) if option.is_word else kind(option) | None,
-            )
-            for name, option in options.items()
-        ],
-        return_annotation=types.GenericAlias(Result, document),
-    )
-
-
-def kind(option: Option) -> Any:
-    """The type of an argument. What has a unit may be text, `100mJ`, or a number in SI."""
-    settings = option.settings
-    if settings.get("action") in ("store_true", "store_const"):
-        return bool
-    if option.is_model:
-        each: Any = str | Workload | Model
-    elif (choices := settings.get("choices")) is not None:
-        each = Literal[tuple(choices)] if len(choices) <= _FEW else str
-    else:
-        convert = settings.get("type", str)
-        read = convert if isinstance(convert, type) else get_type_hints(convert).get("return", str)
-        each = {tuple[int, ...]: int, float: float | str, Path: Path | str}.get(read, read)
-        each = str if get_origin(each) is tuple else each
-    lists = settings.get("action") == "append" or settings.get("nargs") in ("*", "+")
-    return Sequence[each] | each if lists or str(settings.get("metavar")).endswith(",..") else each
-
-
-def _helps(options: dict[str, Option]) -> list[str]:
-    return [f"{name}: {option.help.replace('%%', '%')}" for name, option in options.items()]
-
-
-# --- a model ----------------------------------------------------------------------------------------------
 
 
 class Model:
@@ -221,32 +124,318 @@ class Model:
         return f"hwexplorer.model({self.name!r}{settings})"
 
     def __getattr__(self, verb: str) -> Callable[..., Result[Any]]:
-        if not is_function(verb) or not registry.takes_model(verb):
+        if not is_function(verb) or not (verb == "why" or registry.takes_model(verb)):
             raise AttributeError(f"a model has no report {verb!r}")
         return partial(function(verb), self.name, **self._scenario)
 
     @property
     def workload(self) -> Workload:
         """Its operators and tensors; captured where it must be."""
-        state = self._prepared({})
-        return engine.workload(state)
+        return engine.workload(self._state({}))
 
     def graph(self, **options: Any) -> networkx.DiGraph[str]:
-        """Its operators with what each costs on a device (`on="h100_sxm"`): nodes by id, figures as attributes."""
+        """Return the operators as a graph, with their costs on a device (`on="h100_sxm"`) as attributes."""
         from analysis.reports.model_graph import model_graph, to_networkx
 
-        return to_networkx(model_graph(engine.result(self._prepared(options))))
+        return to_networkx(model_graph(engine.result(self._state(options))))
 
-    def _prepared(self, options: dict[str, Any]) -> Any:
-        known = parameters(Report(subject=DEVICE, document=lambda state: None))
-        words = _words(known, {"model": self.name, **self._scenario, **options})
-        arguments = cli.parse(["graph", *words])
+    def _state(self, options: dict[str, Any]) -> Any:
+        values = {"model": self.name, **self._scenario, **options}
+        arguments = _arguments("graph", (*DEVICE.options, DEVICES_DIR), values)
         state = request.state(arguments, DEVICE)
         request.prepare((state,))
         return request.at_its_batch(state, arguments)
 
 
-def model(model: str | Workload | Model, **scenario: Any) -> Model:
-    """A model by name, state string, file or captured workload, with the scenario of all that is asked of it
+# --- from values to an answer -----------------------------------------------------------------------------
+
+
+def is_function(name: str) -> bool:
+    return name in _GROUPS or (name in registry.names() and isinstance(registry.load(name), Report))
+
+
+@lru_cache(maxsize=64)
+def function(name: str) -> Callable[..., Result[Any]]:
+    """Return the function of a verb, a section or an old name."""
+    if name in VERBS:
+        written: Callable[..., Result[Any]] = globals()[name]
+        return written
+    ask = partial(_ask, name)
+    ask.__doc__ = "\n".join([registry.helped(name), "", *_describe(parameters(name))])
+    return ask
+
+
+def parameters(name: str) -> dict[str, Option]:
+    """Return argument -> option: words by their names, options by their flags, `max_power` by `--max-power`."""
+    report = registry.load(name)
+    assert isinstance(report, Report)
+    return _named((*report.subject.options, *report.options, DEVICES_DIR))
+
+
+def _named(options: Sequence[Option]) -> dict[str, Option]:
+    pairs = [(flag.lstrip("-").replace("-", "_"), option) for option in options for flag in option.flags]
+    return dict(sorted(pairs, key=lambda pair: not pair[1].is_word))
+
+
+def _describe(options: dict[str, Option]) -> list[str]:
+    return [f"{name}: {option.help.replace('%%', '%')}" for name, option in options.items()]
+
+
+def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
+    """Return the answer of a verb or section. `words` are its arguments without flags, in their order."""
+    report = registry.load(name)
+    assert isinstance(report, Report)
+    options = parameters(name)
+    places = [argument for argument, option in options.items() if option.is_word]
+    if len(words) > len(places):
+        raise TypeError(f"{name}() takes {len(places)} positional arguments, not {len(words)}")
+    values |= dict(zip(places, words, strict=False))
+    arguments = _arguments(name, tuple(options.values()), values)
+    with output.Progress() as progress:
+        return Result(headless.answer(name, report, arguments, progress))
+
+
+def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:
+    """Return values as a verb takes them, defaults included. Raises TypeError, and RequestError for a wrong value."""
+    named = _named(options)
+    if unknown := [name for name in values if name not in named]:
+        raise TypeError(f"{verb}() has no argument {unknown[0]!r}")
+    arguments = argparse.Namespace(verb=verb, **{option.name: option.default for option in options})
+    for name, value in values.items():
+        if value is not None and value is not False:
+            setattr(arguments, named[name].name, named[name].read(value, _text))
+    for name, option in named.items():
+        if option.is_required and values.get(name) is None:
+            raise TypeError(f"{verb}() needs the argument {name!r}")
+    if arguments.devices_dir:
+        engine.use_folders(arguments.devices_dir)
+    return arguments
+
+
+def _text(value: object) -> str:
+    return engine.adopt(value) if isinstance(value, Workload) else str(value)
+
+
+# --- the functions ----------------------------------------------------------------------------------------
+
+AnyModel = str | Workload | Model
+Names = Sequence[str] | str | None
+Wholes = Sequence[int] | int | None
+Amount = float | str | None  # in SI units, or as text with a unit: "100mJ"
+
+
+class ScenarioOptions(TypedDict, total=False):
+    """The settings of a scenario (hwexplorer/settings.py), and what a model of one's own is captured with."""
+
+    batch: int | None
+    precision: str | None
+    runtime: str | None
+    execution: str | None
+    like_for_like: bool
+    layout: Literal["channels_last", "nchw"] | None
+    image_size: int | None
+    sequence: int | None
+    kv: int | None
+    input: Sequence[str] | str | None
+    batch_dim: str | None
+    time_limit: Amount
+    memory_limit: int | str | None
+    show_output: bool
+    again: bool
+    strict: bool
+    run_code: bool
+    devices_dir: Sequence[Path | str] | Path | str | None
+
+
+def model(model: AnyModel, **scenario: Any) -> Model:
+    """Return a model by name, state string, file or captured workload, with the scenario of all that is asked of it
     (`batch`, `precision`, `runtime` ..)."""
     return Model(_text(model), scenario)
+
+
+def compare(
+    model: AnyModel,
+    *,
+    on: Names = None,
+    baseline: str | None = None,
+    level: Literal["summary", "detailed", "subgraph", "operator"] | None = None,
+    metric: Literal["edp", "energy", "latency"] | None = None,
+    include_design_targets: bool = False,
+    **options: Unpack[ScenarioOptions],
+) -> Result[Comparison]:
+    """Compare one model on several devices, as a whole or node by node."""
+    return _ask(
+        "compare", model, on=on, baseline=baseline, level=level, metric=metric,
+        include_design_targets=include_design_targets, **options,
+    )  # fmt: skip
+
+
+def tree(
+    model: AnyModel,
+    *,
+    on: str | None = None,
+    node: str | None = None,
+    by: Literal["module", "subgraph", "kind", "kernel"] | None = None,
+    **options: Unpack[ScenarioOptions],
+) -> Result[dict[str, Any]]:
+    """Return model, subgraphs and operators with their energy-delay product."""
+    return _ask("tree", model, on=on, node=node, by=by, **options)
+
+
+def show(section: str, model: AnyModel | None = None, **options: Any) -> Result[Any]:
+    """Return one aspect of a model on a device: energy, events, mapping, memory, roofline, concurrency, plot; or the
+    coefficients of a device. Options are those of `hwexplorer show SECTION --help`."""
+    if section not in registry.sections("show"):
+        raise RequestError(f"unknown section {section!r} (allowed: {', '.join(registry.sections('show'))})")
+    return _ask(section, *(() if model is None else (model,)), **options)
+
+
+def report(model: AnyModel, *, on: str | None = None, **options: Unpack[ScenarioOptions]) -> Result[dict[str, Any]]:
+    """Return everything about one model on one device."""
+    return _ask("report", model, on=on, **options)
+
+
+def why(model: AnyModel, *others: AnyModel, **options: Any) -> Result[Any]:
+    """Explain why a node costs what it costs; with two devices, why one costs more than the other; with another model,
+    state or JSON file, what changed between the two."""
+    return _ask(("why", "diff", "explain")[min(len(others), 2)], model, *others, **options)
+
+
+def advise(
+    model: AnyModel,
+    *,
+    on: str | None = None,
+    aim: Literal["energy", "latency", "throughput", "memory", "edp"] | None = None,
+    instead: Names = None,
+    include_design_targets: bool = False,
+    **options: Unpack[ScenarioOptions],
+) -> Result[Advice]:
+    """Suggest what to change, each suggestion run with the change."""
+    return _ask(
+        "advise", model, on=on, aim=aim, instead=instead, include_design_targets=include_design_targets, **options
+    )
+
+
+def search(
+    model: AnyModel,
+    *,
+    on: Names = None,
+    max_energy: Amount = None,
+    max_latency: Amount = None,
+    max_memory: Amount = None,
+    max_power: Amount = None,
+    min_throughput: Amount = None,
+    max_cost: Amount = None,
+    sort: Literal["edp", "energy", "latency", "throughput", "cost"] | None = None,
+    batches: Wholes = None,
+    precisions: Names = None,
+    power_modes: bool = False,
+    include_design_targets: bool = False,
+    **options: Unpack[ScenarioOptions],
+) -> Result[Any]:
+    """Find configurations within limits of energy, latency, memory, power, throughput, cost."""
+    return _ask(
+        "search", model, on=on, max_energy=max_energy, max_latency=max_latency, max_memory=max_memory,
+        max_power=max_power, min_throughput=min_throughput, max_cost=max_cost, sort=sort, batches=batches,
+        precisions=precisions, power_modes=power_modes, include_design_targets=include_design_targets, **options,
+    )  # fmt: skip
+
+
+def sweep(
+    model: AnyModel,
+    *,
+    on: Names = None,
+    batches: Wholes = None,
+    precisions: Names = None,
+    image_sizes: Wholes = None,
+    power_modes: bool = False,
+    include_design_targets: bool = False,
+    **options: Unpack[ScenarioOptions],
+) -> Result[Any]:
+    """Run a model over batches, precisions, image sizes."""
+    return _ask(
+        "sweep", model, on=on, batches=batches, precisions=precisions, image_sizes=image_sizes,
+        power_modes=power_modes, include_design_targets=include_design_targets, **options,
+    )  # fmt: skip
+
+
+def tune(device: str, model: AnyModel, *, match: str = "", grid: Names = None, **options: Any) -> Result[Any]:
+    """Turn the knobs of a device; with `match` find the least change to match another device, with `grid` search
+    designs. Options are those of `hwexplorer tune SECTION --help`."""
+    if match:
+        return _ask("crossover", model, device, match, **options)
+    if grid:
+        return _ask("design", base=device, workload=model, knobs=grid, **options)
+    return _ask("knobs", model, on=device, **options)
+
+
+def check(
+    model: AnyModel, *, on: str | None = None, rule: Names = None, **options: Unpack[ScenarioOptions]
+) -> Result[Findings]:
+    """Check rules that must hold; `broken` of the result names those that do not."""
+    return _ask("check", model, on=on, rule=rule, **options)
+
+
+def cost(
+    model: AnyModel,
+    *,
+    on: Names = None,
+    electricity: Amount = None,
+    carbon: Amount = None,
+    overhead: Amount = None,
+    lifetime: Amount = None,
+    duty: Amount = None,
+    hourly: Names = None,
+    price: Names = None,
+    include_design_targets: bool = False,
+    **options: Unpack[ScenarioOptions],
+) -> Result[Any]:
+    """Return money and carbon per million inferences, and the break-even of two devices."""
+    return _ask(
+        "cost", model, on=on, electricity=electricity, carbon=carbon, overhead=overhead, lifetime=lifetime, duty=duty,
+        hourly=hourly, price=price, include_design_targets=include_design_targets, **options,
+    )  # fmt: skip
+
+
+def trace(
+    file: Path | str,
+    *,
+    model: AnyModel | None = None,
+    on: str | None = None,
+    run: bool = False,
+    threads: int | None = None,
+    **options: Unpack[ScenarioOptions],
+) -> Result[Any]:
+    """Lay a measured trace over a model: each operator's time beside the predicted one."""
+    return _ask("trace", file, model=model, on=on, run=run, threads=threads, **options)
+
+
+def validate(
+    *,
+    data: Sequence[Path | str] | Path | str | None = None,
+    kernels: bool = False,
+    cross_validate: bool = False,
+    groups: bool = False,
+    devices_dir: Sequence[Path | str] | Path | str | None = None,
+) -> Result[Any]:
+    """Compare predictions with measurements."""
+    return _ask(
+        "validate", data=data, kernels=kernels, cross_validate=cross_validate, groups=groups, devices_dir=devices_dir
+    )
+
+
+def models() -> Result[Any]:
+    """Return the models that can be opened."""
+    return _ask("models")
+
+
+def devices(device: str = "", **options: Any) -> Result[Any]:
+    """Return the device catalogue, or one device with the source of every fact."""
+    return _ask("device", device, **options) if device else _ask("devices", **options)
+
+
+_GROUPS = ("show", "tune")  # verbs without a section of their own
+VERBS = (
+    "compare", "tree", "show", "report", "why", "advise", "search", "sweep", "tune", "check", "cost", "trace",
+    "validate", "models", "devices",
+)  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hwexplorer import reference, stub
+from hwexplorer import reference
 from hwexplorer.tui import reference as keys
 
 FILES: dict[str, Callable[[], str]] = {
@@ -13,7 +13,6 @@ FILES: dict[str, Callable[[], str]] = {
     "VERBS.md": reference.markdown,
     reference.README: reference.readme,
     "docs/hwexplorer.1": reference.man_page,
-    "hwexplorer/__init__.pyi": stub.text,
 }
 
 if __name__ == "__main__":

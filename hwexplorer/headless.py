@@ -35,7 +35,7 @@ def report(name: str, report: Report, arguments: argparse.Namespace) -> None:
 
     def make(form: str) -> str:
         with progress:
-            made = answered.told(form, output.width())
+            made = answered.to_text(form, output.width())
         if form == "csv" and answered.gap:  # its first line names the columns
             output.complain(answered.gap)
         return made

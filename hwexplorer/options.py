@@ -57,6 +57,28 @@ class Option(msgspec.Struct, frozen=True):
         """What it is where it is not given."""
         return self.settings.get("default", False if self.settings.get("action") == "store_true" else None)
 
+    @property
+    def is_required(self) -> bool:
+        return bool(self.settings.get("required")) or (self.is_word and "nargs" not in self.settings)
+
+    def read(self, value: Any, text_of: Callable[[object], str]) -> Any:
+        """Return a value from Python as the command line would read it; `text_of` writes one value as a person types
+        it. Raises RequestError."""
+        action = self.settings.get("action")
+        if action in ("store_true", "store_const"):
+            return self.settings.get("const", True)
+        is_several = isinstance(value, Iterable) and not isinstance(value, str)
+        texts = list(map(text_of, value)) if is_several else [text_of(value)]
+        if action == "append" or self.settings.get("nargs") in ("*", "+"):
+            return [self._read_text(text) for text in texts]
+        return self._read_text(",".join(texts))
+
+    def _read_text(self, text: str) -> Any:
+        choices = self.settings.get("choices")
+        if choices is not None and text not in choices:
+            raise unknown(self.name.replace("_", " "), text, map(str, choices))
+        return self.settings.get("type", str)(text)
+
     def given(self, arguments: argparse.Namespace) -> Any:
         """What it is on the command line."""
         value = getattr(arguments, self.name)

@@ -213,7 +213,7 @@ class EngineProvider:
             from hwexplorer.reports.tune import knobs
 
             shown = replace(shown, fact=knobs.select_state_knob(state))
-        return Answer(view, shown).told(form)
+        return Answer(view, shown).to_text(form)
 
 
 def _table(report: str, state: State) -> Table:

@@ -267,8 +267,8 @@ class Answer:
         main = [part.name for part in parts].index(report.main) if report.main else -1
         return Page(self.name, report.title(self.document, self.state), parts, main=main)
 
-    def told(self, form: str, width: int = 0) -> str:
-        """As text of a format. `width` is the columns to fit, 0 for all."""
+    def to_text(self, form: str, width: int = 0) -> str:
+        """Return the answer in a format. `width` is the columns to fit, 0 for all."""
         from hwexplorer.export.render import encode, plain
 
         return encode(self.document, self.gap, self.held) if form == "json" else plain(self.view(), form, width)

@@ -64,7 +64,7 @@ def _state(arguments: argparse.Namespace) -> State:
 
 def _print(state: State, report: str, arguments: argparse.Namespace) -> None:
     request.prepare((state,), arguments.strict)
-    output.emit(arguments, lambda form: Answer(report, state).told(form, output.width()))
+    output.emit(arguments, lambda form: Answer(report, state).to_text(form, output.width()))
 
 
 VERB = Verb(

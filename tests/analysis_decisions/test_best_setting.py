@@ -82,13 +82,13 @@ def test_the_steps_of_a_node_are_its_latency(node: str) -> None:
 
 
 def test_a_hidden_operator_says_where_it_is() -> None:
-    text = Answer("why", parse("resnet50@b8,fp16?at=layer3.0.conv2/relu~2")).told("text")
+    text = Answer("why", parse("resnet50@b8,fp16?at=layer3.0.conv2/relu~2")).to_text("text")
     assert "inside the kernel of layer3.0.conv2" in text
     assert "Where the time goes" not in text  # none of it is its own
 
 
 def test_against_a_pin_the_difference_is_of_the_node() -> None:
-    told = Answer("why", parse("resnet50@b8,fp16?at=layer3&pin=h100_sxm@b1,fp16")).told("text")
+    told = Answer("why", parse("resnet50@b8,fp16?at=layer3&pin=h100_sxm@b1,fp16")).to_text("text")
     section = told.partition("Against the pin, layer3")[2].partition("In a word")[0]
     state = parse("resnet50@b8,fp16?at=layer3&pin=h100_sxm@b1,fp16")
     here, there = engine.result(state), engine.result(parse("resnet50@fp16"))

@@ -38,16 +38,28 @@ def test_importing_it_is_quick_and_loads_neither_torch_nor_the_screen() -> None:
 
 def test_every_report_is_a_function_and_nothing_else_is() -> None:
     offered = {name for name in dir(hx) if not name.startswith("_") and name not in (*api.NAMES, "capture")}
-    assert offered == {name for name in registry.names() if api.is_function(name)}
-    assert {"compare", "tree", "events", "sweep", "device", "check"} <= offered
+    assert offered == {*api.VERBS, *(name for name in registry.names() if api.is_function(name))}
+    assert {"compare", "tree", "events", "sweep", "device", "check", "show"} <= offered
     assert not {"serve", "open"} & offered
     for name in offered:
         function = getattr(hx, name)
         assert function is getattr(hx, name)
-        assert function.__doc__.startswith(registry.helped(name)[:1].upper())
-        assert all(f"\n{argument}: " in function.__doc__ for argument in inspect.signature(function).parameters)
+        assert function.__doc__[0].isupper() or name not in api.VERBS
     with pytest.raises(AttributeError, match="compre"):
-        hx.compre  # type: ignore[attr-defined]  # noqa: B018
+        hx.compre  # noqa: B018
+
+
+@pytest.mark.parametrize("name", [name for name in api.VERBS if name in registry.names()])
+def test_a_function_has_the_options_of_its_verb(name: str) -> None:
+    signature = inspect.signature(getattr(api, name))
+    kinds = {parameter.name: parameter.kind for parameter in signature.parameters.values()}
+    written = {name for name, kind in kinds.items() if kind is inspect.Parameter.KEYWORD_ONLY}
+    if "Unpack[ScenarioOptions]" in str(signature):
+        written |= api.ScenarioOptions.__annotations__.keys()
+    declared = {argument for argument, option in api.parameters(name).items() if not option.is_word}
+    only_shell = {"all", "workers", "scheduler", "resume"} if name == "sweep" else set()
+    if "Any" not in str(signature.parameters.get("options", "")) and name != "models":
+        assert written == declared - only_shell
 
 
 def test_no_report_hides_a_module() -> None:
@@ -143,7 +155,7 @@ def test_a_captured_module_is_a_model_everywhere() -> None:
     for given in (captured, hx.model(captured)):
         compared = hx.compare(given, on="gpu", batch=3)
         assert (compared.model, compared.macs_per_inference) == ("mine: [é]", 32)
-    assert hx.rank([captured, "mlp"], on="gpu").rows[0]  # type: ignore[list-item]
+    assert hx.rank([captured, "mlp"], on="gpu").rows[0]
     assert len(hx.model(captured).graph()) == captured.n_operators
 
 

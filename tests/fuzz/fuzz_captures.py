@@ -61,5 +61,5 @@ def survive(data: bytes) -> bool:
         assert value >= 0, "a negative figure"
     state = State(batch=min(batch, 4096), devices=(name, "t4"), on=name)
     engine.keep(state, workload)
-    Answer(pick.choice(_REPORTS), state).told("json")
+    Answer(pick.choice(_REPORTS), state).to_text("json")
     return True

@@ -37,7 +37,7 @@ WORDS = (
 @lru_cache(maxsize=1)
 def seeds() -> tuple[bytes, ...]:
     state = State(model="mlp", devices=("t4",), on="t4", baseline="t4")
-    return tuple(Answer(verb, state).told("json").encode() for verb in ("compare", "tree", "report"))
+    return tuple(Answer(verb, state).to_text("json").encode() for verb in ("compare", "tree", "report"))
 
 
 def mutations(random: Random) -> Iterator[bytes]:
