@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from analysis.explore.deployment_cost import settings
-from analysis.explore.search.candidates import Candidate, candidates
-from analysis.explore.search.model_sweep import BATCHES
+from analysis.explore.search.candidates import Candidate, judge
+from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid, list_scenarios
 from analysis.model.names.targets import batches_of
 from hardware.device import catalogue as all_devices
 from hardware.precision import SWEEP
@@ -26,7 +26,6 @@ INCLUDE_PAPER = option(
     "--include-design-targets", dest="on_paper", action="store_true",
     help="let devices that exist on paper only win, in a group of their own (naming one does too)",
 )  # fmt: skip
-Tick = Callable[[int, int], None]
 
 
 def catalogue(on_paper: bool = False) -> tuple[str, ...]:
@@ -62,16 +61,10 @@ def evaluated(
     """Every configuration of the models of the states on the devices of the first."""
     wanted = list(states)
     on = [engine.device(key) for key in devices(wanted[0].devices, power_modes)]
-    return [
-        each
-        for workload in map(engine.workload, wanted)
-        for each in candidates(
-            [workload],
-            on,
-            batches or batches_of(workload, BATCHES),
-            precisions or SWEEP,
-            engine.scenario(wanted[0]),
-            settings(),
-            tick,
-        )
-    ]
+    results = []
+    for workload in map(engine.workload, wanted):
+        sizes, formats = batches or batches_of(workload, BATCHES), precisions or SWEEP
+        check_lists("choose from", model=[workload], device=on, batch=sizes, precision=formats)
+        scenarios = list_scenarios(engine.scenario(wanted[0]), sizes, formats)
+        results += [judge(result, settings()) for result in estimate_grid([workload], on, scenarios, tick)]
+    return results

@@ -7,7 +7,7 @@ from functools import lru_cache
 from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.scenario import Scenario
-from analysis.explore.search.model_sweep import BATCHES
+from analysis.explore.search.grid import BATCHES
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.settings import NAMES

@@ -14,7 +14,8 @@ from analysis.estimate.figures import Figures
 from analysis.estimate.scenario import Scenario
 from analysis.explore.search import catalogue_sweep, workers
 from analysis.explore.search.catalogue_sweep import Chunk
-from analysis.explore.search.model_sweep import BATCHES, Best, Crossover, Sweep
+from analysis.explore.search.grid import BATCHES
+from analysis.explore.search.model_sweep import BatchCrossover, BestBatch, Sweep
 from analysis.explore.search.model_sweep import sweep as run_sweep
 from analysis.model.names.targets import batches_of
 from hardware import files as hardware_files
@@ -42,12 +43,12 @@ ROWS = columns(
 _AIM_UNIT = {"energy per inference": "J", "throughput": "1/s", "edp": "Js"}
 
 
-def _best(best: Best) -> str:
+def _best(best: BestBatch) -> str:
     return quantity(best.value, _AIM_UNIT[best.aim])
 
 
 BEST = (
-    *columns(Best, device={"shown": MARKED}),
+    *columns(BestBatch, device={"shown": MARKED}),
     Column("value", "Value", role="text", keep=0, of=_best),
 )
 
@@ -92,14 +93,14 @@ def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
 
 
 def _crossovers(sweep: Sweep, state: State) -> Table:
-    def says(c: Crossover) -> str:
+    def says(c: BatchCrossover) -> str:
         if c.batch is None:
             return f"{c.before} is ahead from batch {sweep.batches[0]} to {sweep.batches[-1]}"
         again = f"; the lead changes {c.changes} times" if c.changes > 1 else ""
         return f"{c.after} is ahead from batch {c.batch}{again}"
 
     overtaking = columns(
-        Crossover,
+        BatchCrossover,
         "before after metric precision image_size batch says",
         Column("says", "", role="text", keep=2, of=says),
         before={"shown": MARKED},

@@ -1,8 +1,8 @@
-"""Choosing among configurations: the Pareto front, a search within limits, and models ranked on one device."""
+"""Candidates: configurations with cost and accuracy, their Pareto front, a search within constraints, and a ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -10,27 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.document import column
-from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import METRICS, SEARCHED
-from analysis.estimate.scenario import Scenario
 from analysis.explore.constraint import Constraint
 from analysis.explore.deployment_cost import CostSettings, cost_per_million
 from analysis.explore.odds import DOUBT, odds_below
-from analysis.explore.search.model_sweep import need
-from analysis.model.ir.workload import Floats, Workload
+from analysis.model.ir.workload import Floats
 from analysis.model.names import zoo
-from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 
-Tick = Callable[[int, int], None]
-
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A configuration with what it is judged by. `accuracy` is torchvision's published figure, None where there is
-    none; it holds for fp32, and lower precisions are not promised to keep it. `odds`: that what would be measured keeps
-    to the limits of a search."""
+    """A configuration with its cost and accuracy. `accuracy` is torchvision's published figure for fp32, None where
+    there is none. `odds` are those that a measurement would keep to the limits of a search."""
 
     point: Figures
     cost_usd_per_million: Annotated[
@@ -76,8 +70,8 @@ _FOLLOWS = {"energy": "energy", "cost": "energy", "latency": "latency", "through
 ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
 
-class Ruling(msgspec.Struct, frozen=True):
-    """One constraint alone: how many candidates it leaves, and the best figure any candidate has."""
+class ConstraintEffect(msgspec.Struct, frozen=True):
+    """What one constraint does alone: how many candidates it leaves, and the best figure of any candidate."""
 
     constraint: str
     leaves: int
@@ -98,66 +92,36 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     found: tuple[Candidate, ...]
     design_targets: tuple[Candidate, ...]
     verdict: str
-    rulings: tuple[Ruling, ...]
+    rulings: tuple[ConstraintEffect, ...]
     nearest: Candidate | None
     nearest_excess: float
 
 
-def candidate(result: Estimate, by: CostSettings) -> Candidate:
-    """An estimate as a candidate."""
+def judge(result: Estimate, by: CostSettings) -> Candidate:
+    """Return an estimate as a candidate, with its cost and published accuracy."""
     info = zoo.table().get(result.workload.name)
-    known = info is not None and info.value is not None
-    return Candidate(
-        figures(result),
-        cost_per_million(result, by),
-        info.value if info is not None and known else None,
-        info.metric if info is not None and known else "",
-    )
+    accuracy, metric = (info.value, info.metric) if info is not None and info.value is not None else (None, "")
+    return Candidate(figures(result), cost_per_million(result, by), accuracy, metric)
 
 
-def candidates(
-    workloads: Sequence[Workload],
-    devices: Sequence[Device],
-    batches: Sequence[int],
-    precisions: Sequence[str],
-    base: Scenario,
-    by: CostSettings,
-    tick: Tick | None = None,
-) -> list[Candidate]:
-    """Every combination, evaluated. Raises RequestError where a list is empty."""
-    need("choose from", {"model": workloads, "device": devices, "batch": batches, "precision": precisions})
-    scenarios = [
-        msgspec.structs.replace(base, batch=batch, precision=precision) for batch in batches for precision in precisions
-    ]
-    total = len(workloads) * len(scenarios) * len(devices)
-    evaluated: list[Candidate] = []
-    for workload in workloads:
-        for scenario in scenarios:  # the demand of a scenario serves all devices
-            for device in devices:
-                evaluated.append(candidate(estimate(workload, device, scenario), by))
-                if tick is not None:
-                    tick(len(evaluated), total)
-    return evaluated
-
-
-def distinct(evaluated: Sequence[Candidate]) -> list[Candidate]:
-    """Each run once: formats that a device runs alike are asked for by the name of the one that it runs."""
+def distinct_candidates(evaluated: Sequence[Candidate]) -> list[Candidate]:
+    """Drop equal runs: of formats that a device runs alike, the one that it runs stays."""
     runs: dict[tuple[object, ...], Candidate] = {}
-    for each in evaluated:
-        point = each.point
+    for one in evaluated:
+        point = one.point
         key = (point.model, point.device, point.batch, point.precision_run, point.latency_s, point.energy_j)
         if key not in runs or point.precision == point.precision_run:
-            runs[key] = each
+            runs[key] = one
     return list(runs.values())
 
 
-def beyond_doubt(c: Candidate) -> bool:
-    """Whether what would be measured surely keeps to the limits of the search."""
+def is_beyond_doubt(c: Candidate) -> bool:
+    """Return whether a measurement would surely keep to the limits of the search."""
     return c.odds is not msgspec.UNSET and c.odds >= DOUBT[1]
 
 
-def known(group: Sequence[Candidate]) -> list[Candidate]:
-    """Those of which anything like it was measured."""
+def select_measured(group: Sequence[Candidate]) -> list[Candidate]:
+    """Select the candidates of which something similar was measured."""
     return [c for c in group if c.point.trust.level in ("measured", "siblings")]
 
 
@@ -165,23 +129,22 @@ def known(group: Sequence[Candidate]) -> list[Candidate]:
 
 
 def front(values: Floats) -> NDArray[np.bool_]:
-    """Which rows of `values` (n, d), all to be minimised, no other row beats: none is as good in all and better in
-    one."""
+    """Return which rows of `values` (n, d), all to be minimised, are on the Pareto front: no other row is as good in
+    all columns and better in one."""
     keep = np.ones(len(values), dtype=np.bool_)
     for i, row in enumerate(values):
         if keep[i]:
-            beaten = (values >= row).all(axis=1) & (values > row).any(axis=1)
-            keep &= ~beaten
+            keep &= ~((values >= row).all(axis=1) & (values > row).any(axis=1))
     return keep
 
 
 def pareto(evaluated: Sequence[Candidate], with_accuracy: bool) -> Pareto:
-    """The front over energy per inference, latency and, over several models, published accuracy.
+    """Return the front over energy per inference, latency and, over several models, published accuracy.
 
     Raises RequestError where accuracies are missing or of different kinds."""
     if with_accuracy:
         _check_accuracies(evaluated)
-    evaluated = distinct(evaluated)
+    evaluated = distinct_candidates(evaluated)
     fitting = [c for c in evaluated if c.point.can_win]
     fitting.sort(key=lambda c: c.point.energy_j_per_inference)
     best, beaten = _front([c for c in fitting if c.point.silicon], with_accuracy)
@@ -194,12 +157,12 @@ def pareto(evaluated: Sequence[Candidate], with_accuracy: bool) -> Pareto:
         front=tuple(best),
         dominated=(*beaten, *beaten_on_paper),
         design_targets=tuple(on_paper),
-        best_known=tuple(_front(known([c for c in fitting if c.point.silicon]), with_accuracy)[0]),
+        best_known=tuple(_front(select_measured([c for c in fitting if c.point.silicon]), with_accuracy)[0]),
     )
 
 
 def _front(group: Sequence[Candidate], with_accuracy: bool) -> tuple[list[Candidate], list[Candidate]]:
-    """The candidates that no other of the group beats, and those that one does."""
+    """Divide a group into its Pareto front and the rest."""
     columns = [[c.point.energy_j_per_inference for c in group], [c.point.latency_s for c in group]]
     if with_accuracy:
         columns.append([-(c.accuracy or 0.0) for c in group])
@@ -222,32 +185,33 @@ def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
 
 
 def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: str = "edp") -> Search:
-    """The candidates within all limits that fit, best first; the verdict is about silicon where there is any. Raises
-    RequestError without any limit."""
+    """Return the candidates that fit and keep all limits, best first; the verdict is about silicon where there is any.
+
+    Raises RequestError without any limit."""
     if not limits:
         flags = ", ".join(f"--{'min' if METRICS[name].more_is_better else 'max'}-{name}" for name in SEARCHED)
         raise RequestError(f"search needs a limit (one or more of {flags})")
-    evaluated = distinct(evaluated)
+    evaluated = distinct_candidates(evaluated)
     has_silicon = any(c.point.silicon for c in evaluated)
     ordered = sorted(
-        (c for c in evaluated if c.point.fits), key=lambda c: (_figure(c, order), c.point.energy_j_per_inference)
+        (c for c in evaluated if c.point.fits), key=lambda c: (_sort_key(c, order), c.point.energy_j_per_inference)
     )
-    held = [
+    allowed = [
         msgspec.structs.replace(c, odds=min(odds_of_keeping(limit, c) for limit in limits))
         for c in ordered
         if c.point.can_win and all(_excess(limit, c) <= 1.0 for limit in limits)
     ]
-    fitting, within = ([c for c in those if c.point.silicon is has_silicon] for those in (ordered, held))
+    fitting, within = ([c for c in group if c.point.silicon is has_silicon] for group in (ordered, allowed))
     nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
-    rulings = tuple(_ruling(limit, fitting) for limit in limits)
+    rulings = tuple(_constraint_effect(limit, fitting) for limit in limits)
     return Search(
         model=evaluated[0].point.model,
         constraints=tuple(map(str, limits)),
         order=order,
         evaluated=len(evaluated),
         not_fitting=len(evaluated) - len(ordered),
-        found=tuple(c for c in held if c.point.silicon),
-        design_targets=tuple(c for c in held if not c.point.silicon),
+        found=tuple(c for c in allowed if c.point.silicon),
+        design_targets=tuple(c for c in allowed if not c.point.silicon),
         verdict=_verdict(within, fitting, limits, rulings),
         rulings=rulings,
         nearest=nearest,
@@ -260,28 +224,31 @@ def _excess(limit: Constraint, c: Candidate) -> float:
 
 
 def _miss(c: Candidate, limits: Sequence[Constraint]) -> float:
-    """Product of the factors by which a candidate exceeds its limits, as a logarithm."""
+    """Return the logarithm of the product of the factors by which a candidate exceeds its limits."""
     return float(sum(np.log(max(_excess(limit, c), 1.0)) for limit in limits))
 
 
-def _figure(c: Candidate, order: str) -> float:
+def _sort_key(c: Candidate, order: str) -> float:
     if order == "accuracy":
         return -c.accuracy if c.accuracy is not None else np.inf
     figure = candidate_figure(c, order)
     return -figure if METRICS[order].more_is_better else figure
 
 
-def _ruling(limit: Constraint, fitting: Sequence[Candidate]) -> Ruling:
+def _constraint_effect(limit: Constraint, fitting: Sequence[Candidate]) -> ConstraintEffect:
     metric = METRICS[limit.figure]
     best = (max if metric.more_is_better else min)((candidate_figure(c, limit.figure) for c in fitting), default=0.0)
-    return Ruling(str(limit), sum(_excess(limit, c) <= 1.0 for c in fitting), best, metric.unit)
+    return ConstraintEffect(str(limit), sum(_excess(limit, c) <= 1.0 for c in fitting), best, metric.unit)
 
 
 def _verdict(
-    within: Sequence[Candidate], fitting: Sequence[Candidate], limits: Sequence[Constraint], rulings: Sequence[Ruling]
+    within: Sequence[Candidate],
+    fitting: Sequence[Candidate],
+    limits: Sequence[Constraint],
+    rulings: Sequence[ConstraintEffect],
 ) -> str:
     if within:
-        sure = sum(map(beyond_doubt, within))
+        sure = sum(map(is_beyond_doubt, within))
         count = f"{len(within)} of {len(fitting)} configurations are within all limits"
         return f"{count}, {sure} of them beyond doubt"
     if not fitting:
@@ -290,8 +257,8 @@ def _verdict(
         return f"nothing is recommended: {fitting[0].point.incomplete}"
     alone = [ruling for ruling in rulings if not ruling.leaves]
     if alone:
-        said = "; ".join(f"{r.constraint} (the best there is: {quantity(r.best, r.unit)})" for r in alone)
-        return f"nothing is found: {said} rules out every configuration by itself"
+        best = "; ".join(f"{r.constraint} (the best there is: {quantity(r.best, r.unit)})" for r in alone)
+        return f"nothing is found: {best} rules out every configuration by itself"
     for i, first in enumerate(limits):
         for second in limits[i + 1 :]:
             if not any(_excess(first, c) <= 1.0 and _excess(second, c) <= 1.0 for c in fitting):
@@ -337,13 +304,13 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
     """Rank models on one device. The front is taken among models whose accuracy is of the same kind."""
     if not results:
         raise RequestError("nothing to rank: no model is given")
-    rows = [candidate(result, by) for result in results]
+    rows = [judge(result, by) for result in results]
     winners = [row for row in rows if row.accuracy_metric and row.point.can_win]
     metrics = {row.accuracy_metric for row in winners}
     alike = ([row for row in winners if row.accuracy_metric == metric] for metric in metrics)
     on_front = {id(row) for group in alike for row in _front(group, with_accuracy=True)[0]}
     scenario, device = results[0].scenario, results[0].device
-    ordered = sorted(zip(results, rows, strict=True), key=lambda pair: _figure(pair[1], order))
+    ordered = sorted(zip(results, rows, strict=True), key=lambda pair: _sort_key(pair[1], order))
     return Rank(
         device=device.key,
         batch=scenario.batch,

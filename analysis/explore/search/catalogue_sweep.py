@@ -22,7 +22,7 @@ from analysis.estimate.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
 from analysis.estimate.workspace import blocked
-from analysis.explore.search.model_sweep import BATCHES, need
+from analysis.explore.search.grid import BATCHES, check_lists, list_scenarios
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
@@ -79,11 +79,9 @@ def chunks(
     Raises RequestError for an empty or invalid list."""
     named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
     on = tuple(devices) or tuple(device.key for device in catalogue(tuple(folders)))
-    need("sweep", {"model": named, "device": on, "batch": batches, "precision": precisions})
+    check_lists("sweep", model=named, device=on, batch=batches, precision=precisions)
     settings = scenario or Scenario()
-    for batch in batches:
-        for precision in precisions:
-            Scenario(batch, precision)
+    list_scenarios(settings, batches, precisions)
     return [
         Chunk(
             named[i : i + GROUP], on, tuple(batches), tuple(precisions), settings.execution, settings.layout,

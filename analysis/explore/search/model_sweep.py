@@ -1,10 +1,10 @@
-"""One model over batches, precisions, image sizes, devices and power modes: what is best where, and from which
-batch on another device wins."""
+"""One model over batches, precisions, image sizes, devices and power modes: the best batches, and the batch from which
+another device wins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Iterable, Sequence
+from itertools import combinations, pairwise, product
 from typing import Annotated
 
 import msgspec
@@ -14,15 +14,13 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
+from analysis.explore.search.grid import Tick, check_lists, estimate_grid, list_scenarios
 from analysis.model.ir.workload import Workload
 from hardware.device import Device
-from hardware.errors import RequestError
-
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-class Best(msgspec.Struct, frozen=True):
-    """The batch that is best on one device for one aim, among those that fit; `value` in the aim's SI unit."""
+class BestBatch(msgspec.Struct, frozen=True):
+    """The best batch of one device for one aim, among those that fit; `value` in the aim's SI unit."""
 
     device: Annotated[str, column("Device")]
     precision: Annotated[str, column("Asked", keep=1)]
@@ -32,10 +30,10 @@ class Best(msgspec.Struct, frozen=True):
     value: float
 
 
-class Crossover(msgspec.Struct, frozen=True):
+class BatchCrossover(msgspec.Struct, frozen=True):
     """From `batch` on `after` has the lower metric, `before` up to there; without one `before` wins throughout.
 
-    `changes` counts how often the winner changes over the batches swept; the first is given."""
+    `changes` counts how often the winner changes over the batches swept; `batch` is the first change."""
 
     metric: Annotated[str, column("Metric")]
     precision: Annotated[str, column("Asked", keep=1)]
@@ -55,15 +53,8 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
     execution: str
     layout: str
     rows: tuple[Figures, ...]
-    best: tuple[Best, ...]
-    crossovers: tuple[Crossover, ...]
-
-
-def need(what: str, lists: Mapping[str, Sequence[object]]) -> None:
-    """Raises RequestError where one of the lists that what is done goes over is empty."""
-    for name, values in lists.items():
-        if not values:
-            raise RequestError(f"nothing to {what}: no {name} is given")
+    best: tuple[BestBatch, ...]
+    crossovers: tuple[BatchCrossover, ...]
 
 
 def sweep(
@@ -72,39 +63,28 @@ def sweep(
     batches: Iterable[int],
     precisions: Iterable[str],
     base: Scenario,
-    tick: Callable[[int, int], None] | None = None,
+    tick: Tick | None = None,
     on_paper: bool = True,
 ) -> Sweep:
     """Evaluate every combination; `workloads` are one model at several image sizes. Batches are sorted. Without
-    `on_paper` design targets overtake nothing.
-
-    `tick(done, total)` is called after each. Raises RequestError for an empty or invalid list."""
+    `on_paper` design targets overtake nothing. Raises RequestError for an empty or invalid list."""
     sizes, formats = tuple(sorted(set(batches))), tuple(dict.fromkeys(precisions))
-    need("sweep", {"image size": workloads, "device": devices, "batch": sizes, "precision": formats})
-    series = [
-        [(workload, device, msgspec.structs.replace(base, batch=batch, precision=precision)) for batch in sizes]
-        for workload in workloads
-        for device in devices
-        for precision in formats
-    ]
-    rows: list[list[Figures]] = []
-    total, done = sum(map(len, series)), 0
-    for line in series:
-        rows.append([])
-        for configuration in line:
-            rows[-1].append(figures(estimate(*configuration)))
-            done += 1
-            if tick is not None:
-                tick(done, total)
+    check_lists("sweep", image_size=workloads, device=devices, batch=sizes, precision=formats)
+    results = estimate_grid(workloads, devices, list_scenarios(base, sizes, formats), tick)
+    lines: dict[tuple[int, int, int], list[Estimate]] = {}  # by workload, device and precision, over the batches
+    keys = product(range(len(workloads)), sizes, range(len(formats)), range(len(devices)))
+    for (workload, _, precision, device), result in zip(keys, results, strict=True):
+        lines.setdefault((workload, device, precision), []).append(result)
+    series = [(line, [figures(result) for result in line]) for _, line in sorted(lines.items())]
     return Sweep(
         model=workloads[0].name,
         batches=sizes,
         precisions=formats,
         execution=base.execution,
         layout=base.layout,
-        rows=tuple(p for line in rows for p in line),
-        best=tuple(batch_of_aim for line in rows for batch_of_aim in _best(line)),
-        crossovers=_crossovers([line for line in zip(series, rows, strict=True) if on_paper or line[1][0].silicon]),
+        rows=tuple(row for _, rows in series for row in rows),
+        best=tuple(best for _, rows in series for best in _best_batches(rows)),
+        crossovers=_crossovers([line for line in series if on_paper or line[1][0].silicon]),
     )
 
 
@@ -112,57 +92,57 @@ def sweep(
 _AIMS = {"energy per inference": METRICS["energy"], "throughput": METRICS["throughput"], "edp": METRICS["edp"]}
 
 
-def _best(line: list[Figures]) -> list[Best]:
-    """The best batch of one device for each aim; the smallest of equals; nothing where none fits."""
-    fitting = [p for p in line if p.can_win]
+def _best_batches(rows: list[Figures]) -> list[BestBatch]:
+    """Return the best batch of one device for each aim, the smallest of equals; nothing where none fits."""
+    fitting = [row for row in rows if row.can_win]
     best = []
     for aim, metric in _AIMS.items():
         if fitting:
             top = (max if metric.more_is_better else min)(fitting, key=metric.of)
-            best.append(Best(top.device, top.precision, top.image_size, aim, top.batch, metric.of(top)))
+            best.append(BestBatch(top.device, top.precision, top.image_size, aim, top.batch, metric.of(top)))
     return best
 
 
-def _standing(result: Figures | Estimate, name: str) -> float:
-    """The metric; infinite where the model does not fit, so that such a device is never ahead of one it fits on."""
+def _figure(result: Figures | Estimate, name: str) -> float:
+    """Return the metric; infinity where the model does not fit, so that such a device never wins."""
     return METRICS[name].of(result) if result.can_win else float("inf")
 
 
-_Configuration = tuple[Workload, Device, Scenario]
-_Line = tuple[list[_Configuration], list[Figures]]  # a device over the batches
+_Line = tuple[list[Estimate], list[Figures]]  # one device over the batches
 
 
-def _crossovers(lines: Sequence[_Line]) -> tuple[Crossover, ...]:
-    """For each pair of devices in the same precision and image size, the batch from which the other wins."""
-    crossovers: list[Crossover] = []
-    for (left, a), (right, b) in combinations(lines, 2):
-        if (a[0].precision, a[0].image_size) == (b[0].precision, b[0].image_size) and a[0].device != b[0].device:
-            crossovers.extend(_crossover(name, left, right, a, b) for name in ADDITIVE)
-    return tuple(crossovers)
+def _crossovers(lines: Sequence[_Line]) -> tuple[BatchCrossover, ...]:
+    """Return, for each pair of devices in the same precision and image size, the batch from which the other wins."""
+    return tuple(
+        _crossover(name, first, second)
+        for first, second in combinations(lines, 2)
+        if (first[1][0].precision, first[1][0].image_size) == (second[1][0].precision, second[1][0].image_size)
+        and first[1][0].device != second[1][0].device
+        for name in ADDITIVE
+    )
 
 
-def _crossover(
-    name: str, left: list[_Configuration], right: list[_Configuration], a: list[Figures], b: list[Figures]
-) -> Crossover:
-    wins = [_standing(p, name) <= _standing(q, name) for p, q in zip(a, b, strict=True)]
-    turns = [k for k, (now, then) in enumerate(pairwise(wins)) if now != then]
+def _crossover(name: str, first: _Line, second: _Line) -> BatchCrossover:
+    (one, a), (other, b) = first, second
+    wins = [_figure(p, name) <= _figure(q, name) for p, q in zip(a, b, strict=True)]
+    changes = [k for k, (now, then) in enumerate(pairwise(wins)) if now != then]
     names = (a[0].device, b[0].device) if wins[0] else (b[0].device, a[0].device)
     batch = None
-    if turns:
-        k = turns[0]
-        batch = _turn(name, left[k], right[k], a[k].batch, a[k + 1].batch)
-    return Crossover(name, a[0].precision, a[0].image_size, *names, batch, len(turns))
+    if changes:
+        k = changes[0]
+        batch = _bisect_batch(name, one[k], other[k], a[k].batch, a[k + 1].batch)
+    return BatchCrossover(name, a[0].precision, a[0].image_size, *names, batch, len(changes))
 
 
-def _turn(name: str, left: _Configuration, right: _Configuration, low: int, high: int) -> int:
-    """The batch in (low, high] at which the winner changes, by bisection: evaluated, not interpolated."""
+def _bisect_batch(name: str, one: Estimate, other: Estimate, low: int, high: int) -> int:
+    """Find the batch in (low, high] at which the winner changes. Every batch is estimated, none interpolated."""
 
     def wins(batch: int) -> bool:
         first, second = (
-            estimate(workload, device, msgspec.structs.replace(scenario, batch=batch))
-            for workload, device, scenario in (left, right)
+            estimate(side.workload, side.device, msgspec.structs.replace(side.scenario, batch=batch))
+            for side in (one, other)
         )
-        return _standing(first, name) <= _standing(second, name)
+        return _figure(first, name) <= _figure(second, name)
 
     before = wins(low)
     while high - low > 1:

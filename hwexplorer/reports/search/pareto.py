@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from analysis.explore.search.candidates import Candidate, Pareto, known
+from analysis.explore.search.candidates import Candidate, Pareto, select_measured
 from analysis.explore.search.candidates import pareto as front
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
@@ -44,7 +44,7 @@ def _answer(pareto: Pareto, state: State) -> Iterator[str]:
     out = f"; {pareto.not_fitting} do not fit in memory" if pareto.not_fitting else ""
     count = f"{len(pareto.front)} of {pareto.evaluated} configurations"
     yield f"{count} are beaten by none in energy, latency{accuracy}{out}"
-    guessed = len(pareto.front) - len(known(pareto.front))
+    guessed = len(pareto.front) - len(select_measured(pareto.front))
     if guessed:
         yield f"of {guessed} of these nothing like it was measured: engineering values"
     for what, figure in ENDS if guessed and pareto.best_known else ():

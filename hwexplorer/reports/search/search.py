@@ -7,7 +7,14 @@ from typing import Any
 
 from analysis.estimate.metrics import METRICS, SEARCHED
 from analysis.explore.constraint import Constraint
-from analysis.explore.search.candidates import ORDERS, Candidate, Search, beyond_doubt, candidate_figure, known
+from analysis.explore.search.candidates import (
+    ORDERS,
+    Candidate,
+    Search,
+    candidate_figure,
+    is_beyond_doubt,
+    select_measured,
+)
 from analysis.explore.search.candidates import search as within
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -69,8 +76,8 @@ def _answer(search: Search, state: State) -> Iterator[str]:
     words = {"throughput": "most throughput", "edp": "least EDP"}
     least = words.get(search.order, f"least {search.order}")
     yield f"{least}: {told(best)}"
-    sure = next((c for c in search.found if beyond_doubt(c)), None)
-    measured = next(iter(known(search.found)), None)
+    sure = next((c for c in search.found if is_beyond_doubt(c)), None)
+    measured = next(iter(select_measured(search.found)), None)
     for what, other in (("beyond doubt", sure), ("of what was measured, or siblings of it", measured)):
         if other is not best:
             yield f"{least} {what}: {told(other) if other else 'none'}"
