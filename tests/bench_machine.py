@@ -18,15 +18,17 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine import bench_job, machine, own
-from analysis.annexes.machine.here import Measured, Timed
+from analysis.annexes.machine import host_facts, own_device, torch_process
+from analysis.annexes.machine.measurement_log import MeasurementLog, TimedCase
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from hardware import files
 from hardware.device import Device
 from hwexplorer.cli import main as hwexplorer
 
-FIT = tuple(files.table(Path(__file__).parents[1] / "analysis/capture/probes.toml")["models"]["default"]["names"])
+FIT = tuple(
+    files.table(Path(__file__).parents[1] / "analysis/annexes/machine/probes.toml")["models"]["default"]["names"]
+)
 KNOWN = (
     "resnet18", "resnet34", "resnet50", "resnet101", "wide_resnet50_2", "vgg11", "vgg16", "alexnet", "squeezenet1_0",
     "squeezenet1_1", "densenet121", "densenet169", "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large",
@@ -50,9 +52,9 @@ def main() -> None:
     log = asked.log or Path(tempfile.mkdtemp()) / "bench.jsonl"
     models = tuple(dict.fromkeys((*FIT, *KNOWN, *UNSEEN)))
     plan = {"models": models, "batches": (1, 8), "seconds": asked.seconds, "threads": asked.threads}
-    print(f"load before: {machine.load():.1f}", flush=True)
-    measured = bench_job.measure(plan, log, asked.seconds, _show)
-    print(f"load after: {machine.load():.1f}; log: {log}")
+    print(f"load before: {host_facts.load_average():.1f}", flush=True)
+    measured = torch_process.measure_models(plan, log, asked.seconds, _show)
+    print(f"load after: {host_facts.load_average():.1f}; log: {log}")
     judge(measured)
     if not asked.no_traces:
         for name in TRACED:
@@ -65,10 +67,10 @@ def _show(phase: str, fraction: float) -> None:
     print(f"\r\x1b[K{phase}", end="", file=sys.stderr)
 
 
-def judge(measured: Measured) -> None:
+def judge(measured: MeasurementLog) -> None:
     """Print the errors of the device that the fit makes, on models by whether the fit saw them."""
     fitted = tuple(t for t in measured.timed if not t.case.model or t.case.model in FIT)
-    made = own.own_device(msgspec.structs.replace(measured, timed=fitted), "this_cpu")
+    made = own_device.fit_machine(msgspec.structs.replace(measured, timed=fitted), "this_cpu")
     noise, taken = measured.noise or 0.0, measured.taken
     print(f"nearest: {made.nearest.id}; between repeats {noise:.1%}; others took a core in {taken:.0%} of the samples")
     held = {(row.name, row.batch): row.after_s for row in made.rows if row.is_model}
@@ -79,7 +81,7 @@ def judge(measured: Measured) -> None:
 
 
 def _errors(
-    title: str, those: Sequence[Timed], device: Device, nearest: Device, held: dict[tuple[str, int], float]
+    title: str, those: Sequence[TimedCase], device: Device, nearest: Device, held: dict[tuple[str, int], float]
 ) -> None:
     rows = []
     for timed in those:

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from analysis.annexes.machine import calibrate
-from analysis.annexes.machine.calibrate import HeldOut
-from analysis.annexes.machine.measurement import FITTED_ON, read, shipped
-from analysis.annexes.machine.validate import LARGE, Validation, validate
-from analysis.annexes.machine.validate_kernels import KernelGroup, kernel_points, validate_kernels
-from analysis.document import Column
+from analysis.annexes.machine.calibrate import CrossValidation
+from analysis.annexes.machine.kernel_validation import KernelErrors, kernel_points, validate_kernels
+from analysis.annexes.machine.measured_rows import FITTED_ON, read_rows, shipped_rows
+from analysis.annexes.machine.validation import LARGE, ClassErrors, ErrorGroup, Validation, validate
+from analysis.document import columns
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
@@ -23,50 +23,22 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 
-_ROWS = Column("n", "Rows", "count", keep=0)
-_ERRORS = (
-    Column("median_ape", "Median err", "%", keep=0, help="median absolute error"),
-    Column("p90_ape", "90th", "%", keep=1),
-    Column("bias", "Bias", "%", role="delta", keep=1, help="median of predicted / measured - 1"),
-    Column("spearman", "Rank corr", keep=2, help="1: the order is right"),
-    Column("band_coverage", "In band", "%", keep=0, help="share of rows inside the stated band"),
-    Column("band_half_width", "Half-width", "%", keep=4),
-)
-CLASSES = (
-    Column("name", "Class of work", role="text", keep=0),
-    _ROWS,
-    Column("devices", "Devices", "count", keep=2),
-    *_ERRORS,
-)
-COLUMNS = (
-    Column("quantity", "Quantity", role="text", keep=0),
-    _ROWS,
-    *_ERRORS,
-    Column("device", "Device", role="text", keep=0),
-    Column("device_mode", "Mode", role="text", keep=3),
-    Column("framework", "Framework", role="text", keep=2),
-    Column("precision", "Precision", role="text", keep=3),
-    Column("scenario", "Scenario", role="text", keep=4),
-    Column("source", "Source", role="text", keep=5),
-)
-KERNEL_COLUMNS = (
-    Column("device", "Device", role="text", keep=0),
-    Column("op", "Kernel", role="text", keep=0),
-    _ROWS,
-    *_ERRORS,
-)
+_ERRORS = "median_ape p90_ape bias spearman band_coverage band_half_width"
+CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
+COLUMNS = columns(ErrorGroup, f"quantity n {_ERRORS} device device_mode framework precision scenario source")
+KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
 
 
 class ModelGroups(Validation, frozen=True, kw_only=True):
-    """Whole models, and the errors of fits that left something out."""
+    """Errors of whole models, and the cross-validation of the fit."""
 
-    cross_validation: tuple[HeldOut, ...]
+    cross_validation: tuple[CrossValidation, ...]
 
 
 class KernelGroups(msgspec.Struct, frozen=True):
-    """Single GPU kernels, by device and kind."""
+    """Errors of single GPU kernels, by device and kind."""
 
-    kernels: tuple[KernelGroup, ...]
+    kernels: tuple[KernelErrors, ...]
 
 
 def _document(
@@ -81,19 +53,19 @@ def _document(
         raise RequestError("--kernels validates the shipped table of kernels: leave --data out")
     if kernels:
         return KernelGroups(validate_kernels())
-    measured = read(data) if data else shipped()
+    measured = read_rows(data) if data else shipped_rows()
 
     def progress(done: int) -> None:
         if tick is not None and (done % 50 == 0 or done == len(measured)):
             tick(done, len(measured))
 
     validated = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
-    fitted_on = measured if data else shipped(FITTED_ON)
-    held = _held_out(fitted_on) if cross_validate else (() if data else calibrate.recorded())
-    return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=held)
+    fitted_on = measured if data else shipped_rows(FITTED_ON)
+    errors = _cross_validate(fitted_on) if cross_validate else (() if data else calibrate.recorded_cross_validation())
+    return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors)
 
 
-def _held_out(measured: list[dict[str, str]]) -> tuple[HeldOut, ...]:
+def _cross_validate(measured: list[dict[str, str]]) -> tuple[CrossValidation, ...]:
     with Progress() as progress:
         return calibrate.cross_validate(measured, engine.folders(), progress.show)
 
@@ -106,22 +78,22 @@ def _view(state: State, **options: Any) -> Table:
 
 
 def _classes(models: ModelGroups) -> Table:
-    """One row per class of work; below them what could not be predicted, and why."""
+    """Return one row per class of work; below them the rows that could not be predicted, and why."""
     notes = (
         *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in models.replaced),
         *(f"{each.rows} rows not predicted: {each.reason}" for each in models.skipped),
     )
     footer = (
         f"{models.summary['predicted']} rows of models predicted, {models.summary['skipped']} not",
-        *map(_left_out, models.cross_validation),
+        *map(_cross_validation_line, models.cross_validation),
     )
     shown = rows(CLASSES, models.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
     return Table("validate", "Predicted against measured, by class of work", CLASSES, shown, footer=footer, notes=notes)
 
 
 def _groups(models: ModelGroups) -> Table:
-    """One row per group; below them the summary of vision models, the errors of fits that left something out, the
-    reasons of large groups that are far off, and what could not be predicted."""
+    """Return one row per group; below them the summary of vision models, the cross-validation, the reasons of large
+    groups that are far off, and the rows that could not be predicted."""
     reasons = dict.fromkeys(
         f"{group.quantity.replace('_', ' ')} of {group.device}, {group.framework}, {group.median_ape:.0%} off: "
         f"{group.reason}"
@@ -129,14 +101,14 @@ def _groups(models: ModelGroups) -> Table:
         if group.reason
     )
     notes = (*reasons, *(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in models.skipped))
-    footer = (*_summary(models), *map(_left_out, models.cross_validation))
+    footer = (*_summary(models), *map(_cross_validation_line, models.cross_validation))
     places = iter(range(len(models.groups)))
     shown = rows(COLUMNS, models.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < LARGE)
     return Table("validate", "Predicted against measured", COLUMNS, shown, footer=footer, notes=notes)
 
 
 def _kernels(document: KernelGroups) -> Table:
-    """One row per device and kind of kernel."""
+    """Return one row per device and kind of kernel."""
     shown = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
     return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, shown)
 
@@ -159,11 +131,11 @@ def _summary(validated: Validation) -> list[str]:
     return lines
 
 
-def _left_out(held: HeldOut) -> str:
+def _cross_validation_line(errors: CrossValidation) -> str:
     return (
-        f"{held.software.replace('_', ' ')} latency, efficiencies fitted without each device in turn: "
-        f"{held.device_out:.1%}; without each family of models: {held.family_out:.1%}; without each runtime: "
-        f"{held.runtime_out:.1%}; on all: {held.fitted:.1%} ({held.groups} groups, {held.rows} rows)"
+        f"{errors.software.replace('_', ' ')} latency, efficiencies fitted without each device in turn: "
+        f"{errors.device_out:.1%}; without each family of models: {errors.family_out:.1%}; without each runtime: "
+        f"{errors.runtime_out:.1%}; on all: {errors.fitted:.1%} ({errors.groups} groups, {errors.rows} rows)"
     )
 
 

@@ -11,7 +11,7 @@ from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.roofline_report import Points, launch_limited, main_peak, points
 from hwexplorer import engine
 from hwexplorer.state import State
-from hwexplorer.views import traced
+from hwexplorer.views.measured_times import measured_times
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tree import shares
 
@@ -43,9 +43,10 @@ def plot(state: State) -> Plot:
 
 def _measured(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
     """What the trace that the state names has of the same kernels: above or below the predicted point of each."""
-    seconds = traced.seconds(state, result)
-    if seconds is None:
+    times = measured_times(state, result)
+    if times is None:
         return [], ""
+    seconds = times.seconds
     spent = np.bincount(result.demand.kernel, np.nan_to_num(seconds), result.demand.n_kernels)[shown.kernel]
     met = np.flatnonzero(spent > 0)
     rate = shown.flop_per_s[met] * result.run.kernel_s[shown.kernel[met]] / spent[met]

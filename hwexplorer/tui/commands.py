@@ -274,9 +274,9 @@ def _trace(session: Session, words: list[str]) -> None:
         return
     state = session.state
     if words:
-        from hwexplorer.views import measured
+        from hwexplorer.views.measured_times import state_with_trace
 
-        state = measured.under(state, measured.trace(words[0]))  # what is wrong is said here, not in the tree
+        state = state_with_trace(state, words[0])  # an error is shown here, not in the tree
     session.apply(replace(state, trace="".join(words), pane="tree"))
 
 

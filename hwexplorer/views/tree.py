@@ -30,6 +30,7 @@ from hardware.execute import BOUNDS
 from hwexplorer import engine
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.causes import HELP
+from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes
 from hwexplorer.views.plain import Row, Stack, Table
 from hwexplorer.views.words import title
 
@@ -109,10 +110,9 @@ def _measured(state: State, result: Estimate, branches: list[Branch]) -> tuple[l
     """Cells of the trace that the state names, and what there is to say of it; nothing where it names none."""
     if not state.trace:
         return [], ()
-    from hwexplorer.views import measured
-
-    found = measured.beside(state, result)
-    return [measured.cells(found, branch.members) for branch in branches] if found else [], measured.said(state, result)
+    times = measured_times(state, result)
+    cells = [measured_cells(times, branch.members) for branch in branches] if times else []
+    return cells, trace_notes(state, result)
 
 
 def _footer(figures: TreeFigures, root: Branch, state: State, share: Floats) -> tuple[str, ...]:

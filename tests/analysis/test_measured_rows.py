@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from analysis.annexes.machine import measurement, validate
-from analysis.annexes.machine.measurement import Unpredictable
-from analysis.annexes.machine.rows import interpret
-from analysis.annexes.machine.validate_kernels import NARROW, NARROW_KINDS, kernel_points
+from analysis.annexes.machine import measured_rows, validation
+from analysis.annexes.machine.kernel_validation import NARROW, NARROW_KINDS, kernel_points
+from analysis.annexes.machine.language_rows import interpret_row
+from analysis.annexes.machine.measured_rows import Unpredictable
 from analysis.estimate import trust
 from analysis.estimate.estimate import estimate
 from analysis.estimate.trust import classes
@@ -37,48 +37,48 @@ BERT = {
 
 def refused(row: dict[str, str]) -> str:
     with pytest.raises(Unpredictable) as caught:
-        interpret(row)
+        interpret_row(row)
     return str(caught.value)
 
 
 def test_decoding_is_a_step_of_a_batch() -> None:
-    row = interpret(LLM)
+    row = interpret_row(LLM)
     assert (row.model, row.lengths) == ("llama3_8b:decode", {"kv": 512})
     assert (row.scenario.batch, row.scenario.precision, row.scenario.execution) == (1, "fp16", "tensorrt_llm")
     assert (row.latency_s, row.energy_j, row.family) == (0.01, 4.0, "llama")
-    served = interpret({**LLM, "batch": "31.6", "latency_s": "", "throughput_tokens_per_s": "640", "kv_tokens": ""})
+    served = interpret_row({**LLM, "batch": "31.6", "latency_s": "", "throughput_tokens_per_s": "640", "kv_tokens": ""})
     assert served.scenario.batch == 32
     assert served.latency_s == pytest.approx(32 / 640)
     assert served.lengths == {"kv": 256}
 
 
 def test_energy_and_throughput_of_a_group_are_shared() -> None:
-    row = interpret({**LLM, "n_devices": "4", "device_mode": "TP4 PP1"})
+    row = interpret_row({**LLM, "n_devices": "4", "device_mode": "TP4 PP1"})
     assert row.model == "llama3_8b:decode,tp=4"
     assert row.energy_j == 4.0  # a group's energy is the group's
-    bert = interpret(BERT)
+    bert = interpret_row(BERT)
     assert bert.latency_s == pytest.approx(64 * 4 / 6400)
     assert (bert.model, bert.scenario.execution) == ("bert_large:sequence=178", "tensorrt")
 
 
 def test_experts_spread_as_the_row_says() -> None:
     row = {**LLM, "model": "meta-llama/Llama-4-Scout-17B-16E-Instruct", "n_devices": "8", "device_mode": "EP8"}
-    assert interpret(row).model == "llama4_scout:decode,tp=8,ep=8"
-    assert interpret({**row, "device_mode": "TP8"}).model == "llama4_scout:decode,tp=8"
+    assert interpret_row(row).model == "llama4_scout:decode,tp=8,ep=8"
+    assert interpret_row({**row, "device_mode": "TP8"}).model == "llama4_scout:decode,tp=8"
 
 
 def test_a_module_takes_less_than_its_board_at_the_wall() -> None:
     """53 W at the wall are 46.64 behind the supply, of which the module has all but 2.3."""
     row = {**BERT, "device": "jetson_agx_orin", "n_devices": "1", "throughput_per_s": "100"}
-    assert interpret({**row, "energy_mJ_per_inference": "530"}).energy_j == pytest.approx(0.4434)
-    assert interpret({**row, "energy_mJ_per_inference": "530", "source": "me"}).energy_j == 0.53
+    assert interpret_row({**row, "energy_mJ_per_inference": "530"}).energy_j == pytest.approx(0.4434)
+    assert interpret_row({**row, "energy_mJ_per_inference": "530", "source": "me"}).energy_j == 0.53
 
 
 def test_a_prompt_and_a_whole_request() -> None:
-    prompt = interpret({**LLM, "phase": "prefill", "prompt_tokens": "1024", "kv_tokens": ""})
+    prompt = interpret_row({**LLM, "phase": "prefill", "prompt_tokens": "1024", "kv_tokens": ""})
     assert (prompt.model, prompt.lengths) == ("llama3_8b:prefill", {"sequence": 1024})
     whole = {**LLM, "phase": "end_to_end", "prompt_tokens": "128", "output_tokens": "100", "batch": "8"}
-    rate = interpret({**whole, "latency_s": "", "throughput_tokens_per_s": "1600"})
+    rate = interpret_row({**whole, "latency_s": "", "throughput_tokens_per_s": "1600"})
     assert (rate.model, rate.lengths) == ("llama3_8b:request", {"sequence": 128, "output": 100})
     assert rate.latency_s == pytest.approx(8 * 100 / 1600)
     assert rate.energy_j == pytest.approx(4.0 * 100)
@@ -114,19 +114,19 @@ def test_servers_and_software_that_does_not_run_here() -> None:
 
 
 def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
-    table = files.shipped(measurement.ROWS)["weights"]
+    table = files.shipped(measured_rows.ROWS)["weights"]
     for rule in table:
         assert precision.find(rule["is"][-1]), rule
-    row = interpret({**LLM, "weights_format": "int4"})
+    row = interpret_row({**LLM, "weights_format": "int4"})
     first = next(rule["is"][0] for rule in table if "int4" in rule["contains"])
     assert row.asked_precision == ("" if precision.find(first) else first)
-    found = validate.validate([{**LLM, "weights_format": "mxfp4"}])
+    found = validation.validate([{**LLM, "weights_format": "mxfp4"}])
     missing = not precision.find("mxfp4")
     assert [each.rows for each in found.replaced] == ([1] if missing else [])
 
 
 def test_every_name_of_the_mapping_is_one_of_ours() -> None:
-    rules = files.shipped(measurement.ROWS)
+    rules = files.shipped(measured_rows.ROWS)
     assert {rule["is"] for rule in rules["runtime"]} - {""} <= set(runtimes())
     assert all("reason" in rule for rule in rules["runtime"] if not rule["is"])
     for model in rules["models"].values():
@@ -141,7 +141,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
-    rows = len(measurement.shipped())
+    rows = len(measured_rows.shipped_rows())
     skipped = sum(each["rows"] for each in document["skipped"])
     assert document["summary"]["predicted"] + skipped == rows
     assert document["summary"]["predicted"] > 3000

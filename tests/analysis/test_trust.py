@@ -11,9 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import bands
-from analysis.annexes.machine.bands import BEYOND, TAILS, Residual, coverage, ends, of_class, weighed
-from analysis.annexes.machine.validate import LARGE, Point
+from analysis.annexes.machine import trust_bands
+from analysis.annexes.machine.trust_bands import (
+    BEYOND,
+    TAILS,
+    Residual,
+    candidate_ends,
+    class_factors,
+    left_out_coverage,
+    row_weights,
+)
+from analysis.annexes.machine.validation import LARGE, PredictionPoint
 from analysis.estimate import trust
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
@@ -33,7 +41,12 @@ def run(model: str, device: str, batch: int = 1, precision: str = "fp16", execut
 def made(errors: dict[tuple[str, str], list[float]]) -> list[Residual]:
     """Rows by device and family, measured exp(error) times what was predicted."""
     return [
-        Residual(Point("c", "latency", device, family, "r", "fused", "c", float(np.exp(e)), 1.0, (1.0, 1.0)), e, e, e)
+        Residual(
+            PredictionPoint("c", "latency", device, family, "r", "fused", "c", float(np.exp(e)), 1.0, (1.0, 1.0)),
+            e,
+            e,
+            e,
+        )
         for (device, family), those in errors.items()
         for e in those
     ]
@@ -41,7 +54,7 @@ def made(errors: dict[tuple[str, str], list[float]]) -> list[Residual]:
 
 def test_ends_by_hand() -> None:
     errors = np.linspace(-0.5, 0.5, 101)
-    low, high = ends(errors, np.ones(101))
+    low, high = candidate_ends(errors, np.ones(101))
     assert low[0] == pytest.approx(-0.3)  # a fifth lies beyond it
     assert high[0] == pytest.approx(0.3)
     assert (low[len(TAILS) - 1], high[len(TAILS) - 1]) == pytest.approx((-0.5, 0.5))
@@ -51,13 +64,13 @@ def test_ends_by_hand() -> None:
 
 
 def test_the_estimate_is_inside_however_biased_it_is() -> None:
-    low, high = ends(np.full(40, 0.7), np.ones(40))
+    low, high = candidate_ends(np.full(40, 0.7), np.ones(40))
     assert low[0] == pytest.approx(-np.log(1.05))
     assert high[0] == pytest.approx(0.7)
 
 
 def test_devices_weigh_the_same_once_they_have_ten_rows() -> None:
-    weights = weighed(np.array(["a"] * 100 + ["b"] * 10 + ["c"]))
+    weights = row_weights(np.array(["a"] * 100 + ["b"] * 10 + ["c"]))
     assert weights[:100].sum() == pytest.approx(1.0)
     assert weights[100:110].sum() == pytest.approx(1.0)
     assert weights[110] == pytest.approx(0.1)
@@ -73,10 +86,10 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
             for i, offset in enumerate(0.4 * rng.standard_normal(12))
             for j in range(4)
         }
-        held = of_class("c", "latency", made(errors))
+        held = class_factors("c", "latency", made(errors))
         assert held.device_out is not None
         assert held.family_out is not None
-        assert min(held.device_out, held.family_out) >= bands.TARGET
+        assert min(held.device_out, held.family_out) >= trust_bands.TARGET
         # Devices never seen, of the same making.
         new = 0.4 * rng.standard_normal(500) + 0.05 * rng.standard_normal(500)
         inside.append(((new > np.log(held.band[0])) & (new < np.log(held.band[1]))).mean())
@@ -86,12 +99,12 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
 def test_coverage_is_of_rows_that_had_no_say() -> None:
     """One device is a factor of two off: no factor taken from the other holds it but those that reach beyond all."""
     rows = made({("a", "f"): [0.0] * 20, ("b", "f"): [np.log(2.0)] * 20})
-    found = coverage(rows, "device")
+    found = left_out_coverage(rows, "device")
     assert found is not None
     nearest, furthest = found[0], found[-1]
     assert nearest == pytest.approx(0.5)  # 1.0 lies between 1 / 1.05 and 2, 2.0 not between 1 / 1.05 and 1.05
     assert furthest == pytest.approx(1.0)
-    assert coverage(made({("d", "f"): [0.1] * 20}), "device") is None
+    assert left_out_coverage(made({("d", "f"): [0.1] * 20}), "device") is None
 
 
 # --- what ships -------------------------------------------------------------------------------------------
@@ -106,8 +119,8 @@ def test_every_class_with_ten_rows_holds_what_was_left_out() -> None:
 
 
 def test_no_band_leaves_out_the_estimate() -> None:
-    bands = [each.band for each in TABLE.classes] + [each.energy_band for each in TABLE.classes]
-    for band in (*bands, *(each.band for each in TABLE.measured)):
+    trust_bands = [each.band for each in TABLE.classes] + [each.energy_band for each in TABLE.classes]
+    for band in (*trust_bands, *(each.band for each in TABLE.measured)):
         assert band is None or band[0] <= 1 / 1.04 < 1.04 <= band[1]
     assert {each.work_class for each in TABLE.measured} <= {each.name for each in trust.classes()}
     assert {each.device for each in TABLE.measured} <= {device.id for device in load_all()[0]}
@@ -173,7 +186,7 @@ def test_it_is_in_json_and_a_column(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_estimate_reads_no_measurements() -> None:
     code = (
         "import sys; from hwexplorer.cli import main; main(['compare', 'resnet18', '--format', 'json']);"
-        "sys.exit('analysis.annexes.machine.measurement' in sys.modules or 'analysis.annexes.machine' in sys.modules)"
+        "sys.exit('analysis.annexes.machine.measured_rows' in sys.modules or 'analysis.annexes.machine' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -183,7 +196,7 @@ def test_the_readme_says_it_by_class() -> None:
     text = README.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)
-    stated = bands.as_markdown(TABLE.classes)
+    stated = trust_bands.classes_markdown(TABLE.classes)
     if os.environ.get("HWEXPLORER_GOLDEN"):
         README.write_text(head + BEGIN + "\n" + stated + "\n" + END + tail, encoding="utf-8")
         return

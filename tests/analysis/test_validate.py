@@ -10,30 +10,31 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import calibrate, errors, measurement, validate
-from analysis.annexes.machine.calibrate import Fit, FitRow, fit, left_out, observations
+from analysis.annexes.machine import calibrate, measured_rows, prediction_errors, validation
+from analysis.annexes.machine.calibrate import FitRow, RateFit, fit_rows_by_software, fit_software, left_out_latency
+from analysis.annexes.machine.language_rows import interpret_row
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 
-ROWS = measurement.shipped(measurement.FITTED_ON)
+ROWS = measured_rows.shipped_rows(measured_rows.FITTED_ON)
 
 
 @pytest.fixture(scope="module")
-def found() -> validate.Validation:
-    return validate.validate(ROWS)
+def found() -> validation.Validation:
+    return validation.validate(ROWS)
 
 
 @pytest.fixture(scope="module")
 def observed() -> dict[str, list[FitRow]]:
-    return observations(ROWS)
+    return fit_rows_by_software(ROWS)
 
 
 @pytest.fixture(scope="module")
-def fitted(observed: dict[str, list[FitRow]]) -> dict[str, Fit]:
-    return {software: fit(software, rows) for software, rows in observed.items()}
+def fitted(observed: dict[str, list[FitRow]]) -> dict[str, RateFit]:
+    return {software: fit_software(software, rows) for software, rows in observed.items()}
 
 
-def test_every_row_is_predicted_or_counted(found: validate.Validation) -> None:
+def test_every_row_is_predicted_or_counted(found: validation.Validation) -> None:
     skipped = sum(s.rows for s in found.skipped)
     assert found.summary["predicted"] == len(ROWS) - skipped
     assert {s.reason for s in found.skipped} == {"device is not in the catalogue"}
@@ -51,32 +52,32 @@ def test_every_row_is_predicted_or_counted(found: validate.Validation) -> None:
         ("cpu_energy", 0.20),
     ],
 )
-def test_the_errors_that_the_readme_states(found: validate.Validation, name: str, most: float) -> None:
+def test_the_errors_that_the_readme_states(found: validation.Validation, name: str, most: float) -> None:
     assert found.summary[f"{name}_median_ape"] <= most
 
 
-def test_rank_and_bands(found: validate.Validation) -> None:
+def test_rank_and_bands(found: validation.Validation) -> None:
     assert found.summary["gpu_latency_spearman"] >= 0.98
     assert 0.70 <= found.summary["band_coverage"] <= 0.95
     # Bands that followed from rows as fitted were narrower (0.33) and held 55 % of what was measured elsewhere.
     assert found.summary["band_half_width"] <= 0.45
 
 
-def test_groups_that_are_far_off_say_why(found: validate.Validation) -> None:
+def test_groups_that_are_far_off_say_why(found: validation.Validation) -> None:
     reasons = [group.reason for group in found.groups if group.reason]
     assert 0 < len(reasons) <= 8
     assert "not explained" not in reasons
-    assert len(reasons) >= len(validate._reasons()) - 1, "a reason that no group needs any more"
+    assert len(reasons) >= len(validation._reasons()) - 1, "a reason that no group needs any more"
 
 
 def test_spearman_by_hand() -> None:
     a = np.array([1.0, 2.0, 3.0, 4.0])
-    assert errors.spearman(a, a * 7) == pytest.approx(1.0)
-    assert errors.spearman(a, a[::-1].copy()) == pytest.approx(-1.0)
-    assert errors.spearman(a, np.array([1.0, 1.0, 1.0, 1.0])) is None
-    assert errors.spearman(a[:2], a[:2]) is None
+    assert prediction_errors.spearman(a, a * 7) == pytest.approx(1.0)
+    assert prediction_errors.spearman(a, a[::-1].copy()) == pytest.approx(-1.0)
+    assert prediction_errors.spearman(a, np.array([1.0, 1.0, 1.0, 1.0])) is None
+    assert prediction_errors.spearman(a[:2], a[:2]) is None
     # Ranks of b are 1.5, 1.5, 3, 4: covariance 4.5 over sqrt(5 * 4.5).
-    assert errors.spearman(a, np.array([5.0, 5.0, 6.0, 7.0])) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
+    assert prediction_errors.spearman(a, np.array([5.0, 5.0, 6.0, 7.0])) == pytest.approx(4.5 / (5 * 4.5) ** 0.5)
 
 
 BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8", "framework": "pytorch eager"}
@@ -84,9 +85,9 @@ BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8",
 
 def test_repeats_that_differ_are_counted_not_averaged() -> None:
     rows = [{**BASE, "latency_ms": value} for value in ("1.0", "1.9", "2.1")]
-    result = validate.validate(rows)
+    result = validation.validate(rows)
     assert [(s.reason, s.rows) for s in result.skipped] == [("repeats of one configuration differ by more than 2x", 3)]
-    assert validate.validate(rows[:2]).groups[0].n == 2
+    assert validation.validate(rows[:2]).groups[0].n == 2
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_repeats_that_differ_are_counted_not_averaged() -> None:
     ],
 )
 def test_the_framework_decides_execution(framework: str, execution: str) -> None:
-    row = measurement.interpret({**BASE, "framework": framework, "latency_ms": "1"})
+    row = interpret_row({**BASE, "framework": framework, "latency_ms": "1"})
     assert row.scenario.execution == execution
 
 
@@ -115,10 +116,10 @@ def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
         "precision": "int8",
         "batch": "1",
     }
-    graph = measurement.interpret({**asked, "source": "MLPerf Inference v4.1"})
-    by_hand = measurement.interpret({**asked, "source": "Juanx65/ArtTRT"})
+    graph = interpret_row({**asked, "source": "MLPerf Inference v4.1"})
+    by_hand = interpret_row({**asked, "source": "Juanx65/ArtTRT"})
     assert (graph.scenario.execution, by_hand.scenario.execution) == ("tensorrt", "tensorrt_enqueue")
-    enqueued, replayed = (validate.estimated(row) for row in (by_hand, graph))
+    enqueued, replayed = (validation.estimate_row(row) for row in (by_hand, graph))
     assert enqueued.bound == "launch"
     assert enqueued.latency_s > 2 * replayed.latency_s
     share = enqueued.runtime.dispatch.value * enqueued.device.dispatch_s
@@ -128,8 +129,8 @@ def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
 def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() -> None:
     note = {"note": "incl. input pipeline", "latency_ms": "100", "model": "mobilenet_v3_small", "batch": "32"}
     for device, hidden in (("i7_6700", False), ("h100_sxm", True)):
-        plain = validate.predict(measurement.interpret({**BASE, **note, "device": device, "note": ""}))
-        piped = validate.predict(measurement.interpret({**BASE, **note, "device": device}))
+        plain = validation.predict_row(interpret_row({**BASE, **note, "device": device, "note": ""}))
+        piped = validation.predict_row(interpret_row({**BASE, **note, "device": device}))
         if hidden:  # 32 images at 10 ms over ten cores take longer than the network
             assert piped.latency_s == pytest.approx(0.032)
             assert plain.latency_s < 0.032
@@ -143,18 +144,18 @@ def test_a_file_that_is_no_table_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(RequestError, match=r"a\.csv: column 'device' is missing"):
-        measurement.read([path])
+        measured_rows.read_rows([path])
 
 
 def test_the_fit_recovers_what_made_the_measurements(observed: dict[str, list[FitRow]]) -> None:
     """Latencies computed from other efficiencies, with a tenth of them spoilt, lead back to those efficiencies."""
     rows = observed["gpu"][::6]
-    chosen = calibrate.knobs("gpu")
+    chosen = calibrate.software_rates("gpu")
     truth = np.sqrt([knob.low * knob.high for knob in chosen]) * 1.1
-    made = calibrate.predicted(rows, calibrate.fitted()["gpu"].efficiency, chosen, truth[None, :])[0]
+    made = calibrate.predict_latency(rows, calibrate.fitted_software()["gpu"].efficiency, chosen, truth[None, :])[0]
     made[::10] *= 3.0
-    again = fit("gpu", [_measured(row, float(s)) for row, s in zip(rows, made, strict=True)])
-    by_name = {f"{k.table}.{k.name}": (v, t) for k, v, t in zip(again.knobs, again.values, truth, strict=True)}
+    again = fit_software("gpu", [_measured(row, float(s)) for row, s in zip(rows, made, strict=True)])
+    by_name = {f"{k.table}.{k.name}": (v, t) for k, v, t in zip(again.rates, again.values, truth, strict=True)}
     for name in ("compute.CONV", "bandwidth.other", "bandwidth.NORM"):
         value, wanted = by_name[name]
         assert value == pytest.approx(wanted, rel=0.03), name
@@ -170,33 +171,36 @@ def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, 
     labels = [row.setup.device.id for row in rows]
     one = labels[0]
     spoilt = [_measured(r, r.measured_s * 2.0) if label == one else r for r, label in zip(rows, labels, strict=True)]
-    full = fit("cpu", rows)
+    full = fit_software("cpu", rows)
     other = msgspec.structs.replace(full, error=full.error - np.log(2.0) * (np.array(labels) == one))
     mine = np.array(labels) == one
-    assert np.array_equal(left_out(rows, full, labels)[mine], left_out(spoilt, other, labels)[mine])
+    assert np.array_equal(left_out_latency(rows, full, labels)[mine], left_out_latency(spoilt, other, labels)[mine])
 
 
-def test_recorded_cross_validation_is_what_comes_out(observed: dict[str, list[FitRow]], fitted: dict[str, Fit]) -> None:
-    recorded = {held.software: held for held in calibrate.recorded()}
+def test_recorded_cross_validation_is_what_comes_out(
+    observed: dict[str, list[FitRow]], fitted: dict[str, RateFit]
+) -> None:
+    recorded = {held.software: held for held in calibrate.recorded_cross_validation()}
     assert set(recorded) == set(observed)
     for software in ("gpu_integrated", "cpu"):  # the quick ones
         rows = observed[software]
-        now = calibrate.held_out(software, rows, fitted[software], lambda _: None)
+        now = calibrate.cross_validate_fit(software, rows, fitted[software], lambda _: None)[0]
         was = recorded[software]
         assert (now.rows, now.groups) == (was.rows, was.groups)
         for name in ("fitted", "shipped", "device_out", "family_out", "runtime_out"):
             assert getattr(now, name) == pytest.approx(getattr(was, name), abs=0.005), f"{software}.{name}"
 
 
-def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[FitRow]], fitted: dict[str, Fit]) -> None:
+def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[FitRow]], fitted: dict[str, RateFit]) -> None:
     """Rounded by hand: no worse than a new fit by more than a hundredth."""
     for software, rows in observed.items():
         weight = calibrate.group_weights(rows)
         measured = np.array([row.measured_s for row in rows])
         shipped = np.log(
-            calibrate.predicted(rows, calibrate.fitted()[software].efficiency, (), np.zeros((1, 0)))[0] / measured
+            calibrate.predict_latency(rows, calibrate.fitted_software()[software].efficiency, (), np.zeros((1, 0)))[0]
+            / measured
         )
-        assert calibrate.loss(shipped, weight) <= calibrate.loss(fitted[software].error, weight) + 0.005
+        assert calibrate.mean_error(shipped, weight) <= calibrate.mean_error(fitted[software].error, weight) + 0.005
 
 
 def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,7 +221,7 @@ def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.Cap
 def test_a_number_that_is_none_is_as_if_it_were_not_there(name: str, value: str) -> None:
     row = {**BASE, "latency_ms": "1", "energy_mJ_per_inference": "5"}
     without = {key: text for key, text in row.items() if key != name}
-    assert measurement.interpret({**row, name: value}) == measurement.interpret(without)
+    assert interpret_row({**row, name: value}) == interpret_row(without)
 
 
 def test_data_for_kernels_is_refused_not_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,25 +247,25 @@ def test_data_that_is_no_file_is_said_at_once(tmp_path: Path, capsys: pytest.Cap
 
 def test_several_devices_share_a_throughput_but_not_a_query() -> None:
     offline = {**BASE, "scenario": "Offline", "batch": "", "throughput_per_s": "8000", "framework": "TensorRT"}
-    assert measurement.interpret(offline).latency_s == pytest.approx(64 / 8000)
-    assert measurement.interpret({**offline, "device": "h100_sxm x4"}).latency_s == pytest.approx(64 / 2000)
+    assert interpret_row(offline).latency_s == pytest.approx(64 / 8000)
+    assert interpret_row({**offline, "device": "h100_sxm x4"}).latency_s == pytest.approx(64 / 2000)
     one = {**BASE, "device": "h100_sxm x8", "latency_ms": "3"}
-    assert measurement.interpret(one).latency_s == pytest.approx(3e-3)
-    with pytest.raises(measurement.Unpredictable, match="not in the catalogue"):
-        measurement.interpret({**one, "device": "h101 x8"})
+    assert interpret_row(one).latency_s == pytest.approx(3e-3)
+    with pytest.raises(measured_rows.Unpredictable, match="not in the catalogue"):
+        interpret_row({**one, "device": "h101 x8"})
 
 
 def test_a_measured_rate_is_held_against_the_rate() -> None:
     """Of a chip that frames follow each other on 1/rate is not a frame's latency; elsewhere both are the same."""
     stated = {**BASE, "batch": "1", "precision": "int8", "framework": "HailoRT", "throughput_per_s": "1000"}
     for name, is_streaming in (("hailo8", True), ("jetson_orin_dla", False)):
-        row = measurement.interpret({**stated, "device": name})
+        row = interpret_row({**stated, "device": name})
         assert row.is_rate
         assert row.latency_s == pytest.approx(1e-3)
-        found, result = validate.predict(row), validate.estimated(row)
+        found, result = validation.predict_row(row), validation.estimate_row(row)
         assert found.latency_s == pytest.approx(1.0 / result.throughput_per_s, rel=1e-9)
         assert (found.latency_s < 0.9 * result.latency_s) == is_streaming
-        latency = validate.predict(
-            measurement.interpret({**stated, "device": name, "latency_ms": "1", "throughput_per_s": ""})
+        latency = validation.predict_row(
+            interpret_row({**stated, "device": name, "latency_ms": "1", "throughput_per_s": ""})
         )
         assert latency.latency_s == result.latency_s

@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from analysis.annexes.traces.read import read
-from analysis.annexes.traces.record import TraceError
-from analysis.annexes.traces.report import trace_report
+from analysis.annexes.traces.trace import TraceError
+from analysis.annexes.traces.trace_file import read_trace
+from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
@@ -44,8 +44,8 @@ def survive(data: bytes) -> bool:
         path = Path(folder) / "trace"
         path.write_bytes(data)
         try:
-            trace = read(path)
-            report = trace_report(trace, _model())  # which refuses tests of language models
+            trace = read_trace(path)
+            report = make_trace_report(trace, _model())
         except TraceError as error:
             if "\n" in str(error):
                 raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from analysis.annexes.machine.validate_kernels import NARROW_KINDS, demand
+from analysis.annexes.machine.kernel_validation import NARROW_KINDS, kernel_demand
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
@@ -94,7 +94,7 @@ def test_attention_by_the_generation_of_its_kernel(newest: bool, width: int, tfl
         | {"dim_qk": width, "dim_v": width, "causal": 0.0}
     )
     runtime = msgspec.structs.replace(of_mode(device, "fused"), asynchronous=newest)
-    run = execute(demand([kernel], 2.0), make_setup(device, "fp16", runtime, "channels_last"))
+    run = execute(kernel_demand([kernel], 2.0), make_setup(device, "fp16", runtime, "channels_last"))
     assert 4 * heads * tokens**2 * width / run.kernel_s.sum() / 1e12 == pytest.approx(tflops, rel=0.12)
 
 

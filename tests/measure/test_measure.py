@@ -10,8 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analysis.annexes.machine import bench_job, machine, own
-from analysis.annexes.machine.here import Case, Line, Machine, Measured, Sample, read, written
+from analysis.annexes.machine import host_facts, own_device, torch_process
+from analysis.annexes.machine.measurement_log import (
+    BenchmarkCase,
+    LogLine,
+    MeasuredMachine,
+    MeasurementLog,
+    Sample,
+    encode_line,
+    read_log,
+    shared_csv,
+)
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
@@ -58,7 +67,7 @@ def a_machine(root: Path) -> None:
 
 def test_facts_of_a_machine(tmp_path: Path) -> None:
     a_machine(tmp_path)
-    found = machine.cpu(tmp_path)
+    found = host_facts.read_cpu(tmp_path)
     assert (found.name, found.vendor, found.flags) == ("Test CPU @ 2.00GHz", "Intel", ("fpu", "avx2", "fma"))
     cores = found.facts["units"]
     assert cores >= 1
@@ -67,20 +76,20 @@ def test_facts_of_a_machine(tmp_path: Path) -> None:
     assert found.facts["l3_bytes"] == 8 * 2**20
     assert (found.facts["memory_bytes"], found.facts["clock_hz"]) == (16384 * 1024, 2e9)
     put(tmp_path, {"sys/fs/cgroup/cpu.max": "100000 100000"})
-    assert machine.cpu(tmp_path).facts["units"] == 1
+    assert host_facts.read_cpu(tmp_path).facts["units"] == 1
 
 
 def test_energy_is_read_or_said_why_not(tmp_path: Path) -> None:
-    assert "no RAPL counters" in machine.Meter(tmp_path).how
+    assert "no RAPL counters" in host_facts.EnergyMeter(tmp_path).source
     domain = "sys/class/powercap/intel-rapl:0"
     put(tmp_path, {f"{domain}/energy_uj": "900", f"{domain}/max_energy_range_uj": "1000"})
-    meter = machine.Meter(tmp_path)
+    meter = host_facts.EnergyMeter(tmp_path)
     put(tmp_path, {f"{domain}/energy_uj": "100"})  # it began again at its range
     assert meter.joules() == pytest.approx(200e-6)
     put(tmp_path, {f"{domain}/energy_uj": "not for you"})
     assert meter.joules() is None
-    refused = machine.Meter(tmp_path)
-    assert "chmod" in refused.how
+    refused = host_facts.EnergyMeter(tmp_path)
+    assert "chmod" in refused.source
     assert refused.joules() is None
 
 
@@ -91,13 +100,13 @@ def test_energy_of_a_run_is_the_mean_of_several() -> None:
         nonlocal total_j, runs
         total_j, runs = total_j + 3.0, runs + 1
 
-    meter = machine.Meter(nvml=lambda: total_j)
+    meter = host_facts.EnergyMeter(nvml=lambda: total_j)
     assert meter.joules_of_one(run, 1e-3) == pytest.approx(3.0)
     assert runs > 1
-    assert machine.Meter(Path("nowhere")).joules_of_one(run, 1.0) is None
+    assert host_facts.EnergyMeter(Path("nowhere")).joules_of_one(run, 1.0) is None
 
 
-HERE = Machine(
+HERE = MeasuredMachine(
     device="cpu", name="Test CPU", vendor="AMD", architecture="cpu", date="2026-11-22", threads=4,
     flags=("avx2", "fma"),
     facts={"units": 4.0, "clock_hz": 3e9, "l1_bytes_per_unit": 32768.0, "l2_bytes": 2.0**21, "l3_bytes": 2.0**25},
@@ -117,38 +126,43 @@ def truth() -> Device:
     return in_mode(Path("ryzen9_7950x.toml"), msgspec.structs.replace(base.file, rates=changed, facts=facts), "")
 
 
-def timings(rounds: int = 3) -> list[Line]:
-    device, lines = truth(), list[Line]([HERE])
+def timings(rounds: int = 3) -> list[LogLine]:
+    device, lines = truth(), list[LogLine]([HERE])
     for model in MODELS:
         workload = store.ready(model)
         assert workload is not None
         for batch in (1, 8):
-            case = Case(key=f"{model} {batch}", op="model", batch=batch, threads=4, model=model)
+            case = BenchmarkCase(key=f"{model} {batch}", op="model", batch=batch, threads=4, model=model)
             seconds = estimate(workload, device, Scenario(batch, "fp32", "pytorch_eager", "nchw")).latency_s
             lines.append(case)
             lines += [Sample(of=case.key, seconds=seconds * (1 + 0.01 * i)) for i in range(rounds)]
     return lines
 
 
-def kept(path: Path, lines: list[Line]) -> Measured:
-    path.write_bytes(b"".join(map(written, lines)))
-    return read(path)
+def kept(path: Path, lines: list[LogLine]) -> MeasurementLog:
+    path.write_bytes(b"".join(map(encode_line, lines)))
+    return read_log(path)
 
 
 def test_what_was_measured_is_read_again_and_a_stop_loses_a_line(tmp_path: Path) -> None:
-    lines = [HERE, Case(key="a", op="copy", moved=8.0), Sample(of="a", seconds=2.0), Sample(of="a", seconds=1.0)]
+    lines = [
+        HERE,
+        BenchmarkCase(key="a", op="copy", moved=8.0),
+        Sample(of="a", seconds=2.0),
+        Sample(of="a", seconds=1.0),
+    ]
     measured = kept(tmp_path / "m", lines)
     assert (measured.timed[0].seconds, measured.timed[0].rounds) == (1.5, 2)
     data = (tmp_path / "m").read_bytes()
-    (tmp_path / "m").write_bytes(data[:-10] + b"\n" + written(Sample(of="a", seconds=4.0)))
-    assert [each.rounds for each in read(tmp_path / "m").timed] == [2]
-    assert read(tmp_path / "m").timed[0].seconds == 3.0
+    (tmp_path / "m").write_bytes(data[:-10] + b"\n" + encode_line(Sample(of="a", seconds=4.0)))
+    assert [each.rounds for each in read_log(tmp_path / "m").timed] == [2]
+    assert read_log(tmp_path / "m").timed[0].seconds == 3.0
 
 
 def test_samples_in_which_others_took_a_core_count_only_alone(tmp_path: Path) -> None:
     quiet = [Sample(of="a", seconds=1.0 + i / 100) for i in range(3)]
     busy = [Sample(of="a", seconds=9.0, taken=True) for _ in range(7)]
-    measured = kept(tmp_path / "m", [HERE, Case(key="a", op="x"), *quiet, *busy])
+    measured = kept(tmp_path / "m", [HERE, BenchmarkCase(key="a", op="x"), *quiet, *busy])
     assert measured.timed[0].seconds == pytest.approx(1.01)
     assert measured.taken == pytest.approx(0.7)
 
@@ -160,13 +174,13 @@ def test_samples_in_which_others_took_a_core_count_only_alone(tmp_path: Path) ->
 def test_what_is_no_measurement_is_said_in_a_line(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(content)
     with pytest.raises(RequestError, match="not what `hwexplorer measure` writes") as error:
-        read(tmp_path / "m")
+        read_log(tmp_path / "m")
     assert "\n" not in str(error.value)
 
 
 def test_a_fit_predicts_models_that_it_never_saw(tmp_path: Path) -> None:
-    made = own.own_device(kept(tmp_path / "m", timings()), "this_cpu")
-    before, after = own.median_error(made.rows, before=True), own.median_error(made.rows)
+    made = own_device.fit_machine(kept(tmp_path / "m", timings()), "this_cpu")
+    before, after = own_device.median_error(made.rows, before=True), own_device.median_error(made.rows)
     assert after < 0.12 < before
     device = made.device
     assert {name for name, fact in device.file.facts.items() if fact.quality == "measured"} >= {"units", "clock_hz"}
@@ -205,9 +219,7 @@ def test_shipped_files_are_never_touched(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_csv_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from hwexplorer.annexes.measure.calibrate import shared
-
-    (tmp_path / "rows.csv").write_text(shared(kept(tmp_path / "m", timings()), "mine"))
+    (tmp_path / "rows.csv").write_text(shared_csv(kept(tmp_path / "m", timings()), "mine"))
     rows = list(csv.DictReader((tmp_path / "rows.csv").open()))
     assert {row["model"] for row in rows} == set(MODELS)
     assert "spread" in rows[0]["note"]
@@ -219,28 +231,6 @@ def test_a_csv_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert made["error_after"] < made["error_before"]
     assert main(["validate", "--data", str(tmp_path / "rows.csv"), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["summary"]["predicted"] == len(rows)
-
-
-def test_a_trace_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each class of operators takes the time that the trace has, where its rates decide it."""
-    workload = store.ready("resnet18")
-    assert workload is not None
-    device = truth()
-    result = estimate(workload, device, Scenario(1, "fp32", "eager"))
-    ops = result.workload.operators
-    counters = ["layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)"]
-    for kind, path, seconds in zip(ops.kind, ops.path, result.run.latency_s, strict=True):
-        name = "Convolution" if kind == "conv" else kind
-        counters.append(f"{path};EXECUTED;{name};x;{seconds * 1e3:.6f};0")
-    (tmp_path / "t.txt").write_text("\n".join(counters))
-    words = ("--model", "resnet18@eager/ryzen9_7950x", "--on", "ryzen9_7950x", "--name", "traced", "--format", "json")
-    assert main(["calibrate", str(tmp_path / "t.txt"), *words]) == 0
-    made = json.loads(capsys.readouterr().out)
-    conv = next(row for row in made["rows"] if row["name"] == "CONV")
-    assert abs(conv["after_s"] / conv["measured_s"] - 1) < 0.1 < abs(conv["before_s"] / conv["measured_s"] - 1)
-    assert load("traced", (Path(made["file"]).parent,)).file.rates is not None
-    assert main(["calibrate", str(tmp_path / "t.txt"), "--model", "gemm@eager", *words[2:]]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -256,7 +246,7 @@ def test_a_trace_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixtur
     ],
 )  # fmt: skip
 def test_a_device_file_that_says_nonsense_of_itself(line: str, says: str, tmp_path: Path) -> None:
-    text = (Path(own.__file__).parents[2] / "hardware/catalog/xeon_w2155.toml").read_text()
+    text = (Path(__file__).parents[2] / "hardware/catalog/xeon_w2155.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace('"xeon_w2155"', '"mine"', 1) + "\n" + line + "\n")
     with pytest.raises(RequestError, match=says) as error:
         load("mine", (tmp_path,))
@@ -264,7 +254,7 @@ def test_a_device_file_that_says_nonsense_of_itself(line: str, says: str, tmp_pa
 
 
 def test_torch_missing_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(bench_job.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(torch_process.importlib.util, "find_spec", lambda name: None)
     assert main(["measure", "--quick"]) == 2
     said = capsys.readouterr().err
     assert "pip install torch" in said
@@ -280,17 +270,17 @@ def test_models_are_timed_here_and_a_second_run_goes_on(tmp_path: Path) -> None:
         "batches": [1],
         "threads": 1,
     }
-    first = bench_job.measure(plan, tmp_path / "x" / "m.jsonl", 1.0, lambda phase, fraction: None)
+    first = torch_process.measure_models(plan, tmp_path / "x" / "m.jsonl", 1.0, lambda phase, fraction: None)
     assert [(each.case.model, each.case.batch) for each in first.timed] == [("squeezenet1_1", 1)]
     assert first.timed[0].seconds > 1e-3
     assert first.machine.versions["torch"]
-    again = bench_job.measure(plan, tmp_path / "x" / "m.jsonl", 1.0, lambda phase, fraction: None)
+    again = torch_process.measure_models(plan, tmp_path / "x" / "m.jsonl", 1.0, lambda phase, fraction: None)
     assert again.timed[0].rounds > first.timed[0].rounds
 
 
 def test_a_device_that_torch_lacks_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="torch sees no"):
-        bench_job.measure({"device": "cuda:77"}, tmp_path / "m", 1.0, lambda phase, fraction: None)
+        torch_process.measure_models({"device": "cuda:77"}, tmp_path / "m", 1.0, lambda phase, fraction: None)
 
 
 def test_what_is_left_out_is_predicted_as_by_a_fit_that_never_had_it(tmp_path: Path) -> None:
@@ -300,16 +290,16 @@ def test_what_is_left_out_is_predicted_as_by_a_fit_that_never_had_it(tmp_path: P
         if isinstance(line, Sample) and line.of.startswith("mobilenet")
         else line
         for line in timings()
-        if isinstance(line, Machine) or getattr(line, "key", getattr(line, "of", "")).startswith(FEW)
+        if isinstance(line, MeasuredMachine) or getattr(line, "key", getattr(line, "of", "")).startswith(FEW)
     ]
-    made = own.own_device(kept(tmp_path / "all", lines), "this_cpu")
+    made = own_device.fit_machine(kept(tmp_path / "all", lines), "this_cpu")
     for name in ("resnet18", "mobilenet_v2"):
         rest = [
             line
             for line in lines
-            if isinstance(line, Machine) or not getattr(line, "key", getattr(line, "of", "")).startswith(name)
+            if isinstance(line, MeasuredMachine) or not getattr(line, "key", getattr(line, "of", "")).startswith(name)
         ]
-        without = own.own_device(kept(tmp_path / name, rest), "without").device
+        without = own_device.fit_machine(kept(tmp_path / name, rest), "without").device
         for row in (row for row in made.rows if row.name.startswith(name)):
             workload = store.ready(row.name)
             assert workload is not None
@@ -323,8 +313,8 @@ def test_a_batch_that_a_model_has_not_is_not_predicted(tmp_path: Path) -> None:
     assert workload is not None
     fixed = msgspec.structs.replace(workload.inputs[0], shape=(1, 3, 224, 224))
     text = base64.b64encode(encode(msgspec.structs.replace(workload, inputs=(fixed,)))).decode()
-    lines: list[Line] = [HERE]
+    lines: list[LogLine] = [HERE]
     for batch in (1, 8):
-        lines.append(Case(key=f"own {batch}", op="model", batch=batch, threads=4, model="own", workload=text))
+        lines.append(BenchmarkCase(key=f"own {batch}", op="model", batch=batch, threads=4, model="own", workload=text))
         lines.append(Sample(of=f"own {batch}", seconds=1.0))
     assert [each.workload() is None for each in kept(tmp_path / "m", lines).timed] == [False, True]

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 import trace_files as files
 
+from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.chrome import MODULE
-from analysis.annexes.traces.match import overlay
-from analysis.annexes.traces.read import read
-from analysis.annexes.traces.record import Span, Trace, TraceOp, assembled, covered_s, merged, without
-from analysis.annexes.traces.report import trace_report
+from analysis.annexes.traces.trace import Span, Trace, TraceOp, assemble_trace, covered_s, merge_spans, subtract_spans
+from analysis.annexes.traces.trace_file import read_trace
+from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
@@ -42,12 +42,12 @@ def of_the_model(result: Estimate, slower: float = 2.0) -> Trace:
     ]
     spent = sum(row.seconds for row in rows)
     rows.append(TraceOp(name="aten::sort", kind="sort", seconds=0.1 * spent))
-    return assembled("pytorch", rows, wall_s=1.5 * spent, gaps={"data loading": 0.4 * spent})
+    return assemble_trace("pytorch", rows, wall_s=1.5 * spent, gaps={"data loading": 0.4 * spent})
 
 
 def test_every_level_of_the_tree_adds_up() -> None:
     result = resnet()
-    report = trace_report(of_the_model(result), result)
+    report = make_trace_report(of_the_model(result), result)
     tree = report.tree
     assert tree.measured_s == pytest.approx(report.matched_s)
     assert sum(node.measured_s for node in tree.children) == pytest.approx(tree.measured_s)
@@ -69,7 +69,7 @@ def test_attention_that_runs_open_is_its_attention() -> None:
         kinds = ("matmul", "softmax", "matmul")
         rows += [TraceOp(name=f"aten::{n}", kind=k, seconds=1e-4) for n, k in zip(names, kinds, strict=False)]
         rows += [] if names else [op]
-    report = trace_report(assembled("pytorch", rows), result)
+    report = make_trace_report(assemble_trace("pytorch", rows), result)
     opened = [row for row in report.rows if row.type == "attention"]
     assert len(opened) == 12
     assert all(row.measured_s == pytest.approx(3e-4) for row in opened)
@@ -80,14 +80,14 @@ def test_what_was_not_seen_is_in_json_too() -> None:
     result = resnet()
     ops = of_the_model(result).ops
     seen = [op for op in ops if op.kind != "linear" and "fc" not in op.module]
-    report = trace_report(assembled("pytorch", seen), result)
+    report = make_trace_report(assemble_trace("pytorch", seen), result)
     assert "fc" in {row.name for row in report.missing}
     assert '"missing"' in encode(report)
 
 
 def test_what_is_idle_and_what_is_in_no_estimate_come_first() -> None:
     result = resnet()
-    said = trace_report(of_the_model(result), result).surprises
+    said = make_trace_report(of_the_model(result), result).surprises
     assert said[0] == "nothing ran for 27% of the time: 27% data loading"
     assert said[1].startswith("aten::sort, 1x: 7% of the time, which the estimate does not have")
 
@@ -99,7 +99,7 @@ def test_copies_inside_an_operator_are_named() -> None:
     inside = (TraceOp(name="aten::contiguous", kind="copy", seconds=2e-3),)
     slow = TraceOp(name="aten::conv2d", kind="conv", seconds=9e-3, module="layer4.1.conv2", parts=inside)
     ops = (*trace.ops[:place], slow, *trace.ops[place + 1 :])
-    said = trace_report(assembled("pytorch", ops), result).surprises
+    said = make_trace_report(assemble_trace("pytorch", ops), result).surprises
     assert any(line.startswith("layer4.1.conv2 (conv)") and "aten::contiguous" in line for line in said)
 
 
@@ -109,7 +109,7 @@ def test_modules_tell_twins_apart() -> None:
     trace = of_the_model(result)
     kept = [op for op in trace.ops if not op.module.startswith("layer2.0")]
     paths = result.workload.operators.path
-    for pair in overlay(assembled("pytorch", kept), result).pairs:
+    for pair in align_trace(assemble_trace("pytorch", kept), result).pairs:
         assert paths[pair.operators[0]].startswith(pair.op.module), pair.op.module
 
 
@@ -118,7 +118,7 @@ def test_ranges_of_one_run_name_the_modules_of_all(tmp_path: Path) -> None:
     data["traceEvents"].append(files._event(f"{MODULE}features.0", "user_annotation", 0.5, 58))
     data["traceEvents"].append(files._event(f"{MODULE}fc", "user_annotation", 69.5, 25))
     (tmp_path / "t.json").write_text(json.dumps(data))
-    trace = read(tmp_path / "t.json")
+    trace = read_trace(tmp_path / "t.json")
     assert [op.module for op in trace.ops] == ["features.0", "", "", "fc"]
     assert trace.runs == 2
     assert (trace.wall_s, trace.gap_s) == pytest.approx((100e-6, 24e-6))
@@ -130,7 +130,7 @@ def test_torchscript_names_its_modules(tmp_path: Path) -> None:
         if event["name"] == "aten::conv2d":
             event["args"]["Module Hierarchy"] = "TOP(Net)::forward.layer1(Sequential)::forward.0(Conv2d)::forward"
     (tmp_path / "t.json").write_text(json.dumps(data))
-    assert read(tmp_path / "t.json").ops[0].module == "layer1.0"
+    assert read_trace(tmp_path / "t.json").ops[0].module == "layer1.0"
 
 
 def test_gaps_have_causes_that_add_up(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_gaps_have_causes_that_add_up(tmp_path: Path) -> None:
     data["traceEvents"].append(files._event("enumerate(DataLoader)#_Iter.__next__", "user_annotation", 100, 5))
     data["traceEvents"].append(files._event("cudaMemcpyAsync", "cuda_runtime", 106, 2, correlation=7))
     path.write_text(json.dumps(data))
-    trace = read(path)
+    trace = read_trace(path)
     gaps = dict(trace.gaps)
     assert sum(gaps.values()) == pytest.approx(trace.gap_s)
     assert gaps["data loading"] == pytest.approx(5e-6)
@@ -151,9 +151,9 @@ def test_spans_without_others() -> None:
     random = Random(7)
     for _ in range(200):
         spans, others = ([_span(random) for _ in range(random.randrange(6))] for _ in range(2))
-        left = without(merged(spans), merged(others))
+        left = subtract_spans(merge_spans(spans), merge_spans(others))
         assert covered_s(left) == pytest.approx(covered_s([*spans, *others]) - covered_s(others))
-        assert left == merged(left)
+        assert left == merge_spans(left)
 
 
 def _span(random: Random) -> Span:
@@ -221,7 +221,7 @@ def test_why_and_the_roofline_have_it_beside_what_is_predicted(
 def test_names_tell_what_ran_a_trace(name: str, data: dict[str, int], runtime: str, tmp_path: Path) -> None:
     path = files.kineto_gpu(tmp_path / "t.json")
     path.write_text(json.dumps(json.loads(path.read_text().replace("volta_scudnn_128x64", name)) | data))
-    assert read(path).runtime == runtime
+    assert read_trace(path).runtime == runtime
 
 
 def test_what_ran_the_trace_is_what_it_is_compared_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,7 +280,7 @@ def test_a_region_of_tensorrt_is_all_that_is_not_shown_beside_it(tmp_path: Path)
     ]
     path = tmp_path / "profile.json"
     path.write_text(json.dumps([{"count": 10}, *({"name": name, "timeMs": 1.0, "averageMs": 0.1} for name in names)]))
-    laid_over = overlay(read(path), result)
+    laid_over = align_trace(read_trace(path), result)
     assert laid_over.coverage == pytest.approx(0.8)  # all but the copy
     assert not laid_over.missing
     operators = [i for pair in laid_over.pairs for i in pair.operators]
@@ -300,4 +300,4 @@ def test_a_region_of_tensorrt_is_all_that_is_not_shown_beside_it(tmp_path: Path)
 def test_kernels_of_tensorrts_compiler_are_named_after_what_they_chain(layer: str, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     path.write_text(json.dumps([{"count": 1}, {"name": layer, "timeMs": 1.0, "averageMs": 1.0}]))
-    assert read(path).ops[0].kind == kind
+    assert read_trace(path).ops[0].kind == kind

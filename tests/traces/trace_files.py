@@ -129,36 +129,6 @@ def openvino(path: Path) -> Path:
     return path
 
 
-def tflite(path: Path) -> Path:
-    head = (
-        "\t             [node type]\t [start]\t [first]\t [avg ms]\t [%]\t [cdf%]\t [mem KB]\t[times called]\t[Name]\n"
-    )
-    rows = (
-        "\t CONV_2D\t 0.000\t 0.06\t 0.050\t 71%\t 71%\t 0.0\t 1\t[conv]:0\n"
-        "\t FULLY_CONNECTED\t 0.05\t 0.02\t 0.020\t 29%\t 100%\t 0.0\t 1\t[fc]:1\n"
-    )
-    path.write_text(
-        "Inference timings in us: Init: 336, First inference: 18653, Warmup (avg): 90, Inference (avg): 80\n"
-        "Profiling Info for Benchmark Initialization:\n=== Run Order ===\n" + head + "\t AllocateTensors\t0\t1\t1\t\n"
-        "Operator-wise Profiling Info for Regular Benchmark Runs:\n============ Run Order ============\n"
-        + head
-        + rows
-        + "\n"
-        "============ Top by Computation Time ============\n" + head + rows
-    )
-    return path
-
-
-def llama_json(path: Path) -> Path:
-    common = {"build_number": 5606, "gpu_info": "Test GPU", "cpu_info": "Test CPU", "n_gpu_layers": 99, "n_depth": 0}
-    rows = [
-        {**common, "model_type": "llama 8B", "n_prompt": 512, "n_gen": 0, "avg_ns": 51_200_000, "avg_ts": 1e4},
-        {**common, "model_type": "llama 8B", "n_prompt": 0, "n_gen": 128, "avg_ns": 1_280_000_000, "avg_ts": 100.0},
-    ]
-    path.write_text("ggml_cuda_init: found 1 CUDA devices:\n" + "\n".join(json.dumps(row) for row in rows))
-    return path
-
-
 WRITERS = {
     "pytorch": kineto_cpu,
     "pytorch_gpu": kineto_gpu,
@@ -168,6 +138,4 @@ WRITERS = {
     "nsys_sqlite": nsys_sqlite,
     "nsys_nvtx": nsys_nvtx,
     "openvino": openvino,
-    "tflite": tflite,
-    "llama-bench": llama_json,
 }

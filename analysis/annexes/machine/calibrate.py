@@ -1,5 +1,5 @@
-"""The efficiencies of hardware/efficiency.toml fitted to measured latencies, and the same fit with a device or a
-family of models left out, which is how well it can be expected to carry over.
+"""The efficiencies of hardware/efficiency.toml fitted to measured latencies, and cross-validated: the same fit with a
+device, a family of models or a runtime left out tells how well it carries over.
 
 One efficiency per kind of operator and class of software; none per model or device. The error is the logarithm of
 predicted over measured, each group of measurements weighs the same, and outliers weigh less (least absolute errors).
@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine import bands, validate
-from analysis.annexes.machine.measurement import FITTED_ON, Measurement, Unpredictable, shipped
-from analysis.annexes.machine.rows import interpret
-from analysis.annexes.machine.validate_kernels import kernel_points
+from analysis.annexes.machine import trust_bands, validation
+from analysis.annexes.machine.kernel_validation import kernel_points
+from analysis.annexes.machine.language_rows import interpret_row
+from analysis.annexes.machine.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, shipped_rows
 from analysis.estimate.trust import PATH
 from analysis.model.ir.workload import Floats
 from hardware import files
@@ -34,13 +34,14 @@ from hardware.setup import Setup
 
 STEP = 0.05  # of the logarithm, for derivatives
 ROUNDS = 8
-PULL = 1e-6  # of the weight of all rows: what keeps knobs that no row depends on where they are
+PULL = 1e-6  # of the weight of all rows: keeps rates that no row depends on where they are
 SMALL_ERROR = 0.05  # about the noise between repeated measurements: below it, errors count as squares
 
 Progress = Callable[[str], None]
+Labels = dict[str, list[str]]  # by axis (device, family, runtime), the label of each row
 
 
-class Knob(msgspec.Struct, frozen=True):
+class FittedRate(msgspec.Struct, frozen=True):
     """One fitted efficiency: a table of Efficiency and the operator classes it stands for. `start` is where the fit
     begins, the middle of the range where it is None."""
 
@@ -53,21 +54,21 @@ class Knob(msgspec.Struct, frozen=True):
 
 
 class FitRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured latency and the request that predicts it. `least_s` (k,) is what the power limit allows each
-    kernel; `adds_s` and `floor_s` are what the measured input takes."""
+    """One measured latency and the request that predicts it. `least_s` (kernels,) is what the power limit allows each
+    kernel; `adds_s` and `floor_s` are what the measured input takes; `identity` finds its row in the tables."""
 
     measured_s: float
     demand: Demand
     setup: Setup
     least_s: Floats
-    adds_s: float
-    floor_s: float
+    adds_s: float = 0.0
+    floor_s: float = 0.0
     group: tuple[str, ...]
     family: str
-    request: Measurement
+    identity: tuple[object, ...] = ()
 
 
-class HeldOut(msgspec.Struct, frozen=True):
+class CrossValidation(msgspec.Struct, frozen=True):
     """Median over groups of ten rows or more of the median absolute error: fitted on everything, and with each
     device, each family of models, each runtime left out of the fit that predicts it."""
 
@@ -81,100 +82,11 @@ class HeldOut(msgspec.Struct, frozen=True):
     runtime_out: float
 
 
-def fitted() -> dict[str, Software]:
-    """The classes of software whose efficiencies are fitted, by name."""
-    every = {name: one for arch in registry.every() for name, one in arch.data.software.items()}
-    return {name: one for name, one in every.items() if one.not_fitted is not None}
+class RateFit(msgspec.Struct, frozen=True):
+    """Fitted values (rates,) on rows of these weights, the error of each row there (log of predicted over measured)
+    and its derivatives (rows, rates) by the logarithms of the rates; `shipped` is all that is not fitted."""
 
-
-def knobs(software: str) -> tuple[Knob, ...]:
-    """The fitted efficiencies of a class of software, as efficiency.toml names them."""
-    shipped = fitted()[software]
-    of_software = [
-        Knob(part, name, tuple(_classes(rates, name)), *ends[1:])
-        for part, rates in (("compute", shipped.compute), ("bandwidth", shipped.bandwidth))
-        for name, ends in rates.items()
-        if name not in (shipped.not_fitted or ())
-    ]
-    if shipped.fits_nchw:
-        of_software.append(Knob("nchw", "nchw", (), *shipped.nchw[1:]))
-    return tuple(of_software)
-
-
-def _classes(section: Mapping[str, object], name: str) -> Iterable[int]:
-    return [i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)]
-
-
-def settings(shipped: Efficiency, chosen: Sequence[Knob], values: Floats) -> Efficiency:
-    """Efficiencies with the knobs at `values` (s, knobs); everything else as shipped."""
-    count = len(values)
-    tables = {name: np.repeat(getattr(shipped, name)[:1], count, axis=0) for name in Efficiency.__struct_fields__}
-    for j, knob in enumerate(chosen):
-        if knob.table == "nchw":
-            tables["nchw"] = values[:, j]
-        else:
-            tables[knob.table][:, knob.classes] = values[:, j : j + 1]
-    return Efficiency(**tables)
-
-
-def observations(rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ()) -> dict[str, list[FitRow]]:
-    """The rows with a measured latency by class of software, each measurement once, without those that `validate`
-    leaves out and without groups too small to count in its summary."""
-    measured = []
-    for row in rows:
-        try:
-            measured.append(interpret(row, folders))
-        except Unpredictable:
-            continue
-    fit_rows: dict[tuple[object, ...], FitRow] = {}
-    classes = fitted()
-    for one, keep in zip(measured, validate.agreeing(measured), strict=True):
-        key = (one.device.key, one.model, one.scenario, one.latency_s)
-        if not keep or one.latency_s is None or one.device.software_class not in classes or key in fit_rows:
-            continue
-        try:
-            fit_rows[key] = fit_row(one, one.latency_s)
-        except Unpredictable:
-            continue
-    sizes = Counter(row.group for row in fit_rows.values())
-    large = [row for row in fit_rows.values() if sizes[row.group] >= validate.LARGE]
-    return {name: [row for row in large if row.setup.device.software_class == name] for name in classes}
-
-
-def fit_row(one: Measurement, latency_s: float) -> FitRow:
-    """The row as the fit needs it. Raises Unpredictable where its model must be captured first."""
-    result = validate.estimated(one)
-    run = result.run
-    least = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
-    adds, floor = validate.input_s(one, result)
-    return FitRow(
-        measured_s=latency_s,
-        demand=result.demand,
-        setup=result.setup,
-        least_s=least,
-        adds_s=adds[0],
-        floor_s=floor[0],
-        group=one.group,
-        family=one.family,
-        request=one,
-    )
-
-
-def predicted(rows: Sequence[FitRow], shipped: Efficiency, chosen: Sequence[Knob], values: Floats) -> Floats:
-    """Latency of each row with the knobs at `values` (s, knobs), (s, rows)."""
-    rates = settings(shipped, chosen, values)
-    out = np.empty((len(values), len(rows)))
-    for i, row in enumerate(rows):
-        kernels = kernel_seconds(row.demand, row.setup, rates)
-        out[:, i] = np.maximum(np.maximum(kernels, row.least_s).sum(axis=1) + row.adds_s, row.floor_s)
-    return out
-
-
-class Fit(msgspec.Struct, frozen=True):
-    """Fitted values (knobs,) on rows of these weights, the error of each row there (log of predicted over measured)
-    and its derivatives (rows, knobs) by the logarithms of the knobs; `shipped` is all that is not fitted."""
-
-    knobs: tuple[Knob, ...]
+    rates: tuple[FittedRate, ...]
     shipped: Efficiency
     weight: Floats
     values: Floats
@@ -183,64 +95,155 @@ class Fit(msgspec.Struct, frozen=True):
     pull: float
 
 
-def fit(software: str, rows: Sequence[FitRow], progress: Progress = lambda _: None) -> Fit:
-    """The efficiencies of a class of software, each group of rows weighing the same."""
-    shipped = fitted()[software].efficiency
-    return fit_knobs(software, rows, knobs(software), shipped, group_weights(rows), progress)
+def fitted_software() -> dict[str, Software]:
+    """Return the classes of software whose efficiencies are fitted, by name."""
+    every = {name: one for arch in registry.every() for name, one in arch.data.software.items()}
+    return {name: one for name, one in every.items() if one.not_fitted is not None}
 
 
-def fit_knobs(
+def software_rates(software: str) -> tuple[FittedRate, ...]:
+    """Return the fitted efficiencies of a class of software, as efficiency.toml names them."""
+    shipped = fitted_software()[software]
+    rates = [
+        FittedRate(part, name, tuple(_op_classes(section, name)), *ends[1:])
+        for part, section in (("compute", shipped.compute), ("bandwidth", shipped.bandwidth))
+        for name, ends in section.items()
+        if name not in (shipped.not_fitted or ())
+    ]
+    if shipped.fits_nchw:
+        rates.append(FittedRate("nchw", "nchw", (), *shipped.nchw[1:]))
+    return tuple(rates)
+
+
+def _op_classes(section: Mapping[str, object], name: str) -> Iterable[int]:
+    return [i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)]
+
+
+def fit_rows_by_software(
+    table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ()
+) -> dict[str, list[FitRow]]:
+    """Return the rows with a measured latency by class of software, each measurement once, without those that
+    `validate` leaves out and without groups too small to count in its summary."""
+    rows = []
+    for cells in table_rows:
+        try:
+            rows.append(interpret_row(cells, folders))
+        except Unpredictable:
+            continue
+    fit_rows: dict[tuple[object, ...], FitRow] = {}
+    classes = fitted_software()
+    for row, agrees in zip(rows, validation.repeats_agree(rows), strict=True):
+        known = row.identity in fit_rows or row.device.software_class not in classes
+        if not agrees or row.latency_s is None or known:
+            continue
+        try:
+            fit_rows[row.identity] = make_fit_row(row, row.latency_s)
+        except Unpredictable:
+            continue
+    sizes = Counter(row.group for row in fit_rows.values())
+    large = [row for row in fit_rows.values() if sizes[row.group] >= validation.LARGE]
+    return {name: [row for row in large if row.setup.device.software_class == name] for name in classes}
+
+
+def make_fit_row(row: MeasuredRow, latency_s: float) -> FitRow:
+    """Return the row as the fit needs it. Raises Unpredictable where its model must be captured first."""
+    result = validation.estimate_row(row)
+    run = result.run
+    adds, floor = validation.input_s(row, result)
+    return FitRow(
+        measured_s=latency_s,
+        demand=result.demand,
+        setup=result.setup,
+        least_s=np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0),
+        adds_s=adds[0],
+        floor_s=floor[0],
+        group=row.group,
+        family=row.family,
+        identity=row.identity,
+    )
+
+
+def predict_latency(rows: Sequence[FitRow], shipped: Efficiency, rates: Sequence[FittedRate], values: Floats) -> Floats:
+    """Return the latency of each row with the rates at `values` (s, rates) and the others as shipped, (s, rows)."""
+    count = len(values)
+    tables = {name: np.repeat(getattr(shipped, name)[:1], count, axis=0) for name in Efficiency.__struct_fields__}
+    for j, rate in enumerate(rates):
+        if rate.table == "nchw":
+            tables["nchw"] = values[:, j]
+        else:
+            tables[rate.table][:, rate.classes] = values[:, j : j + 1]
+    efficiency = Efficiency(**tables)
+    latency = np.empty((count, len(rows)))
+    for i, row in enumerate(rows):
+        kernels = kernel_seconds(row.demand, row.setup, efficiency)
+        latency[:, i] = np.maximum(np.maximum(kernels, row.least_s).sum(axis=1) + row.adds_s, row.floor_s)
+    return latency
+
+
+def shipped_latency(rows: Sequence[FitRow], shipped: Efficiency) -> Floats:
+    """Return the latency of each row with all rates as shipped, (rows,)."""
+    latency: Floats = predict_latency(rows, shipped, (), np.zeros((1, 0)))[0]
+    return latency
+
+
+def fit_software(software: str, rows: Sequence[FitRow], progress: Progress = lambda _: None) -> RateFit:
+    """Fit the efficiencies of a class of software, each group of rows weighing the same."""
+    shipped = fitted_software()[software].efficiency
+    return fit_rates(software, rows, software_rates(software), shipped, group_weights(rows), progress)
+
+
+def fit_rates(
     name: str,
     rows: Sequence[FitRow],
-    chosen: tuple[Knob, ...],
+    rates: tuple[FittedRate, ...],
     shipped: Efficiency,
     weight: Floats,
     progress: Progress,
     pull: float = PULL,
-) -> Fit:
-    """Values that minimise the absolute log error over rows, within the range of each knob and from where it starts."""
-    low, high = _range(chosen)
+) -> RateFit:
+    """Minimise the absolute log error over rows, within the range of each rate, from where it starts."""
+    low, high = _log_range(rates)
     measured = np.array([row.measured_s for row in rows])
     x = np.array(
-        [(a + b) / 2.0 if k.start is None else np.log(k.start) for k, a, b in zip(chosen, low, high, strict=True)]
+        [(a + b) / 2.0 if r.start is None else np.log(r.start) for r, a, b in zip(rates, low, high, strict=True)]
     )
-    best: Fit | None = None
+    best: RateFit | None = None
     damping = 1.0
     for round_ in range(ROUNDS):
         progress(f"fitting {name}, round {round_ + 1} of {ROUNDS}")
-        points = np.exp(np.vstack([x, x + STEP * np.eye(len(chosen))]))
-        logs = np.log(predicted(rows, shipped, chosen, points) / measured)
-        here = Fit(chosen, shipped, weight, points[0], logs[0], (logs[1:] - logs[0]).T / STEP, pull)
-        if best is None or loss(here.error, weight) < loss(best.error, weight):
-            best = here
+        points = np.exp(np.vstack([x, x + STEP * np.eye(len(rates))]))
+        logs = np.log(predict_latency(rows, shipped, rates, points) / measured)
+        now = RateFit(rates, shipped, weight, points[0], logs[0], (logs[1:] - logs[0]).T / STEP, pull)
+        if best is None or mean_error(now.error, weight) < mean_error(best.error, weight):
+            best = now
         else:
             damping *= 0.5
         at = np.log(best.values)
-        x = at + damping * least_absolute(best.error, best.slope, weight, low - at, high - at, pull)
+        x = at + damping * _least_absolute_step(best.error, best.slope, weight, low - at, high - at, pull)
     assert best is not None
     return best
 
 
-def _range(chosen: Sequence[Knob]) -> tuple[Floats, Floats]:
-    """Logarithms of the lowest and highest value of each knob."""
-    return np.log([knob.low for knob in chosen]), np.log([knob.high for knob in chosen])
+def _log_range(rates: Sequence[FittedRate]) -> tuple[Floats, Floats]:
+    return np.log([rate.low for rate in rates]), np.log([rate.high for rate in rates])
 
 
 def group_weights(rows: Sequence[FitRow]) -> Floats:
-    """Each group weighs the same."""
+    """Return the weight of each row: each group weighs the same."""
     counts = Counter(row.group for row in rows)
-    return np.array([1.0 / max(counts[row.group], validate.LARGE) for row in rows])
+    return np.array([1.0 / max(counts[row.group], validation.LARGE) for row in rows])
 
 
-def loss(error: Floats, weight: Floats) -> float:
+def mean_error(error: Floats, weight: Floats) -> float:
+    """Return the weighted mean of the absolute errors."""
     return float((weight * np.abs(error)).sum() / weight.sum())
 
 
-def least_absolute(
-    error: Floats, slope: Floats, weight: Floats, low: Floats, high: Floats, pull: float = PULL
+def _least_absolute_step(
+    error: Floats, slope: Floats, weight: Floats, low: Floats, high: Floats, pull: float
 ) -> Floats:
-    """The step (knobs,) from `low` to `high` that minimises sum(weight |error + slope step|), by reweighted least
-    squares; knobs that no row depends on stay."""
+    """Return the step (rates,) from `low` to `high` that minimises sum(weight |error + slope step|), by reweighted
+    least squares; rates that no row depends on stay."""
     step = np.zeros(slope.shape[1])
     for _ in range(30):
         w = weight / np.maximum(np.abs(error + slope @ step), SMALL_ERROR)
@@ -249,12 +252,12 @@ def least_absolute(
     return step
 
 
-def left_out(rows: Sequence[FitRow], full: Fit, labels: Sequence[str]) -> Floats:
-    """Latency (rows,) of each row from a fit without the rows that share its label.
+def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str]) -> Floats:
+    """Return the latency (rows,) of each row by a fit without the rows that share its label.
 
     Each fit starts from the derivatives of the full one; its predictions are those of the model itself."""
     weight, at = full.weight, np.log(full.values)
-    low, high = (end - at for end in _range(full.knobs))
+    low, high = (end - at for end in _log_range(full.rates))
     names = list(dict.fromkeys(labels))
     place = np.array([names.index(label) for label in labels])
     values = []
@@ -262,110 +265,97 @@ def left_out(rows: Sequence[FitRow], full: Fit, labels: Sequence[str]) -> Floats
         others = place != f
         step = (low + high) / 2.0  # nothing else was measured: the middle of the range
         if others.any():
-            step = least_absolute(full.error[others], full.slope[others], weight[others], low, high, full.pull)
+            step = _least_absolute_step(full.error[others], full.slope[others], weight[others], low, high, full.pull)
         values.append(np.exp(at + step))
-    each = predicted(rows, full.shipped, full.knobs, np.array(values))
-    held: Floats = each[place, np.arange(len(rows))]
-    return held
+    latency = predict_latency(rows, full.shipped, full.rates, np.array(values))
+    selected: Floats = latency[place, np.arange(len(rows))]
+    return selected
 
 
-def recorded() -> tuple[HeldOut, ...]:
-    """What `cross_validate` found on the shipped measurements when the efficiencies were fitted."""
-    return tuple(msgspec.convert(row, HeldOut) for row in table()["cross_validation"])
+def recorded_cross_validation() -> tuple[CrossValidation, ...]:
+    """Return the errors found on the shipped measurements when the efficiencies were fitted."""
+    return tuple(msgspec.convert(row, CrossValidation) for row in table()["cross_validation"])
 
 
 def cross_validate(
-    rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
-) -> tuple[HeldOut, ...]:
-    """The error of each class of software on devices and on models that its fit has not seen."""
+    table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
+) -> tuple[CrossValidation, ...]:
+    """Return the error of each class of software on devices, models and runtimes that its fit has not seen."""
     progress("predicting")
     return tuple(
-        held_out(software, mine, fit(software, mine, progress), progress)
-        for software, mine in observations(rows, folders).items()
-        if mine
+        cross_validate_fit(software, rows, fit_software(software, rows, progress), progress)[0]
+        for software, rows in fit_rows_by_software(table_rows, folders).items()
+        if rows
     )
 
 
-def held_out(software: str, rows: Sequence[FitRow], full: Fit, progress: Progress) -> HeldOut:
-    """The errors of a class of software, given the fit to all of its rows."""
+def cross_validate_fit(
+    software: str, rows: Sequence[FitRow], full: RateFit, progress: Progress
+) -> tuple[CrossValidation, dict[str, Floats]]:
+    """Return the errors of a class of software, given the fit to all of its rows; and the latencies (rows,) by fits
+    without the `device`, `family` and `runtime` of each."""
+    labels: Labels = {
+        "device": [row.setup.device.id for row in rows],
+        "family": [row.family for row in rows],
+        "runtime": [row.setup.runtime.id for row in rows],
+    }
+    latency_s = {"fitted": np.exp(full.error) * np.array([row.measured_s for row in rows])}
+    latency_s["shipped"] = shipped_latency(rows, full.shipped)
+    for axis, of_rows in labels.items():
+        progress(f"leaving each {axis} out of {software}")
+        latency_s[axis] = left_out_latency(rows, full, of_rows)
     measured = np.array([row.measured_s for row in rows])
-    progress(f"leaving devices out of {software}")
-    devices = left_out(rows, full, [row.setup.device.id for row in rows])
-    progress(f"leaving models out of {software}")
-    families = left_out(rows, full, [row.family for row in rows])
-    progress(f"leaving runtimes out of {software}")
-    runtimes = left_out(rows, full, [row.setup.runtime.id for row in rows])
-    shipped = predicted(rows, full.shipped, (), np.zeros((1, 0)))[0]
     groups = [np.array([row.group == key for row in rows]) for key in dict.fromkeys(row.group for row in rows)]
-
-    def error(latency: Floats) -> float:
+    errors = {}
+    for name, latency in latency_s.items():
         size = np.abs(latency / measured - 1.0)
-        return float(np.median([np.median(size[group]) for group in groups]))
-
-    fitted = error(np.exp(full.error) * measured)
-    out = (error(latency) for latency in (shipped, devices, families, runtimes))
-    return HeldOut(software, len(rows), len(groups), fitted, *out)
-
-
-class Fitted(msgspec.Struct, frozen=True):
-    """A class of software: its rows, the fit to all of them, and latencies by fits without their device and family."""
-
-    rows: Sequence[FitRow]
-    full: Fit
-    device_s: Floats
-    family_s: Floats
+        errors[f"{name}_out" if name in labels else name] = float(
+            np.median([np.median(size[group]) for group in groups])
+        )
+    return CrossValidation(software=software, rows=len(rows), groups=len(groups), **errors), latency_s
 
 
-def without(software: str, rows: Sequence[FitRow], full: Fit) -> Fitted:
-    """Each row predicted by a fit that left out its device, and one that left out its family of models."""
-    by_device, by_family = [row.setup.device.id for row in rows], [row.family for row in rows]
-    return Fitted(rows, full, left_out(rows, full, by_device), left_out(rows, full, by_family))
+def _trust_json(left_out_s: Mapping[tuple[object, ...], tuple[float, float]]) -> str:
+    """Return analysis/estimate/trust.json for the shipped measurements. `left_out_s` are latencies by fits without the
+    device and without the family of a row, by its identity."""
+    predictions, _ = validation.predict_rows(shipped_rows())
+    agree = validation.repeats_agree([each.row for each in predictions])
+    residuals = []
+    for prediction in (each for each, agrees in zip(predictions, agree, strict=True) if agrees):
+        for point in validation.prediction_points([prediction]):
+            left_out = left_out_s.get(prediction.row.identity) if point.quantity == "latency" else None
+            residuals.append(trust_bands.make_residual(point, left_out))
+    residuals += [trust_bands.make_residual(point) for point in kernel_points()]
+    return trust_bands.encode_trust(trust_bands.trust_table(residuals))
 
 
-def calibrated(of: Iterable[Fitted]) -> str:
-    """What analysis/estimate/trust.json is to say of the measurements that ship."""
-    out: dict[tuple[object, ...], tuple[float, float]] = {}
-    for each in of:
-        for row, device_s, family_s in zip(each.rows, each.device_s.tolist(), each.family_s.tolist(), strict=True):
-            out[_identity(row.request)] = (device_s, family_s)
-    predictions, _ = validate.predict_all(shipped())
-    kept = validate.agreeing([each.row for each in predictions])
-    predictions = [each for each, keep in zip(predictions, kept, strict=True) if keep]
-    latency = [(point, out.get(_identity(each.row))) for each in predictions for point in validate.points([each])]
-    held = {id(point): left for point, left in latency if point.quantity == "latency"}
-    points = [*(point for point, _ in latency), *kernel_points()]
-    return bands.written(bands.table(bands.residuals(points, lambda point: held.get(id(point)))))
-
-
-def _identity(one: Measurement) -> tuple[object, ...]:
-    return one.device.key, one.model, one.scenario, one.latency_s
-
-
-def _say(phase: str) -> None:
+def _print_progress(phase: str) -> None:
     print(phase, file=sys.stderr)
 
 
 def main() -> None:
     """Print the fitted values beside the shipped ones, and the cross-validation as efficiency.toml records it; write
-    what the bands of estimates follow from."""
-    held, every = [], []
-    for software, rows in observations(shipped(FITTED_ON)).items():
-        fitted_now = fit(software, rows, _say)
-        held.append(held_out(software, rows, fitted_now, _say))
-        every.append(without(software, rows, fitted_now))
-        now = fitted()[software].efficiency
-        print(
-            f"# {software}: {len(rows)} rows, mean absolute log error {loss(fitted_now.error, group_weights(rows)):.3f}"
-        )
-        for place, knob in enumerate(fitted_now.knobs):
-            was = now.nchw[0] if knob.table == "nchw" else getattr(now, knob.table)[0, knob.classes[0]]
-            print(f"#   {knob.table}.{knob.name:10} {was:.3f} -> {fitted_now.values[place]:.3f}")
-    for each in held:
+    the errors from which bands of estimates follow."""
+    validations: list[CrossValidation] = []
+    left_out_s: dict[tuple[object, ...], tuple[float, float]] = {}
+    for software, rows in fit_rows_by_software(shipped_rows(FITTED_ON)).items():
+        full = fit_software(software, rows, _print_progress)
+        errors, latency_s = cross_validate_fit(software, rows, full, _print_progress)
+        validations.append(errors)
+        pairs = zip(latency_s["device"].tolist(), latency_s["family"].tolist(), strict=True)
+        left_out_s.update(zip((row.identity for row in rows), pairs, strict=True))
+        print(f"# {software}: {len(rows)} rows, mean absolute log error {mean_error(full.error, full.weight):.3f}")
+        for rate, value in zip(full.rates, full.values, strict=True):
+            shipped = (
+                full.shipped.nchw[0] if rate.table == "nchw" else getattr(full.shipped, rate.table)[0, rate.classes[0]]
+            )
+            print(f"#   {rate.table}.{rate.name:10} {shipped:.3f} -> {value:.3f}")
+    for errors in validations:
         print("\n[[cross_validation]]")
-        for name, value in msgspec.to_builtins(each).items():
-            print(f"{name} = {round(value, 4) if isinstance(value, float) else json.dumps(value)}")
-    _say("bands")
-    files.write(PATH, [calibrated(every)])
+        for name, field in msgspec.to_builtins(errors).items():
+            print(f"{name} = {round(field, 4) if isinstance(field, float) else json.dumps(field)}")
+    _print_progress("bands")
+    files.write(PATH, [_trust_json(left_out_s)])
 
 
 if __name__ == "__main__":

@@ -8,31 +8,26 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from analysis.annexes.machine import bench_job
-from analysis.annexes.machine.here import Measured
-from hardware import places, policy
+from analysis.annexes.machine.measurement_log import MeasurementLog, shared_csv
+from analysis.annexes.machine.own_device import fit_machine
+from analysis.annexes.machine.torch_process import measure_models
+from hardware import policy
 from hardware.architectures.registry import TORCH_HOST
 from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hwexplorer import output
-from hwexplorer.annexes.measure.calibrate import calibrated, page, shared
+from hwexplorer.annexes.measure._made_device import check_name, emit_device, keep_device, log_file
 from hwexplorer.declare import Verb
 from hwexplorer.export.files import FORMATS
-from hwexplorer.export.render import encode, plain
 from hwexplorer.options import names, option, whole, wholes
 
-EFFORTS = {"quick": 30.0, "default": 180.0, "thorough": 900.0}
-
-
-def log_of(name: str) -> Path:
-    """Where what was measured of a device is kept."""
-    return places.devices_folder() / "measured" / f"{name}.jsonl"
+EFFORTS = {"quick": 30.0, "default": 180.0, "thorough": 900.0}  # s
 
 
 def _run(arguments: argparse.Namespace) -> None:
     effort = "quick" if arguments.quick else "thorough" if arguments.thorough else "default"
     name = arguments.name or ("this_cpu" if arguments.device == TORCH_HOST else "this_gpu")
-    log = log_of(name)
+    log = log_file(name)
     policy.require_unserved("measuring this machine")
     policy.require_unserved(f"writing {log}")
     if not arguments.resume and log.exists():
@@ -45,29 +40,22 @@ def _run(arguments: argparse.Namespace) -> None:
         "threads": arguments.threads or 0,
         "precisions": arguments.precisions or ("fp32",),
     }
-    measured = _measured(plan, log, EFFORTS[effort])
-    found = calibrated(measured, name)
-
-    def make(form: str) -> str:
-        if form == "csv":
-            return shared(measured, name)
-        return encode(found) if form == "json" else plain(page(found), form, output.width())
-
-    output.emit(arguments, make)
-
-
-def _measured(plan: dict[str, object], log: Path, seconds: float) -> Measured:
     with output.Progress() as progress:
+        measured = _measure(plan, log, EFFORTS[effort], progress)
+        made = fit_machine(measured, check_name(name), progress.show)
+    emit_device(arguments, keep_device(made), lambda: shared_csv(measured, name))
 
-        def report(phase: str, fraction: float) -> None:
-            progress.show(f"measuring, {fraction:4.0%}: {phase}")
 
-        try:
-            return bench_job.measure(plan, log, seconds, report)
-        except KeyboardInterrupt:
-            raise RequestError(
-                f"stopped; what was measured is kept, `hwexplorer measure --resume` goes on ({log})"
-            ) from None
+def _measure(plan: dict[str, object], log: Path, seconds: float, progress: output.Progress) -> MeasurementLog:
+    def show(phase: str, fraction: float) -> None:
+        progress.show(f"measuring, {fraction:4.0%}: {phase}")
+
+    try:
+        return measure_models(plan, log, seconds, show)
+    except KeyboardInterrupt:
+        raise RequestError(
+            f"stopped; what was measured is kept, `hwexplorer measure --resume` goes on ({log})"
+        ) from None
 
 
 VERB = Verb(

@@ -9,13 +9,14 @@ from hardware.sentence import counted
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
-from hwexplorer.views import traced
+from hwexplorer.views.measured_times import measured_times
 from hwexplorer.views.words import of_node
 
 
 def _document(state: State) -> RooflineReport:
     result = engine.result(state)
-    return roofline(result, state.at, traced.seconds(state, result))
+    times = measured_times(state, result)
+    return roofline(result, state.at, times.seconds if times else None)
 
 
 def _without(report: RooflineReport) -> tuple[str, ...]:

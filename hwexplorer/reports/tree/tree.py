@@ -12,8 +12,8 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import choice
 from hwexplorer.state import BYS, State
-from hwexplorer.views import traced
 from hwexplorer.views.heat import subtree
+from hwexplorer.views.measured_times import add_measured_fields, measured_times
 from hwexplorer.views.tree import COLUMNS, MEASURED
 
 BY = msgspec.structs.replace(
@@ -26,10 +26,8 @@ def _document(state: State) -> dict[str, Any]:
     """The nested nodes; with a node in the state, the part below it. The root says what was asked."""
     result = engine.result(state)
     root = msgspec.to_builtins(node(result, state.at, state.by))
-    if found := traced.beside(state, result):
-        from hwexplorer.views import measured
-
-        measured.nested(root, found)
+    if times := measured_times(state, result):
+        add_measured_fields(root, times, result)
     return {**about(result, on_device=True), **root}
 
 

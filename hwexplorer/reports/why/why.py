@@ -27,7 +27,8 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
-from hwexplorer.views import traced, verdict
+from hwexplorer.views import verdict
+from hwexplorer.views.measured_times import add_measured_step, measured_times, node_lines
 from hwexplorer.views.plain import Stack, Step, Text
 from hwexplorer.views.words import band, place
 
@@ -79,11 +80,9 @@ def why(state: State) -> Text:
     best = _best_setting(result, members)
     first = [("", _actual(figures, kind, members, best))]
     waterfall = _steps(result, members)
-    if found := traced.beside(state, result):
-        from hwexplorer.views import measured
-
-        first.append(("Measured", measured.section(found, members)))
-        waterfall = measured.steps(found, members, waterfall)
+    if times := measured_times(state, result):
+        first.append(("Measured", node_lines(times, members)))
+        waterfall = add_measured_step(times, members, waterfall)
     if against := verdict.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
     return Text(
@@ -150,7 +149,7 @@ def _document(state: State) -> dict[str, Any]:
     members = operators_of(result, state.at)
     text = why(state)
     table = steps(causes(result).of(members))
-    found = traced.beside(state, result)
+    times = measured_times(state, result)
     return {
         "state": format_state(state),
         **about(result, on_device=True),
@@ -160,7 +159,7 @@ def _document(state: State) -> dict[str, Any]:
             {"step": name, "latency_s": float(parts.sum()), "latency_by_cause_s": named(parts)}
             for name, parts in zip(STEPS, table, strict=True)
         ],
-        **({"measured": msgspec.to_builtins(found.of(members))} if found else {}),
+        **({"measured": msgspec.to_builtins(times.time(members))} if times else {}),
         "next": msgspec.to_builtins(_best_setting(result, members)),
         "sections": msgspec.to_builtins(text.sections),
     }

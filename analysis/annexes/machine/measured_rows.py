@@ -1,7 +1,7 @@
-"""Measurements as requests: what a row of measured data asks of the estimate.
+"""Rows of measured tables as requests to the estimate.
 
 A row's framework decides the runtime, memory layout and, with its precision column, the number format. Rows of
-language models (those with a phase) are read in analysis/annexes/machine/language.py.
+language models (those with a phase) are read in analysis/annexes/machine/language_rows.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"
 ROWS = SHIPPED / "rows.toml"
-LEAST, MOST = 1e-9, 1e12  # any latency in ms, energy in mJ, rate or batch lies between; what does not is no number
+LEAST, MOST = 1e-9, 1e12  # any latency in ms, energy in mJ, rate or batch lies between; other values are no numbers
 DATA_MAX = 1 << 28  # bytes of a table, unpacked
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
 OFFLINE_BATCH = 64  # MLPerf Offline states no batch; throughput is flat from here on
@@ -33,9 +33,9 @@ FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # what the efficiencies are fit
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 
 
-class Measurement(msgspec.Struct, frozen=True):
-    """One row as a request and what was measured. `latency_s` for the batch; energy per inference, J.
-    `asked_precision` is what was measured where that has no name here, and the scenario's the nearest that has;
+class MeasuredRow(msgspec.Struct, frozen=True):
+    """One row as a request and its measured figures. `latency_s` for the batch; energy per inference, J.
+    `asked_precision` is the measured one where it has no name here, and the scenario's the nearest that has;
     `lengths` are those of a language model, by the names of its dimensions; `is_rate`: the latency is what a batch
     takes of a stated throughput."""
 
@@ -53,17 +53,23 @@ class Measurement(msgspec.Struct, frozen=True):
     is_rate: bool = False
 
     @property
-    def kind_of_energy(self) -> str:
+    def energy_class(self) -> str:
+        """The class of work of its energy."""
         return "energy, language models" if self.lengths else "energy, vision"
 
     @property
     def family(self) -> str:
-        """What a model is a size of: `resnet` of resnet50, `llama` of llama3_8b."""
+        """The family of its model: `resnet` of resnet50, `llama` of llama3_8b."""
         return family_of(self.model)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Fields that are equal in rows of one measurement."""
+        return self.device.key, self.model, self.scenario, self.latency_s
 
 
 def family_of(model: str) -> str:
-    """`resnet` of wide_resnet50_2."""
+    """Return the family of a model: `resnet` of wide_resnet50_2."""
     return re.sub(r"[\d_:].*", "", model.removeprefix("wide_"))
 
 
@@ -71,8 +77,8 @@ class Unpredictable(Exception):
     """A row that cannot be predicted; the message is the reason it is counted under."""
 
 
-def read(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:
-    """Rows of CSV files, gzipped or not. Raises RequestError for a file without one of these columns, or no table."""
+def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:
+    """Read the rows of CSV files, gzipped or not. Raises RequestError for no table or without a needed column."""
     rows: list[dict[str, str]] = []
     for path in paths:
         if path.parent != SHIPPED:
@@ -91,13 +97,14 @@ def read(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> 
     return rows
 
 
-def shipped(tables: Sequence[str] = MODELS) -> list[dict[str, str]]:
-    """The measured data of whole models that come with the product."""
-    return read([SHIPPED / name for name in tables])
+def shipped_rows(tables: Sequence[str] = MODELS) -> list[dict[str, str]]:
+    """Return the measurements of whole models that ship."""
+    return read_rows([SHIPPED / name for name in tables])
 
 
 @lru_cache(maxsize=512)
-def device_of(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
+def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
+    """Return the device of a row in its power mode, or the reason why there is none."""
     try:
         device = load(name, folders)
     except RequestError:
@@ -112,19 +119,19 @@ def device_of(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> D
     return load(f"{device.id}:{mapped}", folders) if mapped else device
 
 
-def catalogued(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
-    """The device of a row. Raises Unpredictable where the catalogue has none."""
-    device = device_of(name, mode, source, folders)
+def row_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
+    """Return the device of a row. Raises Unpredictable where the catalogue has none."""
+    device = find_device(name, mode, source, folders)
     if isinstance(device, str):
         raise Unpredictable(device)
     return device
 
 
-def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
-    """A row of vision or of an encoder as a request. Raises Unpredictable with the reason."""
+def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
+    """Return the request of a row of vision or of an encoder. Raises Unpredictable with the reason."""
     device, count = _devices(row, folders)
-    latency, energy = number(row, "latency_ms", 1e-3), number(row, "energy_mJ_per_inference", 1e-3)
-    batch = int(number(row, "batch", 1) or 0)
+    latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
+    batch = int(parse_cell(row, "batch", 1) or 0)
     many = (row.get("scenario") or "").lower() in MANY_STREAMS
     if _is_submission(row) and (row.get("scenario") or "").lower() == "server":
         raise Unpredictable("a server under a bound of latency: the batch is not stated")
@@ -135,7 +142,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     is_card = device.arch.has_layouts and not device.software.shares_host_memory
     if (row.get("source", "").startswith("MLPerf") and is_card) or row.get("scenario") == "wall meter":
         energy = None  # it is the whole system's: hosts, fans, supply
-    throughput = number(row, "throughput_per_s", 1)
+    throughput = parse_cell(row, "throughput_per_s", 1)
     is_rate = latency is None and throughput is not None
     if latency is None and throughput:
         latency = batch * count / throughput
@@ -144,10 +151,12 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     if energy and latency and row.get("source", "").startswith("MLPerf") and device.software.shares_host_memory:
         wall = files.shipped(ROWS)["wall"]  # MLPerf meters the whole system; what is estimated is the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
-    if device.arch.is_host and threads_idle(row, device.units):
+    if device.arch.is_host and has_idle_cores(row, device.units):
         raise Unpredictable("fewer threads than cores")
     framework = row.get("framework", "").lower()
-    execution = executed(_execution(framework, device.vendor), device, "encoder" if row.get("sequence") else "vision")
+    execution = check_runtime(
+        _execution(framework, device.vendor), device, "encoder" if row.get("sequence") else "vision"
+    )
     if execution == "tensorrt" and not row.get("source", "").startswith("MLPerf"):
         execution = "tensorrt_enqueue"  # MLPerf's engines are recorded as graphs; who calls one by hand enqueues it
     if row.get("precision") == "fp32" and _is_submission(row) and execution in ("tensorrt", "openvino"):
@@ -159,16 +168,16 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         scenario = Scenario(batch, runs, execution, layout)
     except RequestError as error:
         raise Unpredictable(str(error)) from None
-    sequence = number(row, "sequence", 1) or files.shipped(ROWS)["sequence_unstated"].get(row["model"])
+    sequence = parse_cell(row, "sequence", 1) or files.shipped(ROWS)["sequence_unstated"].get(row["model"])
     # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
     integrated = device.software.shares_host_memory
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
     # Fischer's rows time whole passes over ImageNet; not every note says so.
     decodes = "incl. input pipeline" in (row.get("note") or "") or row.get("source", "").startswith("Fischer")
-    return Measurement(
-        group=group_of(row, GROUP),
+    return MeasuredRow(
+        group=row_group(row, GROUP),
         model=f"{row['model']}:sequence={int(sequence)}" if sequence else row["model"],
-        image_size=int(number(row, "image_size", 1) or 0) or None,
+        image_size=int(parse_cell(row, "image_size", 1) or 0) or None,
         device=device,
         scenario=scenario,
         latency_s=latency,
@@ -180,34 +189,34 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     )
 
 
-def group_of(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:
-    """What identifies the series of measurements that a row belongs to."""
+def row_group(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the cells that identify the series of measurements that a row belongs to."""
     return tuple(row.get(name) or "" for name in names)
 
 
 def _is_submission(row: dict[str, str]) -> bool:
-    """Whether it is of an MLPerf round, on a system of one or more devices."""
+    """Return True for rows of an MLPerf round, on a system of one or more devices."""
     return row.get("source", "").startswith("MLPerf") and "n_devices" in row
 
 
 def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, int]:
-    """The device, and how many of it share a throughput: they do not share a query."""
+    """Return the device, and how many of it share a throughput: they do not share a query."""
     name, mode, source = row["device"], row.get("device_mode", ""), row.get("source", "")
-    count = int(number(row, "n_devices") or 1)
+    count = int(parse_cell(row, "n_devices") or 1)
     several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
-    if several and isinstance(device_of(name, mode, source, folders), str):
+    if several and isinstance(find_device(name, mode, source, folders), str):
         name, count = several[1], int(several[2])
-    return catalogued(name, mode, source, folders), count
+    return row_device(name, mode, source, folders), count
 
 
-def threads_idle(row: dict[str, str], cores: float) -> bool:
-    """Whether a CPU ran fewer threads than half of its cores: the estimate is of all of them."""
+def has_idle_cores(row: dict[str, str], cores: float) -> bool:
+    """Return True where a CPU ran fewer threads than half of its cores: the estimate is of all of them."""
     threads = re.search(r"\b(\d+) threads?", f"{row.get('device_mode')} {row.get('runtime')}")
     return threads is not None and int(threads[1]) < cores / 2
 
 
-def number(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:
-    """A cell as a positive number, None for anything else."""
+def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:
+    """Return a cell as a positive number, None for anything else."""
     try:
         value = float(row.get(name) or "")
     except ValueError:
@@ -216,7 +225,7 @@ def number(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:
 
 
 def _precision(row: dict[str, str]) -> tuple[str, str]:
-    """What was measured where that has no name here, and the precision that is run for it."""
+    """Return the measured precision where it has no name here, else '', and the precision that is run for it."""
     # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
     unstated = "int8" if "tensorrt" in (row.get("framework") or "").lower() else "fp32"
     text = (row.get("precision") or unstated).lower()
@@ -233,8 +242,9 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     return "", text.split()[0].strip("(),")
 
 
-def runtime_of(software: str, vendor: str, work: str = "vision") -> str:
-    """The runtime that software is called here on devices of a vendor, '' where it has no name."""
+def find_runtime_name(software: str, vendor: str, work: str = "vision") -> str:
+    """Return the runtime of a text about software on devices of a vendor, '' where it names none. Raises
+    Unpredictable."""
     name = software.lower()
     for rule in files.shipped(ROWS)["runtime"]:
         is_meant = work in rule.get("work", (work,)) and vendor in rule.get("vendors", (vendor,))
@@ -245,8 +255,8 @@ def runtime_of(software: str, vendor: str, work: str = "vision") -> str:
     return ""
 
 
-def executed(runtime: str, device: Device, work: str) -> str:
-    """The runtime or mode, where it runs on the device. Raises Unpredictable where it does not."""
+def check_runtime(runtime: str, device: Device, work: str) -> str:
+    """Return the runtime or mode, where it runs on the device. Raises Unpredictable where it does not."""
     if runtime not in runtimes.runtimes() or runtimes.runtimes()[runtime].fits(device, work):
         return runtime
     if device.arch.has_layouts or device.arch.is_host:
@@ -259,4 +269,4 @@ def _execution(framework: str, vendor: str) -> str:
         # Since 2.9 oneDNN is on by default: its graph optimiser joins what follows a contraction to it.
         minor = framework.removeprefix("tensorflow 2.").partition(".")[0]
         return "compiled" if minor.isdigit() and int(minor) >= 9 else "eager"
-    return runtime_of(framework, vendor) or "fused"
+    return find_runtime_name(framework, vendor) or "fused"

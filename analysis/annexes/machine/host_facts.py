@@ -1,4 +1,4 @@
-"""Facts of the machine that this runs on, from what the kernel says of it, and how its energy is read. No torch."""
+"""Facts of the machine that this runs on, as its kernel states them, and its energy counters. No torch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-SYSTEM = Path("/")  # tests put another one in its place
+SYSTEM = Path("/")
 _SIZES = {"K": 1024.0, "M": 1024.0**2, "G": 1024.0**3, "": 1.0}
-_POLL_S = 0.05  # between two looks at power rails that count no energy themselves
+_POLL_S = 0.05  # between two readings of power rails, which count no energy themselves
 
 
-class Cpu(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel says of the processor; facts by the names of device files, those that are not known left out."""
+class CpuFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The processor as the kernel describes it; facts by the names of device files, unknown ones left out."""
 
     name: str
     vendor: str
@@ -27,28 +27,29 @@ class Cpu(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...]
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
 
-def cpu(root: Path | None = None) -> Cpu:
-    """The processor that this process may use: its cores (not their threads), caches, memory and clock."""
+def read_cpu(root: Path | None = None) -> CpuFacts:
+    """Return the processor that this process may use: its cores (not their threads), caches, memory and clock."""
     root = root or SYSTEM
-    info = dict(re.findall(r"^([^\t:\n]+?)\s*:\s*(.*)$", _text(root / "proc/cpuinfo"), re.MULTILINE))
+    info = dict(re.findall(r"^([^\t:\n]+?)\s*:\s*(.*)$", _read_text(root / "proc/cpuinfo"), re.MULTILINE))
     folder = root / "sys/devices/system/cpu"
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     cores, caches = set(), {}
     for number in sorted(mine):
         each = folder / f"cpu{number}"
-        core = tuple(_text(each / "topology" / part) for part in ("physical_package_id", "core_id"))
+        core = tuple(_read_text(each / "topology" / part) for part in ("physical_package_id", "core_id"))
         cores.add(core if any(core) else ("", str(number)))
         for cache in sorted((each / "cache").glob("index*")):
-            shared = _text(cache / "shared_cpu_list") or str(number)
-            caches[_text(cache / "level"), _text(cache / "type"), shared] = _size(_text(cache / "size"))
-    units = min(len(cores) or 1, _quota(root) or len(mine))
+            shared = _read_text(cache / "shared_cpu_list") or str(number)
+            key = _read_text(cache / "level"), _read_text(cache / "type"), shared
+            caches[key] = _parse_size(_read_text(cache / "size"))
+    units = min(len(cores) or 1, _core_quota(root) or len(mine))
     facts = {"units": float(units)}
     level = {
         n: [size for (name, kind, _), size in caches.items() if name == n and kind != "Instruction"] for n in "123"
@@ -56,52 +57,54 @@ def cpu(root: Path | None = None) -> Cpu:
     if level["1"]:
         facts["l1_bytes_per_unit"] = max(level["1"])
     facts |= {f"l{n}_bytes": sum(level[n]) for n in "23" if level[n]}
-    memory = re.search(r"MemTotal:\s+(\d+) kB", _text(root / "proc/meminfo"))
+    memory = re.search(r"MemTotal:\s+(\d+) kB", _read_text(root / "proc/meminfo"))
     if memory:
         facts["memory_bytes"] = float(memory[1]) * 1024
-    clock = _text(folder / "cpu0/cpufreq/cpuinfo_max_freq")
+    clock = _read_text(folder / "cpu0/cpufreq/cpuinfo_max_freq")
     if clock.isdigit():
         facts["clock_hz"] = float(clock) * 1e3
     elif megahertz := re.fullmatch(r"[\d.]+", info.get("cpu MHz", "")):
         facts["clock_hz"] = float(megahertz[0]) * 1e6
-    limit = _text(root / "sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw")
+    limit = _read_text(root / "sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw")
     if limit.isdigit() and int(limit):
         facts["tdp_w"] = float(limit) * 1e-6
     name = info.get("model name") or info.get("Model") or platform.processor() or platform.machine()
     vendor = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel"}.get(info.get("vendor_id", ""), "ARM")
     flags = tuple((info.get("flags") or info.get("Features") or "").split())
-    return Cpu(name=" ".join(name.split()), vendor=vendor, facts={k: v for k, v in facts.items() if v > 0}, flags=flags)
+    known = {name: value for name, value in facts.items() if value > 0}
+    return CpuFacts(name=" ".join(name.split()), vendor=vendor, facts=known, flags=flags)
 
 
-def _size(text: str) -> float:
+def _parse_size(text: str) -> float:
     found = re.fullmatch(r"(\d+)([KMG]?)", text)
     return float(found[1]) * _SIZES[found[2]] if found else 0.0
 
 
-def _quota(root: Path) -> int:
-    """Cores that the control group may use, 0 where it has no limit."""
-    words = _text(root / "sys/fs/cgroup/cpu.max").split()
+def _core_quota(root: Path) -> int:
+    """Return the cores that the control group may use, 0 where it has no limit."""
+    words = _read_text(root / "sys/fs/cgroup/cpu.max").split()
     if len(words) != 2 or not all(word.isdigit() for word in words) or not int(words[1]):
         return 0
     return max(round(int(words[0]) / int(words[1])), 1)
 
 
-def load() -> float:
-    """Processes that wanted to run over the last minute."""
+def load_average() -> float:
+    """Return the number of processes that wanted to run over the last minute."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
-class Meter:
-    """Joules since it was made, None where nothing is read; `how` says what is, or what would make it so."""
+class EnergyMeter:
+    """Reads energy counters; `source` says which, or what would make them readable."""
 
     def __init__(self, root: Path | None = None, nvml: Callable[[], float] | None = None) -> None:
         self._counters: list[Callable[[], float]] = []
         self._until = threading.Event()
-        self.how = "NVML's energy counter of the board" if nvml else self._host(root or SYSTEM)
+        self.source = "NVML's energy counter of the board" if nvml else self._open_host_counters(root or SYSTEM)
         if nvml:
             self._counters = [nvml]
 
     def joules(self) -> float | None:
+        """Return the joules since an arbitrary start, None where no counter is read."""
         if not self._counters:
             return None
         try:
@@ -110,7 +113,7 @@ class Meter:
             return None
 
     def joules_of_one(self, run: Callable[[], None], seconds: float) -> float | None:
-        """Joules of one run, the mean of as many as fill the seconds; None where nothing is read."""
+        """Return the joules of one run, the mean of as many as fill the seconds; None where no counter is read."""
         before, runs, until = self.joules(), 0, time.perf_counter() + seconds
         while before is not None and (not runs or time.perf_counter() < until):
             run()
@@ -119,9 +122,10 @@ class Meter:
         return None if before is None or after is None else (after - before) / runs
 
     def close(self) -> None:
+        """Stop the thread that reads power rails."""
         self._until.set()
 
-    def _host(self, root: Path) -> str:
+    def _open_host_counters(self, root: Path) -> str:
         domains = sorted((root / "sys/class/powercap").glob("intel-rapl:[0-9]"))
         if domains:
             try:
@@ -132,22 +136,22 @@ class Meter:
                     "energy is not read: RAPL's counters are for root "
                     "(chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj as root, or `setcap cap_dac_read_search`)"
                 )
-            self._counters = [_Wrapping(domain) for domain in domains]
+            self._counters = [_RaplCounter(domain) for domain in domains]
             return "RAPL's package counters through powercap"
         rails = sorted((root / "sys/bus/i2c/drivers/ina3221").glob("*/hwmon/hwmon*"))
         if rails:
-            self._counters = [_Rails(rails, self._until)]
+            self._counters = [_RailCounter(rails, self._until)]
             return f"power rails of the board, {1 / _POLL_S:.0f} times a second"
         hint = "inside a virtual machine they are the host's" if _is_virtual(root) else "modprobe intel_rapl_common"
         return f"energy is not read: the kernel shows no RAPL counters under /sys/class/powercap ({hint})"
 
 
-class _Wrapping:
-    """A RAPL counter, which starts again at its range."""
+class _RaplCounter:
+    """A RAPL counter in joules, which starts again at its range."""
 
     def __init__(self, domain: Path) -> None:
         self._file = domain / "energy_uj"
-        range_uj = _text(domain / "max_energy_range_uj")
+        range_uj = _read_text(domain / "max_energy_range_uj")
         self._range = int(range_uj) if range_uj.isdigit() else 1 << 38
         self._last, self._total = int(self._file.read_text()), 0
 
@@ -158,8 +162,8 @@ class _Wrapping:
         return self._total * 1e-6
 
 
-class _Rails:
-    """Watts of a board's rails, added up over time by a thread."""
+class _RailCounter:
+    """Joules of a board's power rails, which a thread integrates over time."""
 
     def __init__(self, rails: list[Path], until: threading.Event) -> None:
         self._pairs = [
@@ -174,7 +178,7 @@ class _Rails:
         while not self._until.wait(_POLL_S):
             now = time.monotonic()
             with contextlib.suppress(OSError, ValueError):
-                watts = sum(int(_text(v) or 0) * int(_text(a) or 0) * 1e-6 for v, a in self._pairs)
+                watts = sum(int(_read_text(v) or 0) * int(_read_text(a) or 0) * 1e-6 for v, a in self._pairs)
                 self._total += watts * (now - self._at)
             self._at = now
 
@@ -183,4 +187,4 @@ class _Rails:
 
 
 def _is_virtual(root: Path) -> bool:
-    return " hypervisor " in f" {_text(root / 'proc/cpuinfo')} "
+    return " hypervisor " in f" {_read_text(root / 'proc/cpuinfo')} "

@@ -1,7 +1,7 @@
-"""`python -m analysis.capture.traced PLAN FILE`: a model run here under torch.profiler, its trace written to FILE.
+"""Run a model here under torch.profiler: `python -m analysis.annexes.machine.profiled_run PLAN FILE` writes its trace.
 
-Of the runs that are recorded the first tells which module each operator is of; it is slower for it, and is the one that
-readers of such traces leave out. Runs the code of the model: only in a subprocess under limits."""
+The first recorded run names the module of each operator; it is slower for it, and readers of such traces leave it out.
+It runs the code of the model: only in a subprocess under limits."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-from analysis.annexes.machine.machine import Meter
+from analysis.annexes.machine.benchmark import DTYPES, Board
+from analysis.annexes.machine.host_facts import EnergyMeter
+from analysis.annexes.machine.runnable_model import prepare_model
 from analysis.annexes.traces.chrome import MODULE
 from analysis.model.names.model_ref import refer
 from analysis.model.process.answering import Progress, answer
 from hardware.architectures.registry import TORCH_HOST
 
-from .bench import DTYPES, Board
-from .live import ready
-
 RUNS, WARM = 5, 2
-METERED_S = 2.0  # counters of energy move every few milliseconds: one run can be shorter than that
+METERED_S = 2.0  # energy counters move every few milliseconds: one run can be shorter than that
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ProfilePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A model and its scenario; `threads` 0 are torch's."""
+
     model: str
     image_size: int | None = None
     batch: int = 1
@@ -40,18 +41,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main() -> int:
-    plan = msgspec.json.decode(sys.argv[1], type=Plan)
+    """Answer a plan as analysis/model/process/answering.py does."""
+    plan = msgspec.json.decode(sys.argv[1], type=ProfilePlan)
     return answer(lambda progress: _trace(plan, Path(sys.argv[2]), progress))
 
 
-def _trace(plan: Plan, file: Path, progress: Progress) -> bytes:
+def _trace(plan: ProfilePlan, file: Path, progress: Progress) -> bytes:
     progress("building the model", 0.1)
     if plan.threads:
         torch.set_num_threads(plan.threads)
     dtype = getattr(torch, DTYPES[plan.precision])
-    module, arguments, keywords = ready(refer(plan.model, plan.image_size), plan.batch, plan.device, dtype)
+    module, arguments, keywords = prepare_model(refer(plan.model, plan.image_size), plan.batch, plan.device, dtype)
     board = Board(plan.device)
-    meter = Meter(nvml=board.joules)
+    meter = EnergyMeter(nvml=board.joules)
 
     def run() -> None:
         module(*arguments, **keywords)
@@ -70,18 +72,18 @@ def _trace(plan: Plan, file: Path, progress: Progress) -> bytes:
         runs = schedule(wait=0, warmup=1, active=RUNS, repeat=1)
         with profile(activities=activities, record_shapes=True, schedule=runs) as recorded:
             for place in range(1 + RUNS):
-                with _named(module) if place == 1 else nullcontext():
+                with _modules_named(module) if place == 1 else nullcontext():
                     run()
                 recorded.step()
     recorded.export_chrome_trace(str(file))
     meter.close()
     took = {"seconds": statistics.median(seconds[WARM:]), "threads": torch.get_num_threads()}
-    return msgspec.json.encode({**took, "joules": joules, "energy": meter.how})
+    return msgspec.json.encode({**took, "joules": joules, "energy": meter.source})
 
 
 @contextmanager
-def _named(module: Any) -> Iterator[None]:
-    """Inside, each call of a part of the module is a range with its path."""
+def _modules_named(module: Any) -> Iterator[None]:
+    """Record each call of a part of the module as a range with its path."""
     open_: list[Any] = []
 
     def enter(path: str) -> Any:

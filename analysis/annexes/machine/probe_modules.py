@@ -1,4 +1,4 @@
-"""The probes of `hwexplorer measure` as modules: chains of one kind of operator, each fed by the one before."""
+"""The probes of `hwexplorer measure` as modules: chains of one kind of operator, each fed by the previous one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import nn
 
 CHAIN = 4  # operators of a kind in a probe
 Shape = dict[str, int]
-Built = tuple[nn.Module, tuple[Any, ...]]  # a module and inputs whose first dimension is the batch
+ProbeParts = tuple[nn.Module, tuple[Any, ...]]  # a module and inputs whose first dimension is the batch
 
 
-class Each(nn.Module):  # type: ignore[misc]
-    """A function of the value before, `times` over."""
+class RepeatedFunction(nn.Module):  # type: ignore[misc]
+    """A function of the previous value, applied `times` times."""
 
     def __init__(self, function: Callable[..., Any], times: int = CHAIN) -> None:
         super().__init__()
@@ -27,8 +27,8 @@ class Each(nn.Module):  # type: ignore[misc]
         return x
 
 
-class Joint(Each):
-    """A function of the value before and of the other inputs."""
+class RepeatedJoint(RepeatedFunction):
+    """A function of the previous value and of the other inputs, applied `times` times."""
 
     def forward(self, x: Any, *others: Any) -> Any:
         for _ in range(self.times):
@@ -36,7 +36,7 @@ class Joint(Each):
         return x
 
 
-class Recurrent(nn.Module):  # type: ignore[misc]
+class LstmProbe(nn.Module):  # type: ignore[misc]
     def __init__(self, width: int) -> None:
         super().__init__()
         self.lstm = nn.LSTM(width, width, batch_first=True)
@@ -57,33 +57,33 @@ def _rows(shape: Shape) -> tuple[Any, ...]:
     return (torch.rand(shape["batch"], shape["rows"], shape["width"]),)
 
 
-def _conv(shape: Shape, groups: int = 1) -> Built:
+def _conv(shape: Shape, groups: int = 1) -> ProbeParts:
     wide, kernel = shape["channels"], shape["kernel"]
     make = lambda: nn.Conv2d(wide, wide, kernel, padding=kernel // 2, groups=groups, bias=False)  # noqa: E731
     return _stack(make), _image(shape)
 
 
-def _pointwise(shape: Shape) -> Built:
+def _pointwise(shape: Shape) -> ProbeParts:
     """Convolutions of 1 x 1 to several times the channels and back, as in mobile networks."""
     few, many = shape["channels"], shape["channels"] * shape["times"]
     pairs = ((few, many), (many, few)) * (CHAIN // 2)
     return nn.Sequential(*(nn.Conv2d(a, b, 1, bias=False) for a, b in pairs)), _image(shape)
 
 
-def _attention(shape: Shape) -> Built:
+def _attention(shape: Shape) -> ProbeParts:
     sizes = (shape["batch"], shape["heads"], shape["sequence"], shape["width"])
-    return Joint(F.scaled_dot_product_attention), tuple(torch.rand(sizes) for _ in range(3))
+    return RepeatedJoint(F.scaled_dot_product_attention), tuple(torch.rand(sizes) for _ in range(3))
 
 
-def _element(function: Callable[..., Any]) -> Callable[[Shape], Built]:
-    return lambda shape: (Each(function), _rows(shape))
+def _element(function: Callable[..., Any]) -> Callable[[Shape], ProbeParts]:
+    return lambda shape: (RepeatedFunction(function), _rows(shape))
 
 
-PROBES: dict[str, Callable[[Shape], Built]] = {
-    "dispatch": lambda s: (Each(F.relu, 32), (torch.rand(1, s["width"]),)),
+PROBES: dict[str, Callable[[Shape], ProbeParts]] = {
+    "dispatch": lambda s: (RepeatedFunction(F.relu, 32), (torch.rand(1, s["width"]),)),
     "linear": lambda s: (_stack(lambda: nn.Linear(s["width"], s["width"])), (torch.rand(s["batch"], s["width"]),)),
     "bmm": lambda s: (
-        Joint(lambda x, y: torch.bmm(x, y) * 0.01),
+        RepeatedJoint(lambda x, y: torch.bmm(x, y) * 0.01),
         (*_rows(s), torch.rand(s["batch"], s["width"], s["width"])),
     ),
     "conv": _conv,
@@ -98,14 +98,14 @@ PROBES: dict[str, Callable[[Shape], Built]] = {
     "gelu": _element(F.gelu),
     "hardswish": _element(F.hardswish),
     "silu": _element(F.silu),
-    "add": lambda s: (Joint(torch.add), _rows(s) * 2),
+    "add": lambda s: (RepeatedJoint(torch.add), _rows(s) * 2),
     "max_pool": lambda s: (nn.MaxPool2d(s["kernel"], 2, s["kernel"] // 2), _image(s)),
-    "mean": lambda s: (Each(lambda x: x.mean((2, 3)), 1), _image(s)),
-    "cat": lambda s: (Joint(lambda x, y: torch.cat([x, y], 1)[:, : s["channels"]].relu()), _image(s) * 2),
-    "permute": lambda s: (Each(lambda x: x.transpose(2, 3).contiguous()), _image(s)),
+    "mean": lambda s: (RepeatedFunction(lambda x: x.mean((2, 3)), 1), _image(s)),
+    "cat": lambda s: (RepeatedJoint(lambda x, y: torch.cat([x, y], 1)[:, : s["channels"]].relu()), _image(s) * 2),
+    "permute": lambda s: (RepeatedFunction(lambda x: x.transpose(2, 3).contiguous()), _image(s)),
     "embedding": lambda s: (
         nn.Embedding(s["rows"], s["width"]),
         (torch.randint(s["rows"], (s["batch"], s["sequence"])),),
     ),
-    "lstm": lambda s: (Recurrent(s["width"]), (torch.rand(s["batch"], s["sequence"], s["width"]),)),
+    "lstm": lambda s: (LstmProbe(s["width"]), (torch.rand(s["batch"], s["sequence"], s["width"]),)),
 }  # fmt: skip

@@ -1,8 +1,8 @@
 """Single kernels against measurement: each row of the shipped kernel tables as a kernel of its own.
 
-One table times fp32 PyTorch kernels, the other products, attention and what stands between them in language models, in
-16 and 8 bit; both on the device alone, so there is no host dispatch. The first repeats a kernel on the same data: what
-fits in the last-level cache stays there; in the second weights come from memory.
+One table times fp32 PyTorch kernels, the other products, attention and the operators between them in language models,
+in 16 and 8 bit; both on the device alone, so there is no host dispatch. The first repeats a kernel on the same
+data: those that fit in the last-level cache stay there; in the second weights come from memory.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine.errors import Errors, Row, errors
-from analysis.annexes.machine.measurement import SHIPPED, read
-from analysis.annexes.machine.validate import Point
+from analysis.annexes.machine.measured_rows import SHIPPED, read_rows
+from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
+from analysis.annexes.machine.validation import PredictionPoint
+from analysis.document import column
 from analysis.estimate.trust import find_trust, work_class
 from analysis.model.ir.workload import Floats
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
@@ -36,8 +38,8 @@ SEVERAL = ("PyTorch standard",)  # attention as several kernels
 Shape = dict[str, float]
 
 
-class Kernel(msgspec.Struct, frozen=True):
-    """What one kernel does: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
+class SingleKernel(msgspec.Struct, frozen=True):
+    """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
     functions per result, elements read, of weights, and written; `image`, of a convolution, the results of one image
     and the windows that each input is in; `macs` where they are not those of the product."""
 
@@ -52,45 +54,45 @@ class Kernel(msgspec.Struct, frozen=True):
     macs: float | None = None
 
 
-class KernelGroup(Errors, frozen=True, kw_only=True):
+class KernelErrors(PredictionErrors, frozen=True, kw_only=True):
     """Errors of one operator kind on one device."""
 
-    device: str
-    op: str
+    device: Annotated[str, column("Device")]
+    op: Annotated[str, column("Kernel")]
 
 
-def _gemm(shape: Shape) -> Kernel:
+def _gemm(shape: Shape) -> SingleKernel:
     b, m, n, k = (shape[name] for name in "BMNK")
-    return Kernel(OpClass.GEMM, (b, m, n, k), 0, 0, b * m * k, b * n * k, b * m * n)
+    return SingleKernel(OpClass.GEMM, (b, m, n, k), 0, 0, b * m * k, b * n * k, b * m * n)
 
 
-def _conv(shape: Shape) -> Kernel:
+def _conv(shape: Shape) -> SingleKernel:
     b, cin, cout = shape["B"], shape["Input_Channel"], shape["Output_Channel"]
     kernel, size = shape["Kernel_Szie"], shape["Input_Size"]  # spelt so in the table
     out = (size + 2 * shape["Padding"] - kernel) // shape["Stride"] + 1
     m, k = b * out * out, cin * kernel * kernel
     image = (out * out, (kernel / shape["Stride"]) ** 2)
-    return Kernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, image)
+    return SingleKernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, image)
 
 
-def _rows(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], Kernel]:
-    def build(shape: Shape) -> Kernel:
+def _rowwise(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
+    def build(shape: Shape) -> SingleKernel:
         n = shape["B"] * shape["H"]
-        return Kernel(op_class, (0, 0, 0, 0), flops * n, special * n, operands * n, 0, n)
+        return SingleKernel(op_class, (0, 0, 0, 0), flops * n, special * n, operands * n, 0, n)
 
     return build
 
 
-_BINARY, _UNARY = _rows(OpClass.ELEMENTWISE, 2, 1, 0), _rows(OpClass.ELEMENTWISE, 1, 1, 0)
-_SPECIAL = _rows(OpClass.ELEMENTWISE, 1, 4, 1)
-KINDS: dict[str, Callable[[Shape], Kernel]] = {
+_BINARY, _UNARY = _rowwise(OpClass.ELEMENTWISE, 2, 1, 0), _rowwise(OpClass.ELEMENTWISE, 1, 1, 0)
+_SPECIAL = _rowwise(OpClass.ELEMENTWISE, 1, 4, 1)
+KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     "linear": _gemm,
     "bmm": _gemm,
     "conv": _conv,
     "add": _BINARY,
     "mul": _BINARY,
     "div": _BINARY,
-    "pow": _rows(OpClass.ELEMENTWISE, 2, 4, 1),
+    "pow": _rowwise(OpClass.ELEMENTWISE, 2, 4, 1),
     "addu": _UNARY,
     "mulu": _UNARY,
     "divu": _UNARY,
@@ -98,56 +100,57 @@ KINDS: dict[str, Callable[[Shape], Kernel]] = {
     "powu": _SPECIAL,
     "gelu": _SPECIAL,
     "tanh": _SPECIAL,
-    "ln": _rows(OpClass.ROW_NORM, 1, 8, 0),
-    "softmax": _rows(OpClass.SOFTMAX, 1, 5, 1),
+    "ln": _rowwise(OpClass.ROW_NORM, 1, 8, 0),
+    "softmax": _rowwise(OpClass.SOFTMAX, 1, 5, 1),
 }
 
 
-def _product(shape: Shape) -> Kernel:
+def _product(shape: Shape) -> SingleKernel:
     m, n, k = (shape[name] for name in "mnk")
-    return Kernel(OpClass.GEMM, (1, m, n, k), 0, 0, m * k, n * k, m * n)
+    return SingleKernel(OpClass.GEMM, (1, m, n, k), 0, 0, m * k, n * k, m * n)
 
 
-def _attention(shape: Shape) -> Kernel:
-    """A causal mask leaves row i its first i columns."""
+def _attention(shape: Shape) -> SingleKernel:
+    """Return a fused attention; a causal mask leaves row i its first i columns."""
     heads, rows, columns = shape["batch"] * shape["heads"], shape["q"], shape["kv"]
     seen = (rows + 1) / 2 if shape["causal"] and rows == columns else columns
     scores, dim = heads * rows * seen, (shape["dim_qk"], shape["dim_v"])
     kept = shape["batch"] * shape["kv_heads"] * columns * sum(dim)
-    return Kernel(
+    return SingleKernel(
         OpClass.ATTENTION, (heads, rows, seen, dim[0]), scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL,
         heads * rows * dim[0] + kept, 0, heads * rows * dim[1], macs=scores * sum(dim),
     )  # fmt: skip
 
 
-def _wide(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], Kernel]:
-    build = _rows(op_class, operands, flops, special)
+def _per_token(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
+    build = _rowwise(op_class, operands, flops, special)
     return lambda shape: build({"B": shape["tokens"], "H": shape["width"]})
 
 
-NARROW_KINDS: dict[str, Callable[[Shape], Kernel]] = {
+NARROW_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     "gemm": _product,
     "attention_fwd": _attention,
-    "activation": _wide(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
-    "residual_add": _wide(OpClass.ELEMENTWISE, 2, 1, 0),
-    "rms_norm": _wide(OpClass.ROW_NORM, 1, 4, 0),
-    "rmsnorm_or_layernorm": _wide(OpClass.ROW_NORM, 1, 4, 0),
-    "layer_norm": _wide(OpClass.ROW_NORM, 1, 8, 0),
+    "activation": _per_token(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
+    "residual_add": _per_token(OpClass.ELEMENTWISE, 2, 1, 0),
+    "rms_norm": _per_token(OpClass.ROW_NORM, 1, 4, 0),
+    "rmsnorm_or_layernorm": _per_token(OpClass.ROW_NORM, 1, 4, 0),
+    "layer_norm": _per_token(OpClass.ROW_NORM, 1, 8, 0),
 }
 
 
-def validate_kernels(path: Path = TABLE, folders: tuple[Path, ...] = ()) -> tuple[KernelGroup, ...]:
-    """Errors by device and operator kind; devices that are not in the catalogue are left out."""
-    rows: dict[tuple[str, str], list[Row]] = {}
+def validate_kernels(path: Path = TABLE, folders: tuple[Path, ...] = ()) -> tuple[KernelErrors, ...]:
+    """Return the errors by device and operator kind; devices that are not in the catalogue are left out."""
+    rows: dict[tuple[str, str], list[ErrorRow]] = {}
     for point in kernel_points(path, folders):
         rows.setdefault((point.device, point.family), []).append((point.measured, point.predicted, point.band))
-    return tuple(errors(KernelGroup, those, device=device, op=op) for (device, op), those in rows.items())
+    return tuple(measure_errors(KernelErrors, members, device=device, op=op) for (device, op), members in rows.items())
 
 
-def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[Point]:
-    """Each kernel of a table, or of all that ship; those on devices that are not in the catalogue, and of operators
-    that are no kernel here (rotary embeddings, collectives, grouped products), are left out."""
-    rows = [row for each in ((path,) if path else (TABLE, NARROW)) for row in read([each], ("device", "op", "shape"))]
+def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[PredictionPoint]:
+    """Predict each kernel of a table, or of all that ship; without those on devices that are not in the catalogue, and
+    of operators that are no kernel here (rotary embeddings, collectives, grouped products)."""
+    tables = (path,) if path else (TABLE, NARROW)
+    rows = [row for table in tables for row in read_rows([table], ("device", "op", "shape"))]
     by_kind: dict[tuple[str, str, str, bool], list[dict[str, str]]] = {}
     for row in rows:
         library = row.get("library", "")
@@ -155,33 +158,35 @@ def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> l
             form = row["format"].split()[0] if "seconds" in row else "fp32"
             key = (SAME.get(row["device"], row["device"]), form, row["op"], library not in OLDER)
             by_kind.setdefault(key, []).append(row)
-    points: list[Point] = []
+    points: list[PredictionPoint] = []
     for (name, form, op, newest), mine in sorted(by_kind.items()):
         try:
-            points.extend(_points(load(name, folders), form, op, mine, newest))
+            points.extend(_predict_kernels(load(name, folders), form, op, mine, newest))
         except RequestError:
             continue
     return points
 
 
-def _points(device: Device, form: str, op: str, rows: Sequence[dict[str, str]], newest: bool = True) -> list[Point]:
-    """Kernels of one operator in one format on a device, of the newest kind or an older one."""
+def _predict_kernels(
+    device: Device, form: str, op: str, rows: Sequence[dict[str, str]], newest: bool = True
+) -> list[PredictionPoint]:
+    """Predict kernels of one operator in one format on a device, of the newest kind or an older one."""
     kinds = KINDS if form == "fp32" else NARROW_KINDS
-    kernels = [kinds[op](_shape(row["shape"])) for row in rows]
+    kernels = [kinds[op](_parse_shape(row["shape"])) for row in rows]
     runs = plan(device, form)
     if form == "fp32":  # throughout: matrix products and, with TF32 off, convolutions
         runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
     runtime = msgspec.structs.replace(of_mode(device, "fused"), asynchronous=newest)
     # The tables of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or with
     # weights larger than any (LLMCompass): none find theirs on chip.
-    needs = demand(kernels, runs.element_bytes, in_layers=form != "fp32")
+    needs = kernel_demand(kernels, runs.element_bytes, in_layers=form != "fp32")
     setup = Setup(device, runs, runtime, "blocked")
     run = execute(needs, setup)
     work = work_class(setup, "kernel", 1, False)
     measured = [float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows]
     low, high = find_trust(setup, work)[0].band
     return [
-        Point(
+        PredictionPoint(
             work,
             "latency",
             device.key,
@@ -197,16 +202,16 @@ def _points(device: Device, form: str, op: str, rows: Sequence[dict[str, str]], 
     ]
 
 
-def _shape(text: str) -> Shape:
-    """`B=1;H=768` or `m=1 n=8 causal=yes`."""
+def _parse_shape(text: str) -> Shape:
+    """Parse `B=1;H=768` or `m=1 n=8 causal=yes`."""
     pairs = (part.split("=", 1) for part in re.split(r"[; ]", text))
-    said = {key: {"yes": "1", "no": "0"}.get(value, value) for key, value in pairs}
-    return {key: float(value) for key, value in said.items() if value.replace(".", "").isdigit()}
+    cells = {key: {"yes": "1", "no": "0"}.get(value, value) for key, value in pairs}
+    return {key: float(value) for key, value in cells.items() if value.replace(".", "").isdigit()}
 
 
-def demand(kernels: Sequence[Kernel], element_bytes: float = 4.0, in_layers: bool = False) -> Demand:
-    """Kernels side by side, each repeated on its own data: what it touches besides lies between two uses; `in_layers`,
-    within layers of a model, whose other weights push out those of each."""
+def kernel_demand(kernels: Sequence[SingleKernel], element_bytes: float = 4.0, in_layers: bool = False) -> Demand:
+    """Return the demand of kernels side by side, each repeated on its own data: its other data lie between two uses.
+    With `in_layers` they stand in layers of a model, whose other weights evict those of each."""
     n = len(kernels)
     gemm = np.array([kernel.gemm for kernel in kernels]).T
     macs = np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64)

@@ -1,10 +1,9 @@
-"""A model made ready to run here, with weights (random where it has none of its own) and inputs of a batch.
+"""Models prepared to run here, with weights (random where they have none of their own) and inputs of a batch.
 
-Runs foreign code where the model is the user's: only in a subprocess under limits."""
+The code of the user's own model runs: only in a subprocess under limits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,33 +17,29 @@ from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
 from hardware.architectures.registry import TORCH_HOST
 
-Running = tuple[Any, tuple[Any, ...], dict[str, Any]]  # a module in evaluation mode, its arguments and keywords
+ModelCall = tuple[Any, tuple[Any, ...], dict[str, Any]]  # a module in evaluation mode, its arguments and keywords
 
 
-def ready(ref: ModelRef, batch: int, device: str = TORCH_HOST, dtype: Any = torch.float32) -> Running:
-    """The module of a name and its inputs, on the device. Raises CaptureError for what cannot run."""
+def prepare_model(ref: ModelRef, batch: int, device: str = TORCH_HOST, dtype: Any = torch.float32) -> ModelCall:
+    """Build the module of a name and its inputs, on the device. Raises CaptureError for a model that cannot run."""
     torch.manual_seed(0)
     if isinstance(ref, targets.Target):
-        module, arguments, keywords = _own(ref, batch)
+        module, arguments, keywords = _prepare_own_model(ref, batch)
     elif isinstance(ref, zoo.Spec):
-        module, arguments, keywords = _named(ref, batch)
+        module, arguments, keywords = _prepare_named_model(ref, batch)
     else:
         raise CaptureError(f"{ref.label} is written from its configuration: there is no module of it to run")
-    place = _placer(device, dtype)
-    with torch.no_grad():
-        return module.eval().to(device=device, dtype=dtype), *tree_map(place, (arguments, keywords))
 
-
-def _placer(device: str, dtype: Any) -> Callable[[Any], Any]:
     def place(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         return value.to(device=device, dtype=dtype if value.is_floating_point() else value.dtype)
 
-    return place
+    with torch.no_grad():
+        return module.eval().to(device=device, dtype=dtype), *tree_map(place, (arguments, keywords))
 
 
-def _named(spec: zoo.Spec, batch: int) -> Running:
+def _prepare_named_model(spec: zoo.Spec, batch: int) -> ModelCall:
     if spec.is_block:
         module, shape = block_modules.build(spec.name, dict(spec.parameters))
         for parameter in module.parameters():
@@ -59,7 +54,7 @@ def _named(spec: zoo.Spec, batch: int) -> Running:
     return module, tuple(torch.rand(batch, *value.shape[1:]) for value in inputs), {}
 
 
-def _own(target: targets.Target, batch: int) -> Running:
+def _prepare_own_model(target: targets.Target, batch: int) -> ModelCall:
     if not target.runs_code:
         raise CaptureError(f"{target.label} is read as data, not run: name the Python that makes the module")
     file = targets.source(target)

@@ -1,4 +1,4 @@
-"""A device as the text of its file, in the manner of the catalogue."""
+"""The text of a device file, as the catalogue writes its own."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import msgspec
 from hardware.device import Device
 
 
-def as_toml(device: Device) -> str:
-    """The device file, as the catalogue writes its own."""
+def device_toml(device: Device) -> str:
+    """Return the device file."""
     data: dict[str, Any] = msgspec.to_builtins(device.file)
     for name in ("rates", "runtimes", "trust"):
         if not data[name]:
             del data[name]
     lines: list[str] = []
     plain = {key: value for key, value in data.items() if not isinstance(value, dict) and key != "trust"}
-    lines += [f"{key} = {_value(value)}" for key, value in plain.items() if value not in ((), [], "", None)]
+    lines += [f"{key} = {_toml_value(value)}" for key, value in plain.items() if value not in ((), [], "", None)]
     for key, value in data.items():
         if isinstance(value, dict) and value:
-            lines += _table(key, value)
+            lines += _toml_table(key, value)
     for held in data.get("trust", ()):
-        lines += ["", "[[trust]]", *(f"{key} = {_value(value)}" for key, value in held.items())]
+        lines += ["", "[[trust]]", *(f"{key} = {_toml_value(value)}" for key, value in held.items())]
     return "\n".join(lines) + "\n"
 
 
-def _table(name: str, value: dict[str, Any]) -> list[str]:
+def _toml_table(name: str, value: dict[str, Any]) -> list[str]:
     """A table: one line for each entry, and tables of tables below it."""
     deep = {k: v for k, v in value.items() if isinstance(v, dict) and any(isinstance(x, dict) for x in v.values())}
     flat = {k: v for k, v in value.items() if k not in deep and v is not None}
-    lines = ["", f"[{name}]", *(f"{_key(k)} = {_value(v)}" for k, v in flat.items())] if flat else []
+    lines = ["", f"[{name}]", *(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in flat.items())] if flat else []
     for key, inner in deep.items():
-        lines += _table(f"{name}.{_key(key)}", inner)
+        lines += _toml_table(f"{name}.{_toml_key(key)}", inner)
     return lines
 
 
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml_value(key)
 
 
-def _value(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}" if value % 1 or abs(value) >= 1e15 else f"{value:.1f}"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None) + " }"
+        return "{ " + ", ".join(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items() if v is not None) + " }"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
     return msgspec.json.encode(value).decode()

@@ -1,20 +1,21 @@
-"""Measurements of language models as requests: prefill, decoding, and both together."""
+"""Rows of language models as requests: prefill, decoding, and both together; and rows of any table."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from analysis.annexes.machine.measurement import (
+from analysis.annexes.machine.measured_rows import (
     ROWS,
-    Measurement,
+    MeasuredRow,
     Unpredictable,
-    catalogued,
-    executed,
-    group_of,
-    number,
-    runtime_of,
-    threads_idle,
+    check_runtime,
+    find_runtime_name,
+    has_idle_cores,
+    interpret_vision_row,
+    parse_cell,
+    row_device,
+    row_group,
 )
 from analysis.estimate.scenario import Scenario
 from analysis.model.transformer import transformer_request
@@ -25,14 +26,19 @@ from hardware.names import known
 GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
 
 
-def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measurement:
-    """A row of a language model as a request. Energy is that of an inference on all devices: of a token where it
-    decodes, of the whole request where it is one. Raises Unpredictable with the reason."""
-    device = catalogued(row["device"], row["device_mode"], row["source"], folders)
-    if threads_idle(row, device.units if device.arch.is_host else 0):
+def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
+    """Return the request of a row of any measured table. Raises Unpredictable with the reason."""
+    return _interpret_language_row(row, folders) if "phase" in row else interpret_vision_row(row, folders)
+
+
+def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
+    """Return the request of a row of a language model. Energy is that of an inference on all devices: of a token in
+    decoding, else of the whole request. Raises Unpredictable with the reason."""
+    device = row_device(row["device"], row["device_mode"], row["source"], folders)
+    if has_idle_cores(row, device.units if device.arch.is_host else 0):
         raise Unpredictable("fewer threads than cores")
-    count = int(number(row, "n_devices") or 1)
-    runtime = runtime_of(row["runtime"], device.vendor, "language")
+    count = int(parse_cell(row, "n_devices") or 1)
+    runtime = find_runtime_name(row["runtime"], device.vendor, "language")
     split = (
         "split" in row["device_mode"] or (count > 1 and runtime == "llama_cpp") or "exllama" in row["runtime"].lower()
     )
@@ -40,7 +46,7 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
         raise Unpredictable("layers are split over devices")
     if re.search(r"PP[2-9]", row["device_mode"]):
         raise Unpredictable("stages of the model on several devices")
-    batch = round(number(row, "batch") or 0)
+    batch = round(parse_cell(row, "batch") or 0)
     if not batch:
         raise Unpredictable("the batch is not stated")
     asked_precision, runs = _precision(row)
@@ -48,15 +54,15 @@ def interpret(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measuremen
     tokens = lengths.get("output", 1)
     text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
     text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
-    latency, energy = _latency_s(row, batch), number(row, "energy_j_per_token")
+    latency, energy = _latency_s(row, batch), parse_cell(row, "energy_j_per_token")
     if latency is None:
         raise Unpredictable("row states neither latency nor energy")
     try:
-        scenario = Scenario(batch, runs, executed(runtime, device, "language") or "fused")
+        scenario = Scenario(batch, runs, check_runtime(runtime, device, "language") or "fused")
     except RequestError as error:
         raise Unpredictable(str(error)) from None
-    return Measurement(
-        group=group_of(row, GROUP),
+    return MeasuredRow(
+        group=row_group(row, GROUP),
         model=text,
         image_size=None,
         device=device,
@@ -77,9 +83,9 @@ def _model(name: str) -> str:
 
 
 def _precision(row: dict[str, str]) -> tuple[str, str]:
-    """What was measured by its name here, and the nearest of the names that exist."""
+    """Return the measured precision where it has no name here, else '', and the nearest that has one."""
     weights, activations = row["weights_format"].lower(), row["activation_format"].lower()
-    if (stated := precision.find(_gguf(weights))) is not None and not stated.is_uniform:
+    if (stated := precision.find(_gguf_name(weights))) is not None and not stated.is_uniform:
         return "", stated.name
     for rule in files.shipped(ROWS)["weights"]:
         stated = rule.get("activations", ())
@@ -89,15 +95,16 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     raise Unpredictable(f"weights of {weights or 'a format that is not stated'}")
 
 
-def _gguf(text: str) -> str:
-    """`Q4_K - Small`, `IQ2_XXS - 2.0625 bpw`, `Q4_K_M (4.9 bit)`, the repacked `IQ4_KS_R4`: llama.cpp's names."""
+def _gguf_name(text: str) -> str:
+    """Return llama.cpp's name of a format, from `Q4_K - Small`, `IQ2_XXS - 2.0625 bpw`, `Q4_K_M (4.9 bit)`, or the
+    repacked `IQ4_KS_R4`."""
     name = text.partition("(")[0].replace(" - small", "_s").replace(" - medium", "_m")
     return re.sub(r" - .*|_[rx][48]$", "", name).strip()
 
 
 def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
-    """The phase, and its lengths."""
-    prompt, output = (int(number(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
+    """Return the phase, and its lengths. Raises Unpredictable."""
+    prompt, output = (int(parse_cell(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
     start = prompt or int(files.shipped(ROWS)["prompt_unstated"])
     if row["phase"] == "prefill":
         if not prompt:
@@ -107,22 +114,22 @@ def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
         return "request", {"sequence": prompt, "output": output}
     if row["phase"] == "end_to_end" and not _is_per_token(row):
         raise Unpredictable("the lengths of the requests are not stated")
-    kv = number(row, "kv_tokens")
+    kv = parse_cell(row, "kv_tokens")
     return "decode", {"kv": int(kv if kv is not None else start + output // 2)}
 
 
 def _is_per_token(row: dict[str, str]) -> bool:
-    """Whether the latency of a whole request is stated as that of each of its output tokens."""
+    """Return True where the latency of a whole request is stated as that of each of its output tokens."""
     return (
         row["phase"] == "end_to_end" and "output tokens, prefill included" in row["note"] and "latency=" in row["note"]
     )
 
 
 def _latency_s(row: dict[str, str], batch: int) -> float | None:
-    """Of a prefill, of a step of decoding, of a whole batch of requests."""
-    stated, rate = number(row, "latency_s"), number(row, "throughput_tokens_per_s")
+    """Return the latency of a prefill, of a step of decoding, or of a whole batch of requests."""
+    stated, rate = parse_cell(row, "latency_s"), parse_cell(row, "throughput_tokens_per_s")
     if stated is not None or rate is None:
         return stated
-    prompt, output = (number(row, name) or 0.0 for name in ("prompt_tokens", "output_tokens"))
+    prompt, output = (parse_cell(row, name) or 0.0 for name in ("prompt_tokens", "output_tokens"))
     tokens = {"decode": 1.0, "prefill": prompt, "end_to_end": output}[row["phase"]]
     return batch * tokens / rate if tokens else None

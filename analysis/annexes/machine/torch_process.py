@@ -1,4 +1,4 @@
-"""The benchmarks of analysis/capture/bench.py in a subprocess under limits; no torch here."""
+"""Modules that run models with torch, in a subprocess under limits; no torch is imported here."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any
 
 import msgspec
 
-from analysis.annexes.machine.here import Measured, read
+from analysis.annexes.machine.measurement_log import MeasurementLog, read_log
 from analysis.model.model_errors import ModelError
 from analysis.model.process.child_process import Child
 from analysis.model.process.process_limits import ProcessLimits
 from hardware import policy
 from hardware.errors import RequestError
 
-_SPARE_S = 240.0  # for building models and the first round, which ends whatever time it takes
+_SPARE_S = 240.0  # for building models and the first round, which is always completed
 _INSTALL = "pip install torch torchvision"
 
 
-Report = Callable[[str, float], None]
+ShowProgress = Callable[[str, float], None]  # phase, fraction done
 
 
-def run(module: str, plan: dict[str, Any], file: Path, limits: ProcessLimits, report: Report) -> bytes:
-    """What a module of ours answers that runs models here. Raises RequestError, in a line, for what went wrong."""
+def run_module(module: str, plan: dict[str, Any], file: Path, limits: ProcessLimits, progress: ShowProgress) -> bytes:
+    """Run a module of this annex and return its answer. Raises RequestError, in a line, where that fails."""
     policy.require_unserved("running models")
     if importlib.util.find_spec("torch") is None:
         raise RequestError(f"running models here needs torch: {_INSTALL}")
     words = (sys.executable, "-P", "-m", module, msgspec.json.encode(plan).decode(), str(file))
     child = Child(words, limits)
     try:
-        answer = child.answer(report)
+        answer = child.answer(progress)
     except ModelError as error:
         raise RequestError(str(error)) from None
     if answer is None:
@@ -41,8 +41,8 @@ def run(module: str, plan: dict[str, Any], file: Path, limits: ProcessLimits, re
     return answer
 
 
-def measure(plan: dict[str, Any], log: Path, seconds: float, report: Report) -> Measured:
-    """Time what the plan asks for and add it to the log; what the log then holds."""
+def measure_models(plan: dict[str, Any], log: Path, seconds: float, progress: ShowProgress) -> MeasurementLog:
+    """Time the probes and models of a plan, add the samples to the log, and return all that it holds."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.touch()
@@ -50,7 +50,7 @@ def measure(plan: dict[str, Any], log: Path, seconds: float, report: Report) -> 
         raise RequestError(f"cannot write {log}: {error.strerror}") from None
     limits = ProcessLimits(seconds=(seconds + _SPARE_S) * (os.cpu_count() or 1))
     try:
-        run("analysis.capture.bench", plan, log, limits, report)
+        run_module("analysis.annexes.machine.benchmark", plan, log, limits, progress)
     except OSError as error:
         raise RequestError(f"cannot write {log}: {error.strerror}") from None
-    return read(log)
+    return read_log(log)

@@ -1,0 +1,151 @@
+"""A machine described as a device: the most similar one of the catalogue, with every fact replaced that was measured or
+read on the machine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from analysis.annexes.machine.measurement_log import MeasuredMachine, MeasurementLog, TimedCase
+from hardware import files
+from hardware.device import Device, in_mode, load_all
+from hardware.device_file import DeviceFile, Fact
+
+SETS = Path(__file__).parents[3] / "hardware" / "instruction_sets.toml"
+HOST_LAUNCH_S = 1e-7  # least time that an operator takes to start on a CPU
+PROBE_OPERATORS = 32  # operators of the probe `dispatch`
+_CACHE_PART = 0.5  # of a cache: bytes that certainly stay in it while they are read over and over
+_BEYOND_CACHE = 4.0  # times the last level: bytes that certainly do not
+_UNITS = {"units": "count", "clock_hz": "Hz", "idle_w": "W", "tdp_w": "W", "power_limit_w": "W"}
+_PER_CHIP = ("tdp_w", "idle_w", "clocked_idle_w", "active_w", "power_limit_w", "sustained_w")
+_NOT_SHARED = ("memory_bus_bits", "memory_transfer_rate", "vector_clock_hz", "matrix_clock_hz")
+
+
+def nearest_device(machine: MeasuredMachine, facts: dict[str, Fact]) -> Device:
+    """Return the device of the catalogue most like the machine: by name where it is there, else by its facts."""
+    devices = [d for d in load_all()[0] if d.architecture == machine.architecture and d.silicon]
+    title = machine.name.lower()
+    named = [d for d in devices if any(name.lower() in title for name in (d.file.name, *d.file.aliases))]
+    if named:
+        return named[0]
+    known = {name: facts[name].value for name in ("units", "clock_hz", "memory_bandwidth", "l2_bytes") if name in facts}
+
+    def distance(device: Device) -> float:
+        compared = [(value, device.values.get(name)) for name, value in known.items() if value]
+        return float(sum(abs(np.log(value / other)) for value, other in compared if other))
+
+    same_vendor = [d for d in devices if d.vendor == machine.vendor]
+    return min(same_vendor or devices, key=distance)
+
+
+def measured_facts(log: MeasurementLog) -> dict[str, Fact]:
+    """Return facts of the machine by name: those that the system states, and those that follow from timings."""
+    machine, date = log.machine, log.machine.date
+    facts = {
+        name: Fact(
+            value, _UNITS.get(name, "bit" if name.endswith("bits") else "byte"), f"read here, {date}", "measured"
+        )
+        for name, value in machine.facts.items()
+    }
+    lanes = _fma_per_clock(machine, "vector").get("fp32")
+    peak = _peak_flop_per_s(log)
+    if peak and lanes and lanes.value and machine.is_host:
+        needed_hz = peak / (2.0 * machine.facts.get("units", 1.0) * lanes.value)
+        if needed_hz > machine.facts.get("clock_hz", 0.0):
+            why = f"measured here, {date}: the clock that its fastest product needs"
+            facts["clock_hz"] = Fact(needed_hz, "Hz", why, "measured", low=needed_hz)
+    for timed in log.timed:
+        if timed.case.op == "dispatch":
+            seconds = timed.seconds / PROBE_OPERATORS
+            one = msgspec.structs.replace(timed, seconds=seconds)
+            facts["dispatch_s"] = _measured_fact(seconds, "s", one, machine, "an operator on next to nothing")
+            if machine.is_host:
+                why = "what operators take to start is stated by their class (rates.overhead)"
+                facts["launch_s"] = Fact(HOST_LAUNCH_S, "s", why, "measured")
+    return facts | _bandwidths(log)
+
+
+def _bandwidths(log: MeasurementLog) -> dict[str, Fact]:
+    """Return the highest rates of copies and reads that reach the memory, and the last level, byte/s."""
+    machine, facts = log.machine, {}
+    last = machine.facts.get("l3_bytes") or machine.facts.get("l2_bytes") or 0.0
+    before = machine.facts.get("l2_bytes", 0.0) if machine.facts.get("l3_bytes") else 0.0
+    footprints = {
+        "memory_bandwidth": (last * _BEYOND_CACHE, float("inf")),
+        "last_level_bandwidth": (before * 1.5, last * _CACHE_PART),
+    }
+    for name, (least, most) in footprints.items():
+        rates = [(t.case.moved / t.seconds, t) for t in log.timed if least <= t.case.footprint <= most]
+        if rates:
+            best, timed = max(rates, key=lambda pair: pair[0])
+            what = f"{timed.case.op} of {timed.case.footprint / 1e6:.3g} MB"
+            facts[name] = _measured_fact(best, "byte/s", timed, machine, what)
+    return facts
+
+
+def _measured_fact(value: float, unit: str, timed: TimedCase, machine: MeasuredMachine, what: str) -> Fact:
+    why = f"measured here, {machine.date}: {what}, spread {timed.spread:.0%} over {timed.rounds} rounds"
+    return Fact(value, unit, why, "measured", low=value * (1 - min(timed.spread, 0.9)), high=value * (1 + timed.spread))
+
+
+def _peak_flop_per_s(log: MeasurementLog) -> float:
+    """Return the highest rate of fp32 matrix products on all cores; 0 where none was timed."""
+    peak = 0.0
+    for timed in log.timed:
+        case = timed.case
+        sizes = re.search(r"width=(\d+) batch=(\d+)", case.key)
+        if case.op == "linear" and case.precision == "fp32" and sizes and case.threads >= log.machine.threads:
+            peak = max(peak, 2.0 * 4.0 * int(sizes[1]) ** 2 * int(sizes[2]) / timed.seconds)  # a chain of four
+    return peak
+
+
+def _fma_per_clock(machine: MeasuredMachine, unit: str) -> dict[str, Fact]:
+    """Return the FMA per core and clock that the instruction set of the processor has, by format."""
+    for row in files.table(SETS)[unit]:
+        if set(row["flags"]) <= set(machine.flags):
+            why = f"its instruction set: {row['source']}"
+            rates = {name: value for name, value in row.items() if name not in ("flags", "source")}
+            return {name: Fact(float(value), "FMA/clock", why, "derived") for name, value in rates.items()}
+    return {}
+
+
+def describe_device(machine: MeasuredMachine, base: Device, name: str, facts: dict[str, Fact]) -> Device:
+    """Return the base device with the facts of the machine in place of its own; those of the whole chip are scaled by
+    the number of its units."""
+    file = base.file
+    scale = facts["units"].value / base.units if "units" in facts else 1.0
+    merged: dict[str, Fact] = {}
+    for key, fact in file.facts.items():
+        if key in _NOT_SHARED:
+            continue
+        by = scale if key in _PER_CHIP else 1.0
+        ends = {end: None if value is None else value * by for end, value in (("low", fact.low), ("high", fact.high))}
+        what = f"as {file.name}" + (", by number of cores" if by != 1.0 else "")
+        source = f"{what}: {fact.source}"[:400]
+        merged[key] = msgspec.structs.replace(fact, value=fact.value * by, source=source, quality="assumed", **ends)
+    tables = file.fma_per_clock
+    if machine.is_host:
+        rates = {unit: _fma_per_clock(machine, unit) for unit in ("vector", "matrix")}
+        tables = {unit: table for unit, table in rates.items() if table or unit == "vector"}
+    title = machine.name if machine.name.lower() not in ("", "unknown") else name
+    if "units" in facts:
+        title += f", {facts['units'].value:.0f} {file.unit_name or base.arch.unit}s (here)"
+    note = f"Measured by hwexplorer measure on {machine.date} with {machine.software}; what was not is as {file.name}"
+    spec = DeviceFile(
+        id=name,
+        name=title,
+        vendor=machine.vendor,
+        architecture=machine.architecture,
+        memory_technology=file.memory_technology,
+        facts=merged | facts,
+        fma_per_clock=tables,
+        year=int(machine.date[:4]),
+        unit_name=file.unit_name,
+        software=base.software_class,
+        notes=(note, machine.energy),
+        runs=file.runs if not machine.is_host else {},
+    )
+    return in_mode(Path(f"{name}.toml"), spec, "")

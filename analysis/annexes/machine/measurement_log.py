@@ -1,0 +1,231 @@
+"""The log of `hwexplorer measure`: lines of JSON, each whole or not there, so that a stopped run can be resumed."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from analysis.model import store
+from analysis.model.ir.validation import decode
+from analysis.model.ir.workload import Workload
+from analysis.model.names.targets import fixed_batch
+from hardware import files
+from hardware.architectures import registry
+from hardware.errors import RequestError
+
+SCHEMA = "hwexplorer-measured/1"
+MOST_BYTES = 1 << 26
+SHARED_COLUMNS = (
+    "source", "device", "device_mode", "framework", "model", "batch", "image_size", "precision", "latency_ms",
+    "throughput_per_s", "energy_mJ_per_inference", "power_W", "scenario", "note", "origin",
+)  # fmt: skip
+FEW = 3  # undisturbed samples; with fewer the fastest third of all counts
+
+
+class MeasuredMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine and its software: `facts` in SI units by the names of device files, `flags` of the instruction set,
+    `energy` how energy is read or why it is not."""
+
+    schema: str = SCHEMA
+    device: str  # as torch calls it: cpu, cuda:0
+    name: str
+    vendor: str
+    architecture: str
+    date: str
+    threads: int
+    facts: dict[str, float] = {}
+    flags: tuple[str, ...] = ()
+    versions: dict[str, str] = {}
+    energy: str = ""
+    load: float = 0.0  # processes that wanted to run beside ours, before it began
+
+    @property
+    def is_host(self) -> bool:
+        """True where the machine's own processor was measured, not an accelerator in it."""
+        return registry.get(self.architecture).is_host
+
+    @property
+    def software(self) -> str:
+        """Versions of the software and the number of threads, in words."""
+        return ", ".join(f"{name} {version}" for name, version in self.versions.items()) + f", {self.threads} threads"
+
+
+class BenchmarkCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A case to time: a `model` by name, or the `workload` of a probe (base64); neither where only `moved` bytes count.
+    `footprint` is the bytes that are read over and over."""
+
+    key: str
+    op: str
+    batch: int = 1
+    threads: int = 1
+    precision: str = "fp32"
+    model: str = ""
+    workload: str = ""
+    moved: float = 0.0
+    footprint: float = 0.0
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of one call in one round of the case `of`; joules, where they are read; `taken` where another process got
+    a core meanwhile."""
+
+    of: str
+    seconds: float
+    joules: float | None = None
+    taken: bool = False
+
+
+class TimedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A case with its samples: the median and the middle two thirds of the undisturbed ones; of the fastest third where
+    hardly any is undisturbed. `taken` is the share of disturbed samples."""
+
+    case: BenchmarkCase
+    seconds: float
+    low: float
+    high: float
+    rounds: int
+    taken: float
+    joules: float | None = None
+
+    @property
+    def spread(self) -> float:
+        """Half of the middle two thirds, over the median."""
+        return (self.high - self.low) / 2.0 / self.seconds
+
+    def workload(self) -> Workload | None:
+        """Return its workload; None where it only moves bytes, or is not captured at its batch (some models fix it)."""
+        packed, model = self.case.workload, self.case.model
+        workload = decode(base64.b64decode(packed)) if packed else store.ready(model) if model else None
+        return workload if workload is None or fixed_batch(workload) in (None, self.case.batch) else None
+
+
+class MeasurementLog(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a log holds."""
+
+    machine: MeasuredMachine
+    timed: tuple[TimedCase, ...]
+
+    @property
+    def noise(self) -> float | None:
+        """Median spread between repeats, a fraction; None where no case was repeated."""
+        spreads = [each.spread for each in self.timed if each.rounds > 1]
+        return float(np.median(spreads)) if spreads else None
+
+    @property
+    def taken(self) -> float:
+        """The share of samples in which another process took a core."""
+        rounds = sum(each.rounds for each in self.timed)
+        return sum(each.taken * each.rounds for each in self.timed) / rounds if rounds else 0.0
+
+
+LogLine = MeasuredMachine | BenchmarkCase | Sample
+_KINDS: dict[str, type[MeasuredMachine] | type[BenchmarkCase] | type[Sample]] = {
+    "machine": MeasuredMachine,
+    "case": BenchmarkCase,
+    "sample": Sample,
+}
+
+
+class _RawLine(msgspec.Struct):
+    kind: str
+    fields: msgspec.Raw = msgspec.field(name="is")
+
+
+def encode_line(line: LogLine) -> bytes:
+    """Return a line of the log."""
+    kind = next(kind for kind, struct in _KINDS.items() if isinstance(line, struct))
+    return msgspec.json.encode({"kind": kind, "is": line}) + b"\n"
+
+
+def read_log(path: Path) -> MeasurementLog:
+    """Read a log; a line that was cut off is skipped. Raises RequestError."""
+    try:
+        lines = list(_decode_lines(files.read(path, MOST_BYTES).split(b"\n")))
+    except OSError as error:
+        raise RequestError(f"{path.name}: cannot be read ({error.strerror})") from None
+    except (msgspec.MsgspecError, KeyError, UnicodeError, RecursionError):
+        raise RequestError(f"{path.name}: not what `hwexplorer measure` writes") from None
+    machines = [line for line in lines if isinstance(line, MeasuredMachine)]
+    if not machines or machines[-1].schema != SCHEMA:
+        raise RequestError(f"{path.name}: not what `hwexplorer measure` writes (no machine in it)")
+    samples: dict[str, list[Sample]] = {}
+    for line in lines:
+        if isinstance(line, Sample) and 0.0 < line.seconds < 1e6:
+            samples.setdefault(line.of, []).append(line)
+    cases = {line.key: line for line in lines if isinstance(line, BenchmarkCase)}
+    timed = tuple(_summarise_samples(case, samples[key]) for key, case in cases.items() if key in samples)
+    return MeasurementLog(machine=machines[-1], timed=timed)
+
+
+def _decode_lines(lines: Sequence[bytes]) -> Iterable[LogLine]:
+    for place, line in enumerate(lines):
+        try:
+            raw = msgspec.json.decode(line, type=_RawLine) if line else None
+        except msgspec.MsgspecError:
+            if not place:
+                raise
+            raw = None  # cut off while it was written
+        if raw is not None:
+            yield msgspec.json.decode(raw.fields, type=_KINDS[raw.kind])
+
+
+def _summarise_samples(case: BenchmarkCase, samples: Sequence[Sample]) -> TimedCase:
+    chosen = [sample for sample in samples if not sample.taken]
+    if len(chosen) < min(FEW, len(samples)):
+        chosen = sorted(samples, key=lambda sample: sample.seconds)[: (len(samples) + 2) // 3]
+    low, middle, high = np.quantile([sample.seconds for sample in chosen], (1 / 6, 1 / 2, 5 / 6)).tolist()
+    joules = [sample.joules for sample in chosen if sample.joules is not None]
+    return TimedCase(
+        case=case,
+        seconds=middle,
+        low=low,
+        high=high,
+        rounds=len(samples),
+        taken=sum(sample.taken for sample in samples) / len(samples),
+        joules=float(np.median(joules)) if joules else None,
+    )
+
+
+def shared_csv(log: MeasurementLog, name: str) -> str:
+    """Return the models that were timed as rows of the tables that ship (analysis/annexes/machine/measured), of a
+    device of this name."""
+    machine = log.machine
+    torch = machine.versions.get("torch", "")
+    versions = " ".join(f"{package} {version}" for package, version in machine.versions.items())
+    rows = []
+    for timed in (timed for timed in log.timed if timed.case.model):
+        case, joules = timed.case, timed.joules
+        note = (
+            f"{machine.name}; {machine.threads} threads; {versions}; median of {timed.rounds} interleaved rounds after "
+            f"warm-up; spread {timed.spread:.1%}; {machine.energy}"
+        )
+        rows.append(
+            {
+                "source": f"hwexplorer measure {machine.date}",
+                "device": name,
+                "device_mode": "",
+                "framework": f"pytorch {torch} eager NCHW",
+                "model": case.model,
+                "batch": case.batch,
+                "image_size": "",
+                "precision": case.precision,
+                "latency_ms": f"{timed.seconds * 1e3:.6g}",
+                "throughput_per_s": f"{case.batch / timed.seconds:.6g}",
+                "energy_mJ_per_inference": "" if joules is None else f"{joules / case.batch * 1e3:.6g}",
+                "power_W": "" if joules is None else f"{joules / timed.seconds:.4g}",
+                "scenario": "infer",
+                "note": note,
+                "origin": "measured by its sender",
+            }
+        )
+    text = io.StringIO()
+    writer = csv.DictWriter(text, SHARED_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

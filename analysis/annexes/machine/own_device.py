@@ -1,0 +1,252 @@
+"""A device of the user's own machine: rates of its software fitted to timings, and the band that holds its models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from analysis.annexes.machine import trust_bands
+from analysis.annexes.machine.calibrate import (
+    FitRow,
+    FittedRate,
+    Progress,
+    RateFit,
+    fit_rates,
+    make_fit_row,
+    predict_latency,
+    shipped_latency,
+)
+from analysis.annexes.machine.described_device import HOST_LAUNCH_S, describe_device, measured_facts, nearest_device
+from analysis.annexes.machine.language_rows import interpret_row
+from analysis.annexes.machine.measured_rows import Unpredictable, family_of
+from analysis.annexes.machine.measurement_log import MeasurementLog
+from analysis.annexes.machine.validation import LARGE
+from analysis.document import column
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model.ir.workload import Floats
+from hardware.demand import OpClass
+from hardware.device import Device, in_mode
+from hardware.device_file import DeviceFile, Held
+from hardware.errors import RequestError
+from hardware.runtime import of_mode, runtimes
+
+RUNTIME = "pytorch_eager"
+PULL = 3e-4  # towards the rates that ship, for classes that were hardly measured
+LOW, HIGH = 0.002, 1.0  # of rates: shares of the peak
+HOST_START_S, START_S = (HOST_LAUNCH_S, 2e-6, 1e-3), (1e-8, 1e-7, 1e-4)  # a kernel's start: low, first guess, high
+LIBRARY_CALLS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)  # a library takes time to start them
+
+
+class TimingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A model or probe: measured, predicted by the nearest device of the catalogue, and by a fit without its family."""
+
+    name: Annotated[str, column("Model or probe")]
+    batch: Annotated[int, column("Batch", "count")]
+    family: str
+    is_model: bool
+    measured_s: Annotated[float, column("Measured", "s", role="quantity")]
+    before_s: Annotated[float, column("Nearest", "s", keep=1, role="quantity", help="by the device it was made from")]
+    after_s: Annotated[float, column("Left out", "s", role="quantity", help="by a fit without its family")] = 0.0
+    spread: Annotated[float, column("Spread", "%", keep=2, help="half of the middle two thirds of the repeats")]
+
+
+class OwnDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A fitted device, the one of the catalogue it was made from, its timings, and why others were skipped. `noise` is
+    the spread between repeats, `taken` the share of time in which others had a core."""
+
+    device: Device
+    nearest: Device
+    rows: tuple[TimingRow, ...]
+    noise: float
+    taken: float
+    skipped: tuple[str, ...]
+
+
+class _Timings(msgspec.Struct, kw_only=True):
+    """Timings to fit a device to: rows for the fit, and the same rows for people; how they were measured."""
+
+    fit_rows: list[FitRow] = []
+    rows: list[TimingRow] = []
+    skipped: list[str] = []
+    runtime: str = RUNTIME
+    software: str
+    noise: float = 0.0
+    taken: float = 0.0
+
+
+def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: None) -> OwnDevice:
+    """Fit a device of this name to the measurements of a machine. Raises RequestError for too few."""
+    machine, facts = log.machine, measured_facts(log)
+    base = nearest_device(machine, facts)
+    device = describe_device(machine, base, name, facts)
+    software = f"{machine.software}, {machine.date}"
+    timings = _Timings(software=software, noise=log.noise or 0.0, taken=log.taken)
+    for timed in log.timed:
+        case = timed.case
+        if case.moved or case.threads != machine.threads or case.precision != "fp32":
+            continue
+        workload = timed.workload()
+        if workload is None:
+            timings.skipped.append(f"{case.key}: not captured at this batch (hwexplorer capture {case.model})")
+            continue
+        scenario = Scenario(case.batch, case.precision, RUNTIME, "nchw")
+        result, before = estimate(workload, device, scenario), estimate(workload, base, scenario)
+        family = family_of(case.model) if case.model else f"probe {case.op}"
+        timings.fit_rows.append(
+            FitRow(
+                measured_s=timed.seconds,
+                demand=result.demand,
+                setup=result.setup,
+                least_s=np.zeros(result.demand.n_kernels),
+                group=(family,),
+                family=family,
+            )
+        )
+        timings.rows.append(
+            TimingRow(
+                name=case.model or case.key, batch=case.batch, family=family, is_model=bool(case.model),
+                measured_s=timed.seconds, before_s=before.latency_s, spread=timed.spread,
+            )
+        )  # fmt: skip
+    if log.noise is None:
+        timings.skipped.append("each was timed in one round: what repeats differ by is not known, and in no band")
+    return _fit_device(base, device, timings, progress)
+
+
+def fit_rows(
+    table: Sequence[dict[str, str]], base: Device, name: str, progress: Progress = lambda _: None
+) -> OwnDevice:
+    """Fit a device of this name, otherwise like `base`, to rows in the format of the shipped tables, whatever device
+    they name. Raises RequestError where too few can be predicted."""
+    device = in_mode(Path(f"{name}.toml"), msgspec.structs.replace(base.file, id=name, aliases=()), "")
+    timings = _Timings(software="rows of a CSV")
+    for cells in table:
+        try:
+            row = interpret_row({**cells, "device": base.key})
+            if row.latency_s is None:
+                continue
+            before_s = float(shipped_latency([make_fit_row(row, row.latency_s)], base.software.efficiency)[0])
+            fit_row = make_fit_row(msgspec.structs.replace(row, device=device), row.latency_s)
+        except Unpredictable as reason:
+            timings.skipped.append(f"{cells.get('model', '')[:60]}: {reason}")
+            continue
+        timings.fit_rows.append(fit_row)
+        timings.rows.append(
+            TimingRow(
+                name=row.model, batch=row.scenario.batch, family=fit_row.family, is_model=True,
+                measured_s=row.latency_s, before_s=before_s, spread=0.0,
+            )
+        )  # fmt: skip
+    names = [row.setup.runtime.id for row in timings.fit_rows]
+    timings.runtime = max(set(names), key=names.count, default="")
+    chosen = [i for i, runtime in enumerate(names) if runtime == timings.runtime]
+    timings.fit_rows, timings.rows = [timings.fit_rows[i] for i in chosen], [timings.rows[i] for i in chosen]
+    timings.skipped = list(dict.fromkeys(timings.skipped))
+    return _fit_device(base, device, timings, progress)
+
+
+def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progress) -> OwnDevice:
+    """Fit the rates of a described device. Raises RequestError for too few timings."""
+    if len(timings.rows) < LARGE:
+        reason = f" ({timings.skipped[0]})" if timings.skipped else ""
+        raise RequestError(f"{len(timings.rows)} timings are too few to fit a device to (at least {LARGE}){reason}")
+    full = _fit_device_rates(timings.fit_rows, device, progress)
+    left_out_s = _left_out_latency(timings, full, progress).tolist()
+    rows = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings.rows, left_out_s, strict=True)]
+    spec = msgspec.structs.replace(
+        _file_with_rates(device, full, timings), trust=(_band(rows, timings.runtime, timings.noise),)
+    )
+    return OwnDevice(
+        device=in_mode(Path(f"{device.id}.toml"), spec, ""),
+        nearest=base,
+        rows=tuple(rows),
+        noise=timings.noise,
+        taken=timings.taken,
+        skipped=tuple(timings.skipped),
+    )
+
+
+def _fit_device_rates(rows: Sequence[FitRow], device: Device, progress: Progress) -> RateFit:
+    # A timing tells of as many rates as there are classes of operators in it: a model of many, a probe of its own.
+    weight = np.array([float(len(set(row.demand.op_class.tolist()))) for row in rows])
+    shipped = device.software.efficiency
+    met = set(np.concatenate([row.demand.op_class for row in rows]).tolist())
+    rates = []
+    for table in ("compute", "bandwidth"):
+        for each in sorted(met):
+            start = float(np.clip(getattr(shipped, table)[0, each], LOW, HIGH))
+            rates.append(FittedRate(table, OpClass(each).name, (each,), LOW, HIGH, start))
+    low, start, high = HOST_START_S if device.arch.is_host else START_S
+    others = tuple(int(each) for each in OpClass if each not in LIBRARY_CALLS)
+    rates += [
+        FittedRate("overhead", OpClass(each).name, (each,), low, high, start) for each in LIBRARY_CALLS if each in met
+    ]
+    rates.append(FittedRate("overhead", "other", others, low, high, start))
+    return fit_rates(device.id, rows, tuple(rates), shipped, weight, progress, PULL)
+
+
+def _left_out_latency(timings: _Timings, full: RateFit, progress: Progress) -> Floats:
+    """Return seconds of each model by a fit without its family, (rows,); of probes, which no other row replaces, by
+    the fit to all. Each fit begins where the full one did: rates that only the family measures stay as shipped."""
+    rows = timings.fit_rows
+    seconds: Floats = np.exp(full.error) * np.array([row.measured_s for row in rows])
+    for family in dict.fromkeys(row.family for row in timings.rows if row.is_model):
+        members = [i for i, row in enumerate(timings.rows) if row.is_model and row.family == family]
+        others = [i for i in range(len(rows)) if i not in members]
+        part = fit_rates(
+            f"without {family}",
+            [rows[i] for i in others],
+            full.rates,
+            full.shipped,
+            full.weight[others],
+            progress,
+            PULL,
+        )
+        seconds[members] = predict_latency([rows[i] for i in members], full.shipped, full.rates, part.values[None])[0]
+    return seconds
+
+
+def _file_with_rates(device: Device, full: RateFit, timings: _Timings) -> DeviceFile:
+    """Return the device file with the fitted rates and the runtime that was measured."""
+    shipped, noise, runtime = device.software, timings.noise, timings.runtime
+    tables: dict[str, dict[str, tuple[float, float, float]]] = {
+        "compute": dict(shipped.compute),
+        "bandwidth": dict(shipped.bandwidth),
+        "overhead": {},
+    }
+    for rate, value in zip(full.rates, full.values.tolist(), strict=True):
+        tables[rate.table][rate.name] = (value, value * (1 - min(noise, 0.9)), min(value * (1 + noise), HIGH))
+    general = runtimes().get(runtime) or of_mode(device, runtime)
+    record = msgspec.structs.replace(general, name=f"{general.name} ({timings.software})", id="")
+    rates = msgspec.structs.replace(shipped, **tables)
+    own_runtimes = {runtime: record} if runtime in runtimes() else {}
+    return msgspec.structs.replace(device.file, rates=rates, runtimes=own_runtimes)
+
+
+def _band(rows: Sequence[TimingRow], runtime: str, noise: float) -> Held:
+    """Return the factors that hold models that were left out, widened by the noise. Of m errors the k-th from either
+    end leaves out 2 k of the next m + 1."""
+    models = [row for row in rows if row.is_model] or list(rows)
+    errors = np.sort([np.log(row.measured_s / row.after_s) for row in models])
+    k = max(int((len(errors) + 1) * (1.0 - trust_bands.TARGET) / 2.0), 1)
+    low, high = np.exp([min(errors[k - 1], -trust_bands.LEAST), max(errors[-k], trust_bands.LEAST)]).tolist()
+    return Held(
+        runtime=runtime,
+        mode=runtimes()[runtime].mode if runtime in runtimes() else runtime,
+        rows=len(models),
+        median_error=median_error(models),
+        low=low / (1 + noise),
+        high=high * (1 + noise),
+    )
+
+
+def median_error(rows: Sequence[TimingRow], before: bool = False) -> float:
+    """Return the median of abs(predicted / measured - 1), a fraction; NaN if there are no rows. With `before` the
+    predictions are those of the nearest device of the catalogue."""
+    errors = [abs((row.before_s if before else row.after_s) / row.measured_s - 1.0) for row in rows]
+    return float(np.median(errors)) if errors else float("nan")

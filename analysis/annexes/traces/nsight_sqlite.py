@@ -1,0 +1,193 @@
+"""Nsight Systems' SQLite export: kernels and copies with their times, and the NVTX ranges in which they were launched.
+
+PyTorch marks its operators inside `torch.autograd.profiler.emit_nvtx()`, TensorRT its layers by itself."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.annexes.traces.chrome import input_shapes
+from analysis.annexes.traces.nsight_tables import (
+    MOST_KERNELS,
+    NS,
+    PRODUCER,
+    KernelLaunch,
+    LaunchingCall,
+    trace_of_launches,
+)
+from analysis.annexes.traces.runtime_profiles import layer_kind
+from analysis.annexes.traces.trace import Trace, TraceError, clean_text, module_path
+
+MOST_STEPS, STEP = 3_000, 100_000  # of SQLite's virtual machine for all queries; instructions between two checks
+LONGEST = 10_000_000  # bytes of a value
+MOST_RANGES = 1_000_000
+DEEPEST = 64  # ranges inside each other; deeper ones belong to those around them
+_PUSHED = 59  # eventType of a range that its thread opened and closed
+_PROCESS = ~0xFFFFFF  # mask of the process in a serialised thread id
+_KERNELS, _COPIES, _SETS, _RUNTIME = (
+    f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME")
+)
+_UNNAMED = {_KERNELS: "kernel without a name", _COPIES: "memcpy", _SETS: "memset"}
+Calls = dict[tuple[int, int], LaunchingCall]  # by process and correlation id
+
+
+def read_nsight_sqlite(path: Path) -> Trace:
+    """Read the kernels, in order, of the device that ran most. The file is opened read-only; nothing in it runs."""
+    connection = None
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        connection.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a stranger call nothing
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        checks = iter(range(MOST_STEPS))
+        connection.set_progress_handler(lambda: next(checks, None) is None, STEP)  # a schema may hold anything
+        return _read_tables(connection)
+    except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:  # a column may hold any type
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"{path.name}: not a readable SQLite export ({clean_text(error, 120)})") from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _read_tables(connection: sqlite3.Connection) -> Trace:
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {_KERNELS, "StringIds"} <= tables:
+        raise TraceError(f"{PRODUCER}: no kernels in this export (profile with --trace=cuda)")
+    read_from = tables & {_KERNELS, _COPIES, _SETS, _RUNTIME, "NVTX_EVENTS"}
+    columns = {table: _columns(connection, table) for table in read_from}
+    if not {"start", "end"} <= columns[_KERNELS] or not columns[_KERNELS] & {"demangledName", "shortName"}:
+        raise TraceError(f"{PRODUCER}: kernels of this export have no times or names")
+    name = "demangledName" if "demangledName" in columns[_KERNELS] else "shortName"
+    zero = connection.execute(f"SELECT MIN(start) FROM {_KERNELS}").fetchone()[0] or 0
+    query = f"SELECT id, value FROM StringIds WHERE id IN (SELECT DISTINCT {name} FROM {_KERNELS}) LIMIT {MOST_KERNELS}"
+    names = {key: clean_text(value) for key, value in connection.execute(query)}
+    has_launches = {"globalPid", "correlationId"} <= columns[_KERNELS]
+    calls = _find_calls(connection, columns) if has_launches else {}
+    launches: list[KernelLaunch] = []
+    notes = []
+    for table, unnamed in _UNNAMED.items():
+        has = columns.get(table, set())
+        if not {"start", "end"} <= has:
+            continue
+        is_kernel = table == _KERNELS
+        device = "k.deviceId" if "deviceId" in has else "0"
+        call = "k.globalPid, k.correlationId" if is_kernel and has_launches else "NULL, NULL"
+        rows = connection.execute(
+            f"SELECT k.start, k.end, {device}, {f'k.{name}' if is_kernel else 'NULL'}, {call} FROM {table} k "
+            f"WHERE k.end > k.start ORDER BY k.start LIMIT {MOST_KERNELS}"
+        )
+        launches += [
+            KernelLaunch(
+                name=names.get(name_id, unnamed), start_s=(start - zero) * NS, end_s=(end - zero) * NS,
+                device=clean_text(device_id, 60), call=calls.get((process, correlation)),
+            )
+            for start, end, device_id, name_id, process, correlation in rows
+        ]  # fmt: skip
+        if len(launches) >= MOST_KERNELS:
+            notes.append(f"the first {MOST_KERNELS} kernels only")
+            break
+    return trace_of_launches(launches, _device_name(connection, tables), notes)
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def _device_name(connection: sqlite3.Connection, tables: set[str]) -> str:
+    if "TARGET_INFO_GPU" not in tables or "name" not in _columns(connection, "TARGET_INFO_GPU"):
+        return ""
+    row = connection.execute("SELECT name FROM TARGET_INFO_GPU LIMIT 1").fetchone()
+    return clean_text(row[0]) if row else ""
+
+
+# --- NVTX ranges ------------------------------------------------------------------------------------------
+
+
+class _Range(msgspec.Struct, frozen=True, dict=True):
+    start: int
+    end: int
+    text: str
+
+    @cached_property
+    def operator(self) -> tuple[str, str]:
+        """The name, without the sizes that PyTorch adds, and the operator kind that it names."""
+        name = self.text.partition(", ")[0] if self.text.startswith("aten::") else self.text
+        return name, layer_kind(name)
+
+
+def _find_calls(connection: sqlite3.Connection, columns: dict[str, set[str]]) -> Calls:
+    """Return the outermost operator around each launch; nothing where the export has no ranges."""
+    marks, runtime = columns.get("NVTX_EVENTS", set()), columns.get(_RUNTIME, set())
+    if not {"start", "end", "globalTid"} <= marks or not {"start", "globalTid", "correlationId"} <= runtime:
+        return {}
+    launches = connection.execute(
+        f"SELECT globalTid, start, correlationId FROM {_RUNTIME} "
+        f"WHERE correlationId IN (SELECT correlationId FROM {_KERNELS}) "
+        f"AND globalTid IS NOT NULL ORDER BY globalTid, start LIMIT {MOST_RANGES}"
+    )
+    text = "COALESCE(n.text, s.value)" if {"text", "textId"} <= marks else "n.text" if "text" in marks else "s.value"
+    joined = "LEFT JOIN StringIds s ON s.id = n.textId" if "textId" in marks else ""
+    pushed = f"AND n.eventType = {_PUSHED}" if "eventType" in marks else ""
+    rows = connection.execute(
+        f"SELECT n.globalTid, n.start, n.end, {text} FROM NVTX_EVENTS n {joined} "
+        f"WHERE n.end > n.start AND n.globalTid IS NOT NULL {pushed} "
+        f"ORDER BY n.globalTid, n.start, n.end DESC LIMIT {MOST_RANGES}"
+    )
+    ranges: dict[int, list[_Range]] = {}
+    for thread, start, end, words in rows:
+        ranges.setdefault(thread, []).append(_Range(start, end, clean_text(words or "", 2000)))
+    calls: Calls = {}
+    for thread, thread_launches in groupby(launches, key=itemgetter(0)):
+        starts = ((start, correlation) for _, start, correlation in thread_launches)
+        for correlation, open_ranges in _ranges_around(starts, ranges.get(thread, [])):
+            if call := _outermost_call(open_ranges):
+                calls[thread & _PROCESS, correlation] = call
+    return calls
+
+
+def _ranges_around(launches: Iterator[tuple[int, int]], ranges: list[_Range]) -> Iterator[tuple[int, list[_Range]]]:
+    """Yield the correlation id of each launch (start, correlation) of a thread with the ranges open at its start, the
+    outermost first."""
+    open_ranges: list[_Range] = []
+    place = 0
+    for at, correlation in launches:
+        while place < len(ranges) and ranges[place].start <= at:
+            open_ranges = [row for row in open_ranges if row.end > ranges[place].start]
+            if len(open_ranges) < DEEPEST:
+                open_ranges.append(ranges[place])
+            place += 1
+        open_ranges = [row for row in open_ranges if row.end > at]
+        yield correlation, open_ranges
+
+
+def _outermost_call(ranges: list[_Range]) -> LaunchingCall | None:
+    """Return the outermost range that is an operator; the range around it may be the path of its module."""
+    module = ""
+    for row in ranges:
+        name, kind = row.operator
+        if kind and kind != "view":
+            sizes = re.search(r", sizes = (\[[\d\[\], ]*\])", row.text)
+            return LaunchingCall(
+                id=row.start, name=name[:400], kind=kind, module=module_path(name) or module,
+                shapes=input_shapes(_decode_lists(sizes[1])) if sizes else (),
+            )  # fmt: skip
+        module = name if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name) else module
+    return None
+
+
+def _decode_lists(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return ()

@@ -1,0 +1,301 @@
+"""A trace: one run of a model as a profiler measured it, its operators in order and the time in which nothing ran."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from hardware import files
+from hardware.errors import RequestError
+
+NAMES = files.table(Path(__file__).with_name("names.toml"))  # names that profilers use
+Shape = tuple[int, ...]
+Span = tuple[float, float]  # start and end, s
+DISTURBED = 1.5  # times the median run: a slower run was disturbed, or warmed something up
+SHORTEST_RUN = 4  # operators; shorter repeats are layers
+MOST_NAMES = 16  # names tried to find how long a run is
+
+
+class TraceError(RequestError):
+    """What is wrong with a trace file, in one line."""
+
+
+class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
+    """A measured operator. `seconds` of one run (the mean over runs) on the device, all of `parts` included.
+
+    `name` as the profiler has it; `kind` ours, '' where the name tells none; `shapes` of its tensor inputs and `result`
+    of its first output, where recorded; `module` path, where known; `kernels` names of what ran on an accelerator;
+    `parts` the operators that it called; `count` calls that are merged in it. For a `region`, which a compiler made of
+    many operators, `until` is the module path of its last."""
+
+    name: str
+    seconds: float
+    kind: str = ""
+    shapes: tuple[Shape, ...] = ()
+    result: Shape = ()
+    module: str = ""
+    kernels: tuple[str, ...] = ()
+    parts: tuple[TraceOp, ...] = ()
+    count: int = 1
+    until: str = ""
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """`wall_s` of one run = seconds of all `ops` - `overlap_s` (operators that ran at once) + `gap_s` (nothing ran).
+
+    `runs` that the figures are means over; `on_device` where times are an accelerator's. `is_total` where the file
+    holds sums over inferences that it does not count. `runtime`, of hardware/runtimes.toml, ran it, '' where unknown.
+    `gaps` are seconds of `gap_s` by what the host did meanwhile, empty where unknown. `notes` say what was left out
+    and why."""
+
+    format: str
+    producer: str
+    device: str
+    on_device: bool
+    runs: int
+    wall_s: float
+    gap_s: float
+    overlap_s: float
+    ops: tuple[TraceOp, ...]
+    is_total: bool = False
+    runtime: str = ""
+    gaps: tuple[tuple[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def assemble_trace(
+    format_: str,
+    ops: Sequence[TraceOp],
+    *,
+    wall_s: float | None = None,
+    busy_s: float | None = None,
+    producer: str = "",
+    device: str = "",
+    on_device: bool = False,
+    runs: int = 1,
+    is_total: bool = False,
+    runtime: str = "",
+    gaps: Mapping[str, float] | None = None,
+    notes: Sequence[str] = (),
+) -> Trace:
+    """Return a trace whose times add up. Without `wall_s` nothing is known of gaps; without `busy_s` operators ran one
+    after another. Raises TraceError where no operator has a time."""
+    spent_s = sum(op.seconds for op in ops)
+    if not ops or spent_s <= 0:
+        raise TraceError(f"{format_}: no operator with a time in it")
+    busy_s = spent_s if busy_s is None else min(busy_s, spent_s)
+    wall_s = busy_s if wall_s is None else max(wall_s, busy_s)
+    return Trace(
+        format=format_,
+        producer=clean_text(producer),
+        device=clean_text(device),
+        on_device=on_device,
+        runs=runs,
+        wall_s=wall_s,
+        gap_s=wall_s - busy_s,
+        overlap_s=spent_s - busy_s,
+        ops=tuple(ops),
+        is_total=is_total,
+        runtime=runtime or NAMES["runtimes"].get(format_, ""),
+        gaps=tuple(sorted((gaps or {}).items(), key=lambda gap: -gap[1])),
+        notes=tuple(notes),
+    )
+
+
+class TracedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of several in a file. Without `wall_s` nothing is known of gaps, without `busy_s` operators ran one after
+    another; `gaps` as in Trace."""
+
+    ops: tuple[TraceOp, ...]
+    wall_s: float | None = None
+    busy_s: float | None = None
+    gaps: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        return self.wall_s or sum(op.seconds for op in self.ops)
+
+
+def average_runs(format_: str, runs: Sequence[TracedRun], *, notes: Sequence[str] = (), **about: Any) -> Trace:
+    """Return a trace of means over the runs that ran the same operators, as most did, and were not disturbed."""
+    runs = [run for run in runs if run.ops]
+    if not runs:
+        raise TraceError(f"{format_}: no operator with a time in it")
+    by_names: dict[tuple[str, ...], list[TracedRun]] = {}
+    for run in runs:
+        by_names.setdefault(tuple(op.name for op in run.ops), []).append(run)
+    alike = max(by_names.values(), key=lambda group: (len(group), sum(run.seconds for run in group)))
+    middle_s = median(run.seconds for run in alike)
+    steady = [run for run in alike if run.seconds <= DISTURBED * middle_s]
+    notes = list(notes)
+    if len(alike) < len(runs):
+        notes.append(f"{len(runs) - len(alike)} of {len(runs)} runs ran other operators and are left out")
+    if len(steady) < len(alike):
+        count = len(alike) - len(steady)
+        notes.append(f"{count} of {len(runs)} runs took over {DISTURBED:g}x the median and are left out")
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) / len(known) if len(known) == len(values) else None
+
+    return assemble_trace(
+        format_,
+        [_mean_op([run.ops[i] for run in steady]) for i in range(len(steady[0].ops))],
+        runs=len(steady),
+        wall_s=mean([run.wall_s for run in steady]),
+        busy_s=mean([run.busy_s for run in steady]),
+        gaps={cause: sum(run.gaps.get(cause, 0.0) for run in steady) / len(steady) for cause in steady[0].gaps},
+        notes=notes,
+        **about,
+    )
+
+
+def _mean_op(ops: Sequence[TraceOp]) -> TraceOp:
+    """Return an operator of several runs with its mean time; its parts too where all runs have the same."""
+    first = ops[0]
+    agree = all(len(op.parts) == len(first.parts) for op in ops)
+    parts = tuple(_mean_op([op.parts[i] for op in ops]) for i in range(len(first.parts))) if agree else ops[-1].parts
+    seconds = sum(op.seconds for op in ops) / len(ops)
+    return msgspec.structs.replace(first if agree else ops[-1], seconds=seconds, parts=parts)
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def clean_text(text: object, most: int = 400) -> str:
+    """Return text from a stranger's file as one printable line of at most `most` characters."""
+    shown = str(text)[: 2 * most]
+    return "".join(c if c.isprintable() else " " for c in shown).strip()[:most]
+
+
+def parse_number(value: Any) -> float | None:
+    """Return a finite number >= 0, thousands separators removed; None for anything else."""
+    try:
+        amount = float(value.replace(",", "") if isinstance(value, str) else value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return amount if math.isfinite(amount) and amount >= 0 else None
+
+
+def module_path(name: str) -> str:
+    """Return the module path in the name of an ONNX node as torch writes it: `layer1.0.conv1` for
+    `/layer1/layer1.0/conv1/Conv`; of several fused nodes the first one's; '' where the name has none."""
+    found = re.search(r"(?:^|[\s+])/([\w./-]+)/\w+", name[:400])
+    path = ""
+    for part in found[1].split("/") if found else ():
+        path = part if part.startswith(f"{path}.") or not path else f"{path}.{part}"
+    return path
+
+
+@lru_cache(maxsize=1)
+def _kind_patterns() -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in NAMES["kinds"]]
+
+
+@lru_cache(maxsize=4096)
+def operator_kind(name: str) -> str:
+    """Return the kind of operator that a profiler's name stands for: '' where it tells none, 'view' where nothing is
+    computed."""
+    return next((kind for pattern, kind in _kind_patterns() if pattern.search(name[:300])), "")
+
+
+def find_runtime(ops: Sequence[TraceOp], producer: str) -> str:
+    """Return the runtime (hardware/runtimes.toml) of PyTorch's operators, found by their names. Kernels without a call
+    were replayed."""
+    names = " ".join({name for op in ops for name in _all_names(op)})
+    if "vllm::" in names:
+        return "vllm_rocm" if "ROCm" in producer else "vllm"
+    without_call_s = sum(op.seconds for op in ops if op.kernels == (op.name,))
+    if without_call_s > 0.5 * sum(op.seconds for op in ops):
+        return "cuda_graphs"
+    compiled = any(word in names for word in ("CompiledFx", "Torch-Compiled", "triton_", "Inductor"))
+    return "torch_compile" if compiled else "pytorch_eager"
+
+
+def _all_names(op: TraceOp) -> Iterator[str]:
+    yield from (op.name, *op.kernels)
+    for part in op.parts:
+        yield from _all_names(part)
+
+
+# --- spans of time ----------------------------------------------------------------------------------------
+
+
+def covered_s(spans: Iterable[Span]) -> float:
+    """Return the seconds in which at least one of the spans ran."""
+    total, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        if end > until:
+            total += end - max(start, until)
+            until = end
+    return total
+
+
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
+    """Return the time that spans cover as disjoint spans in order."""
+    disjoint: list[Span] = []
+    for start, end in sorted(spans):
+        if disjoint and start <= disjoint[-1][1]:
+            disjoint[-1] = (disjoint[-1][0], max(end, disjoint[-1][1]))
+        elif end > start:
+            disjoint.append((start, end))
+    return disjoint
+
+
+def subtract_spans(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """Return the parts of spans that lie in none of the others; both are disjoint and in order."""
+    left, place = [], 0
+    for start, end in spans:
+        while place and others[place - 1][1] > start:
+            place -= 1
+        while place < len(others) and others[place][1] <= start:
+            place += 1
+        at = place
+        while at < len(others) and others[at][0] < end:
+            if others[at][0] > start:
+                left.append((start, others[at][0]))
+            start = max(start, others[at][1])
+            at += 1
+        if start < end:
+            left.append((start, end))
+    return left
+
+
+def find_repeats(names: Sequence[str], spans: Sequence[Span]) -> list[Span]:
+    """Return when each run was, in a sequence of operators without marks that repeats; empty where it does not.
+    Operators outside of whole runs must be part of one: else the repeats are layers of a single run."""
+    ids = np.unique(np.array(names), return_inverse=True)[1]
+    counts = np.bincount(ids)
+    best, place, length = 0, 0, 0
+    for name in [i for i in np.argsort(counts, kind="stable").tolist() if counts[i] > 1][:MOST_NAMES]:
+        steps, often = np.unique(np.diff(np.flatnonzero(ids == name)), return_counts=True)
+        period = int(steps[often.argmax()])
+        if period < SHORTEST_RUN or 2 * period > len(ids):
+            continue
+        breaks = np.flatnonzero(np.concatenate([[True], ids[:-period] != ids[period:], [True]]))
+        longest = int(np.diff(breaks).argmax())
+        reach = int(breaks[longest + 1] - breaks[longest]) - 1 + period
+        if reach > best and reach >= 2 * period:
+            best, place, length = reach, int(breaks[longest]), period
+    if not best:
+        return []
+    outside = np.concatenate([ids[:place], ids[place + best :]])
+    if not np.isin(outside, ids[place : place + length]).all():
+        return []
+    # Runs are divided at the longest waits; the wait before a run is part of it.
+    starts = np.array([span[0] for span in spans])
+    reached = np.maximum.accumulate(np.array([span[1] for span in spans]))
+    waits = np.concatenate([[0.0], np.maximum(starts[1:] - reached[:-1], 0.0)])[place : place + best]
+    by_place = np.bincount(np.arange(best) % length, waits, length)
+    at = place + (int(by_place.argmax()) if by_place.max() > 0.5 * by_place.sum() else 0)
+    firsts = list(range(at, place + best - length + 1, length))
+    edges = [starts[firsts[0]], *(min(starts[i], reached[i - 1]) for i in firsts[1:])]
+    return [(float(a), float(b)) for a, b in zip(edges, [*edges[1:], reached[firsts[-1] + length - 1]], strict=True)]

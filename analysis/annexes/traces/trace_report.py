@@ -1,0 +1,213 @@
+"""A trace beside the estimate, as a document: the tree with both, rows by node, unmatched operators, gaps by cause, and
+the largest surprises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from analysis.annexes.traces.alignment import align_trace
+from analysis.annexes.traces.matched_pairs import Alignment, MatchedPair
+from analysis.annexes.traces.measured_tree import MeasuredNode, MeasuredOperators, measured_tree
+from analysis.annexes.traces.trace import Trace, TraceOp, operator_kind
+from analysis.document import column, record
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import Head, about
+from hardware.execute import BOUNDS
+
+SURPRISING = 1.5  # times slower or faster than predicted, beyond the whole's own ratio
+RELEVANT = 0.01  # share of the wall time below which nothing is a surprise
+NAMED = 100  # characters of a kernel's name in a surprise
+NAME, TIME, SHARE = column("Name"), column("Time", "s", key="seconds"), column("Share", "%")
+_OFF = {
+    "compute": "its arithmetic is off", "on_chip": "its on-chip traffic is off", "dram": "its DRAM traffic is off",
+    "launch": "its launch is off", "throttled": "its power limit is off", "static": "its static part is off",
+}  # fmt: skip
+
+
+class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
+    """Time of a run in which nothing ran, by what the host did meanwhile."""
+
+    name: Annotated[str, NAME]
+    time_s: Annotated[float, TIME]
+    share: Annotated[float, SHARE]
+
+
+class ComparedOperator(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured operator beside its prediction. `ratio` is measured over predicted; `share` of the wall time;
+    `operators` of the model that it stands for; `bound` the bound that the estimate has for them, `term` the cause of
+    most of their predicted time; `copies` are calls and kernels in it that only rearrange data."""
+
+    id: Annotated[str, column("Node", help="operator of the model; +n ran in its kernel")]
+    type: Annotated[str, column("Kind", keep=2)]
+    measured_s: Annotated[float, column("Measured", "s")]
+    predicted_s: Annotated[float, column("Predicted", "s")]
+    ratio: Annotated[float | None, column("Ratio", "x", help="measured over predicted")]
+    share: Annotated[float, column("Share", "%", keep=1, help="of the wall time of one run")]
+    operators: int
+    bound: Annotated[str, column("Bound", keep=3, help="what the estimate says bounds it")]
+    term: Annotated[str, column("Term", keep=2, help="cause of the operators that make most of the difference")]
+    copies: Annotated[str, column("Copies in it", keep=5, help="calls in it that only move data")]
+    name: Annotated[str, column("Measured as", keep=4)]
+    kernels: str
+
+
+class UnmatchedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured operators of a name that are none of the model's; or an operator of the model that was not seen."""
+
+    name: Annotated[str, NAME]
+    type: Annotated[str, column("Kind")]
+    time_s: Annotated[float, TIME]
+    share: Annotated[float, SHARE]
+    count: Annotated[int, column("Times", "count", keep=2)]
+
+
+class TraceReport(Head, frozen=True, kw_only=True):
+    """`wall_s` of one run = `matched_s` + `unmatched_s` + `gap_s` - `overlap_s`; `coverage` is the matched share of
+    the operators' time. `predicted_with` is the runtime of the estimate; `ratio` is the measured time over the
+    predicted one. `measured_energy_j` of one run without the profiler, where a run here read it."""
+
+    format: str
+    producer: str
+    measured_on: str
+    runs: int
+    wall_s: float
+    matched_s: float
+    unmatched_s: float
+    gap_s: float
+    overlap_s: float
+    coverage: float
+    predicted_with: str
+    predicted_s: float
+    predicted_energy_j: float
+    measured_energy_j: float | None = None
+    missing_s: float
+    ratio: float | None
+    gaps: tuple[TraceGap, ...]
+    surprises: tuple[str, ...]
+    tree: MeasuredNode
+    rows: tuple[ComparedOperator, ...]
+    unmatched: tuple[UnmatchedRow, ...]
+    missing: tuple[UnmatchedRow, ...]
+    notes: tuple[str, ...]
+
+
+def make_trace_report(trace: Trace, result: Estimate) -> TraceReport:
+    """Compare the trace with the estimate of the same model at the same batch."""
+    alignment = align_trace(trace, result)
+    trace = alignment.trace  # of one run
+    measured = MeasuredOperators(alignment, result)
+    predicted_s = sum(pair.predicted_s for pair in alignment.pairs)
+    ratio = alignment.matched_s / predicted_s if predicted_s else 1.0
+    rows = [_measured_row(pair, measured) for pair in alignment.pairs]
+    rows.sort(key=lambda row: -abs(row.measured_s - row.predicted_s * ratio))
+    unmatched = _unmatched_rows(alignment.strangers, trace.wall_s)
+    return record(
+        TraceReport,
+        trace,
+        alignment,
+        **about(result, on_device=True),
+        measured_on=trace.device,
+        predicted_with=result.runtime.name,
+        predicted_s=result.latency_s,
+        predicted_energy_j=result.energy_j,
+        ratio=ratio if predicted_s else None,
+        gaps=tuple(
+            TraceGap(name=name, time_s=seconds, share=seconds / trace.wall_s)
+            for name, seconds in trace.gaps
+            if seconds > 0
+        ),
+        surprises=_surprises(trace, rows, unmatched, ratio),
+        tree=measured_tree(measured),
+        rows=tuple(rows),
+        unmatched=unmatched,
+        missing=_missing_rows(alignment, result),
+    )
+
+
+def _measured_row(pair: MatchedPair, measured: MeasuredOperators) -> ComparedOperator:
+    result, ops = measured.result, measured.result.workload.operators
+    main = max(pair.operators, key=lambda i: result.demand.macs[i])
+    others = len(pair.operators) - 1
+    several = f"all {others + 1} of {ops.kind[main]}" if pair.op.count > 1 and others else ""
+    return ComparedOperator(
+        id=several or ops.path[main] + (f" +{others}" if others else ""),
+        type=ops.kind[main],
+        measured_s=pair.op.seconds,
+        predicted_s=pair.predicted_s,
+        ratio=pair.op.seconds / pair.predicted_s if pair.predicted_s else None,
+        share=pair.op.seconds / measured.alignment.trace.wall_s,
+        operators=len(pair.operators),
+        bound=BOUNDS[int(result.run.bound[result.demand.kernel[main]])],
+        term=measured.terms[main],
+        copies=", ".join(dict.fromkeys(_copy_names(pair.op)))[:200],
+        name=pair.op.name,
+        kernels=", ".join(dict.fromkeys(_kernel_names(pair.op)))[:400],
+    )
+
+
+def _copy_names(op: TraceOp) -> list[str]:
+    """Return the calls and kernels in an operator, itself no copy, that only move data."""
+    if op.kind == "copy":
+        return []
+    inner = [part.name for part in op.parts if part.kind == "copy" and part.seconds > RELEVANT * op.seconds]
+    kernels = [name for name in op.kernels if operator_kind(name) == "copy"]
+    return [*inner, *kernels, *(name for part in op.parts for name in _copy_names(part))]
+
+
+def _kernel_names(op: TraceOp) -> list[str]:
+    return [*op.kernels, *(name for part in op.parts for name in _kernel_names(part))]
+
+
+def _unmatched_rows(ops: Sequence[TraceOp], wall_s: float) -> tuple[UnmatchedRow, ...]:
+    """Return measured operators by name, the longest first."""
+    by_name: dict[str, list[TraceOp]] = {}
+    for op in ops:
+        by_name.setdefault(op.name, []).append(op)
+    rows = [
+        UnmatchedRow(name=name, type=group[0].kind, time_s=spent_s, share=spent_s / wall_s, count=len(group))
+        for name, group in by_name.items()
+        if (spent_s := sum(op.seconds for op in group)) > 0
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.time_s))
+
+
+def _missing_rows(alignment: Alignment, result: Estimate) -> tuple[UnmatchedRow, ...]:
+    """Return the operators of the model that the trace does not show, with the time predicted for them."""
+    ops, latency = result.workload.operators, result.run.latency_s.tolist()
+    rows = [
+        UnmatchedRow(
+            name=ops.path[i], type=ops.kind[i], time_s=latency[i], share=latency[i] / result.latency_s, count=1
+        )
+        for i in alignment.missing
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.time_s))
+
+
+def _surprises(
+    trace: Trace, rows: Sequence[ComparedOperator], unmatched: Sequence[UnmatchedRow], ratio: float
+) -> tuple[str, ...]:
+    """Return sentences that explain most of the difference: gaps, operators that the estimate does not have, and the
+    nodes that differ by more than the whole does."""
+    lines = []
+    if trace.gap_s > RELEVANT * trace.wall_s:
+        shares = [(name, seconds / trace.wall_s) for name, seconds in trace.gaps]
+        causes = ", ".join(f"{share:.0%} {name}" for name, share in shares if share > RELEVANT)
+        why = causes or "host, data loading or copies"
+        lines.append(f"nothing ran for {trace.gap_s / trace.wall_s:.0%} of the time: {why}")
+    lines += [
+        f"{row.name[:NAMED]}, {row.count}x: {row.share:.0%} of the time, which the estimate does not have"
+        for row in unmatched[:3]
+        if row.share > RELEVANT
+    ]
+    compared = [(row, row.ratio / ratio) for row in rows if row.ratio and row.share > RELEVANT]
+    odd = [(row, times) for row, times in compared if not 1 / SURPRISING < times < SURPRISING]
+    for row, times in odd[:5]:
+        against = f"{times:.1f}x as slow" if times > 1 else f"{1 / times:.1f}x as fast"
+        why = f"copies in it that the estimate does not have: {row.copies}" if row.copies else _OFF[row.term]
+        lines.append(
+            f"{row.id} ({row.type}), {row.share:.0%} of the time: {against} against its estimate as the rest; {why}"
+        )
+    return tuple(lines)

@@ -1,0 +1,147 @@
+"""The document of a device that was made of measurements, its file, and its page for people."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from analysis.annexes.machine.device_toml import device_toml
+from analysis.annexes.machine.own_device import OwnDevice, TimingRow, median_error
+from analysis.document import Column, column, columns
+from hardware import files, places, policy
+from hardware.device import files as shipped_files
+from hardware.errors import RequestError
+from hardware.quantity import of_fact
+from hwexplorer import engine, output
+from hwexplorer.export.render import encode, plain
+from hwexplorer.options import option
+from hwexplorer.views.plain import Page, Table, Text
+from hwexplorer.views.tables import rows
+
+NOISY = 0.05  # share of time taken by others, or spread between repeats, from which a machine counts as shared
+TO = option("--to", type=Path, metavar="DIR", help="folder of the device file (default: your own)")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,40}")
+
+
+class StatedFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact that was measured or read here."""
+
+    name: Annotated[str, column("Fact")]
+    value: Annotated[float, column("Value", role="text", of=lambda fact: of_fact(fact.value, fact.unit))]
+    unit: str
+    source: Annotated[str, column("How it is known", keep=1)]
+
+
+class MadeDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A device made of measurements: its file, the device of the catalogue it was made from, and the errors of models
+    left out of the fit, before (by that device) and after; `band` are the factors of an estimate that hold them."""
+
+    device: str
+    name: str
+    file: str
+    nearest: str
+    models: int
+    error_before: float | None
+    error_after: float | None
+    band: tuple[float, float] | None
+    noise: float
+    shared: float
+    notes: tuple[str, ...]
+    facts: tuple[StatedFact, ...]
+    rows: tuple[TimingRow, ...]
+
+
+FACTS = columns(StatedFact)
+ROWS = (
+    *columns(TimingRow, "name batch measured spread before after"),
+    Column("error", "Error", "%", role="delta", keep=0, of=lambda row: row.after_s / row.measured_s - 1.0),
+)
+
+
+def check_name(name: str) -> str:
+    """Return the name of a device to make. Raises RequestError for one that is taken, or no name."""
+    if not _NAME.fullmatch(name):
+        raise RequestError(f"device name {name[:40]!r}: small letters, digits and _ are expected, as this_cpu")
+    if name in shipped_files():
+        raise RequestError(f"{name} is a device of the catalogue, which is never changed: give another --name")
+    return name
+
+
+def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
+    """Write the file of a device where it is found under its name, and return its document. Raises RequestError."""
+    folder = folder or places.devices_folder()
+    path = folder / f"{made.device.id}.toml"
+    policy.require_unserved(f"writing {path}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files.write(path, [device_toml(made.device)])
+    except OSError as error:
+        raise RequestError(f"cannot write {path}: {error.strerror or error}") from None
+    engine.ENGINE.devices_changed()
+    spec, models = made.device.file, [row for row in made.rows if row.is_model]
+    band = next(((held.low, held.high) for held in spec.trust), None)
+    notes = [note for note in (*spec.notes, *made.skipped) if note]
+    if made.taken > NOISY or made.noise > NOISY:
+        notes.insert(0, f"this machine is shared: {made.noise:.0%} between repeats, cores taken in {made.taken:.0%}")
+    return MadeDevice(
+        device=made.device.id,
+        name=spec.name,
+        file=str(path),
+        nearest=made.nearest.id,
+        models=len(models),
+        error_before=median_error(models, before=True) if models else None,
+        error_after=median_error(models) if models else None,
+        band=band,
+        noise=made.noise,
+        shared=made.taken,
+        notes=tuple(notes),
+        facts=tuple(
+            StatedFact(name=name, value=fact.value, unit=fact.unit, source=fact.source)
+            for name, fact in spec.facts.items()
+            if fact.quality == "measured"
+        ),
+        rows=made.rows,
+    )
+
+
+def device_page(made: MadeDevice) -> Page:
+    """Return what was made, how good it is, and what was measured, for people."""
+    lines = [f"{made.device}: {made.name}, kept in {made.file}"]
+    if made.error_after is not None and made.band is not None:
+        lines.append(
+            f"{made.models} timings of models, each left out of the fit: median error {made.error_after:.0%}, by "
+            f"{made.nearest} {made.error_before:.0%}; bands {made.band[0]:.2f} to {made.band[1]:.2f}"
+        )
+    lines += [*made.notes, f"next: hwexplorer resnet50 --on {made.device} --runtime eager"]
+    keys = iter(range(len(made.rows)))
+    shown = rows(ROWS, made.rows, key=lambda _: str(next(keys)), dim=lambda row: not row.is_model)
+    return Page(
+        "measure",
+        f"A device of this machine: {made.device}",
+        (
+            Text("summary", "Summary", (("", tuple(lines)),)),
+            Table("facts", "Measured or read here", FACTS, rows(FACTS, made.facts, "name"), footer=()),
+            Table("rows", "Measured beside predicted", ROWS, shown, footer=()),
+        ),
+    )
+
+
+def log_file(name: str) -> Path:
+    """Return where the measurements of a device are kept."""
+    return places.devices_folder() / "measured" / f"{name}.jsonl"
+
+
+def emit_device(arguments: argparse.Namespace, made: MadeDevice, csv: Callable[[], str] | None = None) -> None:
+    """Print the device, or in CSV the rows that were measured."""
+
+    def text(form: str) -> str:
+        if form == "csv" and csv is not None:
+            return csv()
+        return encode(made) if form == "json" else plain(device_page(made), form, output.width())
+
+    output.emit(arguments, text)

@@ -1,0 +1,99 @@
+"""The door to the annex of traces: measured times beside predicted ones, where a state names a trace.
+
+The annex is imported by name, and only where a state names a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from analysis.document import Cell
+from analysis.estimate.causes import CAUSES
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.tree import operators_of
+from analysis.model.ir.workload import Floats, Ints
+from hwexplorer.state import State
+from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.plain import Stack, Step
+
+TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, LOOKS, strict=True)}}
+
+
+class NodeTime(Protocol):
+    """Measured time of some operators: `ratio` is measured over predicted, None where none was seen; `term` is the
+    cause of most of the difference; `missing_s` is predicted for operators that were not seen."""
+
+    measured_s: float
+    predicted_s: float
+    ratio: float | None
+    share: float
+    term: str
+    missing_s: float
+
+
+class MeasuredTimes(Protocol):
+    """A trace aligned with an estimate. `seconds` are those of each operator, (n,), NaN where it was not seen."""
+
+    @property
+    def seconds(self) -> Floats: ...
+
+    def time(self, members: Sequence[int] | Ints) -> NodeTime: ...
+
+
+def measured_times(state: State, result: Estimate) -> MeasuredTimes | None:
+    """Return the trace that the state names, aligned with the estimate; None without a trace that can be read."""
+    times: MeasuredTimes | None = _annex().measured_operators(state, result) if state.trace else None
+    return times
+
+
+def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
+    """Return lines on how the trace and the estimate agree, or why the trace cannot be read; empty without a trace."""
+    notes: tuple[str, ...] = _annex().trace_notes(state, result) if state.trace else ()
+    return notes
+
+
+def state_with_trace(state: State, file: str) -> State:
+    """Return the state with a trace, and with its runtime where the state leaves that open. Raises RequestError."""
+    matched: State = _annex().state_with_trace(state, file)
+    return matched
+
+
+def node_lines(times: MeasuredTimes, members: Ints) -> tuple[str, ...]:
+    """Return the measured time of a node and the names it was measured under, in words."""
+    lines: tuple[str, ...] = _annex().node_lines(times, members)
+    return lines
+
+
+def _annex() -> Any:
+    return import_module("hwexplorer.annexes._trace_times")
+
+
+def measured_cells(times: MeasuredTimes, members: Sequence[int] | Ints) -> tuple[Cell, ...]:
+    """Return measured seconds, their ratio to the predicted ones, and the term that is off; empty where not seen."""
+    time = times.time(members)
+    return (None, None, "") if time.ratio is None else (time.measured_s, time.ratio, TERMS[time.term])
+
+
+def add_measured_step(times: MeasuredTimes, members: Ints, predicted: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the waterfall with the measured time as its last bar, in the colour of the term that is off; all bars on
+    one scale."""
+    time, total_s = times.time(members), sum(step.seconds for step in predicted)
+    if time.ratio is None or total_s <= 0:
+        return tuple(predicted)
+    shrunk = total_s / max(total_s, time.measured_s)
+    scaled = [
+        Step(step.name, step.seconds, step.start * shrunk, Stack([part * shrunk for part in step.bar.parts]))
+        for step in predicted
+    ]
+    bar = Stack([time.measured_s / total_s * shrunk * (cause == time.term) for cause in CAUSES])
+    return (*scaled, Step("measured", time.measured_s, 0.0, bar))
+
+
+def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Estimate) -> None:
+    """Add measured fields to a nested node of the tree's document, and to those below it."""
+    time = times.time(operators_of(result, node["id"]))
+    if time.ratio is not None:
+        node.update(measured_s=time.measured_s, ratio=time.ratio, term=time.term)
+    for child in node.get("children", ()):
+        add_measured_fields(child, times, result)
