@@ -88,7 +88,7 @@ def silicon_amount(device: Device, process_nm: float) -> float:
 
 @remembered()
 def area(device: Device) -> Area:
-    """What the rules say of a device."""
+    """Return the area and cost of a device's die."""
     ends = {end: sum(_parts(device, end)) * (1.0 + _rule("uncore", end)) for end in ("value", "low", "high")}
     compute, memory, phy = _parts(device, "value")
     total = ends["value"]

@@ -165,7 +165,8 @@ def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 
 def _at_rest(device: Device) -> str:
-    """What a device that runs a program draws at least: its clocked idle power, or a higher bare idle."""
+    """Return the fact that says what a device draws at least while it runs a program: its clocked idle power, or a
+    higher bare idle."""
     return max(("idle_w", "clocked_idle_w"), key=lambda name: device.facts[name].value)
 
 
@@ -200,7 +201,8 @@ def _stated(device: Device, plan: Plan, event: Event) -> Fact | None:
 
 
 def _what_if(device: Device, plan: Plan, event: Event) -> float:
-    """What a what-if device multiplies the price of an event with, for its format and for all of them."""
+    """Return the factor by which a what-if device multiplies the price of an event, for its format and for all of
+    them."""
     factors, label = device.file.price_factors, f"{event.category}.{event.name}"
     format_ = plan.matrix if event.argument == "matrix" else plan.vector
     return factors.get(label, 1.0) * factors.get(f"{label}:{format_}", 1.0)

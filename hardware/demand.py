@@ -15,7 +15,7 @@ Ints = NDArray[np.integer[Any]]
 
 
 class OpClass(IntEnum):
-    """How hardware sees an operator. A mapping has one efficiency per class and architecture."""
+    """The classes of operators that hardware tells apart. A mapping has one efficiency per class and architecture."""
 
     GEMM = 0  # linear layers and matrix products
     CONV = 1  # dense and grouped convolutions, as implicit GEMM
@@ -36,7 +36,7 @@ READ, READ_WEIGHT, WRITE = range(3)
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model's operators follow each other, for hardware that lays out many of them at once.
+    """The order in which a model's operators follow each other, for hardware that lays out many of them at once.
 
     `batch` inferences (n,); `model` (k,) numbers the model that a kernel belongs to; `previous` (t,) is the kernel that
     touched a transfer's data last (for writes: the last that reads it), -1 for data that is new or must leave; `lag`
@@ -50,7 +50,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfers(msgspec.Struct, frozen=True, kw_only=True):
-    """What t transfers move between operators and off-kernel memory, each (t,).
+    """The t transfers between operators and off-kernel memory, each (t,).
 
     `op` is the operator that a transfer belongs to, `size_bytes` what it moves, `role` READ, READ_WEIGHT or WRITE.
     `distance` is the bytes that other traffic has pushed through the caches since the data was last touched (inf: it
@@ -63,7 +63,7 @@ class Transfers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
-    """When a runtime is called, per operator (n,).
+    """The calls of a runtime, per operator (n,).
 
     `begins` is 1 where a call of the model begins (its first operator, that of each step of a request), else 0;
     `sequences` is the batch there; `prompts` is 1 for operators that read the prompt of a language model."""
@@ -74,7 +74,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What n operators in k kernels ask of a device.
+    """The work that n operators in k kernels ask of a device.
 
     Per operator, shape (n,): `macs` of contractions; `vector_flops`, all other arithmetic; `special` function
     evaluations among them; `elements` written; `gemm` (4, n) the rows G, M, N, K of the contraction, zero
@@ -128,18 +128,18 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_convolution(self) -> NDArray[np.bool_]:
-        """Whether an operator is a convolution, (n,)."""
+        """True where an operator is a convolution, (n,)."""
         is_image: NDArray[np.bool_] = (self.op_class == OpClass.CONV) | (self.op_class == OpClass.DEPTHWISE)
         return is_image
 
     @cached_property
     def is_depthwise(self) -> NDArray[np.bool_]:
-        """Whether an operator is a convolution without a reduction over channels, (n,)."""
+        """True where an operator is a convolution without a reduction over channels, (n,)."""
         return np.equal(self.op_class, OpClass.DEPTHWISE)
 
     @cached_property
     def is_attention(self) -> NDArray[np.bool_]:
-        """Whether an operator is fused attention, (n,)."""
+        """True where an operator is fused attention, (n,)."""
         return np.equal(self.op_class, OpClass.ATTENTION)
 
     @cached_property

@@ -58,12 +58,12 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def changes(self) -> str:
-        """What was changed of a what-if device, in braces; '' for others."""
+        """The changes of a what-if device, in braces; '' for others."""
         return f"{{{','.join(self.file.changes)}}}" if self.file.changes else ""
 
     @property
     def _mark(self) -> str:
-        """Of a device that exists on paper only: its changes say so of a what-if device."""
+        """The mark of a device that exists on paper only; a what-if device is marked by its changes."""
         return "" if self.silicon or self.changes else ON_PAPER
 
     @property
@@ -95,7 +95,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def unit_name(self) -> str:
-        """What its maker calls one of its units."""
+        """The name that its maker gives one of its units."""
         return self.file.unit_name or self.arch.unit
 
     @cached_property

@@ -46,7 +46,7 @@ class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How well estimates with a runtime are known on this very device: `rows` measured, the median error of those left
+    """The evidence for estimates with a runtime on this very device: `rows` measured, the median error of those left
     out of the fit (a fraction), and the factors of the estimate that hold them."""
 
     runtime: str
@@ -103,6 +103,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def fail(path: Path, message: str) -> RequestError:
+    """Return the error that a message about a device file becomes."""
     return RequestError(f"device file {path.name}: {message}")
 
 
@@ -120,7 +121,7 @@ def _check_fact(path: Path, where: str, fact: Fact, unit: str) -> None:
 
 
 def fraction(value: float) -> str:
-    """What is wrong with a count of things, '' where it is whole."""
+    """Return an error for a count of things that is not whole, else ''."""
     if value.is_integer():
         return ""
     near = sorted({max(math.floor(value), 1), math.ceil(value)})

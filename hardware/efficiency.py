@@ -60,7 +60,7 @@ def rates(
 
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
-    """How the efficiencies were fitted and validated."""
+    """Return how the efficiencies were fitted and validated."""
     return files.table(PATH)
 
 

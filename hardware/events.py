@@ -14,6 +14,8 @@ ARITHMETIC = ("mac", "tensor_mac", "flop", "special")
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
+    """One thing that an architecture spends energy on; the fields are explained above."""
+
     category: str
     name: str
     count: str
@@ -23,7 +25,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def label(self) -> str:
-        """Its unique name within a taxonomy: several categories have a MAC or a read."""
+        """The unique name of the event within a taxonomy: several categories have a MAC or a read."""
         return f"{self.category}.{self.name}"
 
     @property

@@ -72,15 +72,15 @@ def text(data: bytes) -> str:
 
 
 def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
-    """What a TOML file says. Raises OSError, FileNotFoundError where there is none."""
+    """Read a TOML file. Raises OSError, FileNotFoundError where there is none."""
     data = read(path, most)
     is_kept = path.is_relative_to(_OURS) and not policy.is_served()
     return _compiled(path, data) if is_kept else _parsed(data)
 
 
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:
-    """What a TOML file of ours says: parsed once, as Python compiles a module once and where it is let, and kept in the
-    user's cache with a hash of both."""
+    """Read a TOML file of ours. It is parsed once, as Python compiles a module, and kept in the user's cache with a
+    hash of both."""
     from hardware.places import cache_folder
 
     name = f"{path.stem}-{source_hash(bytes(path)).hex()}.msgpack"
@@ -114,7 +114,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 @cache
 def shipped(path: Path) -> dict[str, Any]:
-    """What a TOML file of ours says, read once: not to be changed by who reads it."""
+    """Read a TOML file of ours once. The result is shared: do not change it."""
     return table(path)
 
 
@@ -195,7 +195,8 @@ def _bytes(part: str | bytes) -> bytes:
 
 
 def _is_open(path: Path) -> bool:
-    """Whether a link leads through /proc to what a process has open: its place is not ours to give to another file."""
+    """Return whether a link leads through /proc to a file that a process has open: its place is not ours to give to
+    another file."""
     while path.is_symlink():
         if os.path.realpath(path.parent).startswith("/proc/"):
             return True

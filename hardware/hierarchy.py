@@ -72,7 +72,7 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return tuple(axis.name for array in self.arrays for axis in array.axes)
 
     def wrong(self) -> str:
-        """What is the matter with it, '' where nothing is."""
+        """Return what is wrong with the hierarchy, '' where nothing is."""
         names = [*(level.name for level in self.levels), *(array.name for array in self.arrays), *self.axes]
         if not self.levels:
             return "levels: has none"

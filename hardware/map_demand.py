@@ -19,7 +19,7 @@ from hardware.setup import Setup
 
 
 def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """What the device does with each operator, at each setting of the efficiencies."""
+    """Map each operator to the device, at each setting of the efficiencies."""
     device, runtime = setup.device, setup.runtime
     if device.arch.is_managed and not runtime.resident:
         demand = _without_resident_weights(demand)

@@ -12,7 +12,7 @@ _NO_MARK = str.maketrans("", "", "-_. ")
 
 
 def folded(name: str) -> str:
-    """What of a name is heard: `H100-PCIe` is `h100pcie`."""
+    """Reduce a name to what is heard of it: `H100-PCIe` is `h100pcie`."""
     return name.casefold().translate(_NO_MARK)
 
 

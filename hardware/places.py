@@ -9,11 +9,12 @@ from hardware.errors import RequestError
 
 
 def cache_folder() -> Path:
+    """Return the folder of captures and tables that can be made again."""
     return _folder("HWEXPLORER_CACHE_DIR", "cache")
 
 
 def devices_folder() -> Path:
-    """Where devices that were measured here are kept, and below it what was measured."""
+    """Return the folder of devices that were measured here, and below it of the measurements."""
     return _folder("HWEXPLORER_DEVICES_DIR", "data") / "devices"
 
 
@@ -28,8 +29,8 @@ def _folder(variable: str, kind: str) -> Path:
 
 
 def user_folder(kind: str) -> Path:
-    """Where the platform keeps the user's `cache`, `config`, `data` or `state`; without a home a place where nothing is
-    and nothing can be kept: a folder called `~nobody` where the user happens to be is none."""
+    """Return the platform's folder for the user's `cache`, `config`, `data` or `state`. Without a home it is a place
+    where nothing can be kept, never a folder called `~nobody` in the current one."""
     import platformdirs
 
     folder = Path(getattr(platformdirs, f"user_{kind}_dir")("hwexplorer", appauthor=False))

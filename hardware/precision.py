@@ -20,7 +20,7 @@ PATH = Path(__file__).with_name("precision.toml")
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How values are kept; the fields are explained in hardware/precision.toml."""
+    """A way to store a value; the fields are explained in hardware/precision.toml."""
 
     name: str = ""
     bits: float
@@ -72,6 +72,7 @@ class Widths(msgspec.Struct, frozen=True):
 
     @property
     def is_uniform(self) -> bool:
+        """True if values of all roles are of one width."""
         return self.activations == self.weights == self.kept == self.cache
 
 
@@ -92,7 +93,7 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all tensors are of one format that units take: the short names."""
+        """True if all tensors are of one format that units take: the short names."""
         return self.weights == self.activations == self.cache == self.kept and FORMATS[self.weights].is_unit
 
     @property
@@ -103,7 +104,8 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return weights.unpacked or activations.unit or activations.name
 
     def suits(self, work: str) -> bool:
-        """Whether it is customary for this kind of work: formats by role are what language models are served in."""
+        """Return whether it is customary for this kind of work: formats by role are what language models are served
+        in."""
         return self.is_uniform or work == "language"
 
     @property

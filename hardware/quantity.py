@@ -82,6 +82,7 @@ def fixed(value: float, decimals: int) -> str:
 
 
 def not_a_number(value: float | None) -> str | None:
+    """Return the text for a value that is missing or not finite; None for a number."""
     if value is None or math.isnan(value):
         return MISSING
     if math.isinf(value):

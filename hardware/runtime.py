@@ -85,12 +85,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     narrow_sums: bool = False
 
     def joins(self, device: Device) -> str:
-        """How it makes kernels of operators there: its mode, or 'apart', which is eager with a bias of a convolution as
-        a kernel of its own."""
+        """Return how it makes kernels of operators there: its mode, or 'apart', which is eager with a bias of a
+        convolution as a kernel of its own."""
         return "apart" if device.software_class in self.bias_apart else self.mode
 
     def fits(self, device: Device, work: str) -> bool:
-        """Whether it runs this kind of work on the device."""
+        """Return whether it runs this kind of work on the device."""
         return (
             device.software_class in self.runs_on
             and (not self.vendors or device.vendor in self.vendors)
@@ -144,13 +144,14 @@ def of_mode(device: Device, mode: str) -> Runtime:
 
 @lru_cache(maxsize=1)
 def names() -> tuple[str, ...]:
-    """What can be asked for: 'auto', a mode, or a runtime."""
+    """Return the names that can be asked for: 'auto', a mode, or a runtime."""
     return AUTO, *MODES, *runtimes()
 
 
 def resolve(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
-    """What runs on the device when so much is asked: a mode is itself everywhere. 'auto' is what one would deploy on
-    the device, llama.cpp for its own formats; so is what takes the place of a runtime that does not run there."""
+    """Return the runtime that serves a request on the device: a mode is itself everywhere. 'auto' is what one would
+    deploy on the device, llama.cpp for its own formats; so is what takes the place of a runtime that does not run
+    there."""
     if name in MODES:
         return of_mode(device, name)
     if name == AUTO and FORMATS[parse(precision).weights].whole_file:
@@ -160,7 +161,7 @@ def resolve(device: Device, name: str, work: str, precision: str = DEFAULT) -> R
 
 
 def lacks(device: Device, work: str) -> bool:
-    """Whether software is known to run other kinds of work on the device, and none this one."""
+    """Return whether runtimes list this device for other kinds of work but not for `work`."""
     every = runtimes().values()
     if any(runtime.fits(device, work) for runtime in every):
         return False
@@ -175,7 +176,8 @@ def record(device: Device, name: str) -> Runtime | None:
 
 
 def deployed(device: Device, work: str) -> Runtime:
-    """What one would deploy on the device for this kind of work; where it was measured, what it was measured with."""
+    """Return the runtime that one would deploy on the device for a kind of work; where it was measured, the measured
+    one."""
     for name in device.file.runtimes:
         own = record(device, name)
         if own is not None and own.fits(device, work):

@@ -16,6 +16,7 @@ Triple = tuple[float, float, float]
 
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
+    """Return the table of published prices, coefficients.toml."""
     return files.table(PATH)
 
 

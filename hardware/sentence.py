@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def whole(value: float) -> str:
+    """Return a whole number with thousands separators."""
     return f"{value:,.0f}"
 
 
@@ -23,6 +24,7 @@ def product(demand: Demand, i: int) -> str:
 
 
 def elements(demand: Demand, i: int, what: str) -> str:
+    """Return the number of elements of an operator, with their name."""
     return f"{whole(demand.elements[i])} {what}"
 
 
@@ -32,17 +34,21 @@ def format_run(mapping: Mapping, plan: Plan, i: int) -> str:
 
 
 def waves(mapping: Mapping, i: int) -> str:
+    """Return the rounds of an operator's blocks over the units."""
     return waves_of(mapping.tiling.waves[i])
 
 
 def counted(count: float, what: str) -> str:
+    """Return a count with its noun, in the plural where it is not one."""
     return f"{whole(count)} {what}{'s' if count != 1 else ''}"
 
 
 def waves_of(count: float) -> str:
+    """Return a number of rounds."""
     return counted(count, "wave")
 
 
 def split(mapping: Mapping, i: int) -> str:
+    """Return in how many ways K is divided, '' where it is not."""
     ways = mapping.tiling.split[i]
     return f", K split {whole(ways)} ways" if ways > 1 else ""

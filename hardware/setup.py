@@ -25,7 +25,7 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def joins(self) -> str:
-        """How operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
+        """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.runtime.joins(self.device)
 
     @cached_property

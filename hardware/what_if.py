@@ -80,7 +80,7 @@ def _ranges() -> dict[str, list[float]]:
 
 
 def limits(unit: str) -> tuple[float, float]:
-    """What a fact or price of a unit may be set to, least and most."""
+    """Return the least and most that a fact or price of a unit may be set to."""
     least, most = _ranges().get("J" if unit.startswith("J/") else unit, _ranges()["other"])
     return least, most
 
@@ -201,7 +201,7 @@ class _Changed:
         self.facts[name] = _fact(old, value, unit, why)
 
     def _price(self, change: Change) -> None:
-        """What an event costs, for all formats or one."""
+        """Change the price of an event, for all formats or one."""
         events = {event.label: event for event in self.device.arch.events}
         label, colon, format_ = change.name.partition(":")
         if label not in events:
@@ -250,7 +250,7 @@ class _Changed:
                     self.coefficients[name] = msgspec.structs.replace(new, quality=fact.quality) if is_hope else new
 
     def follow_silicon(self) -> None:
-        """What leaks and is clocked goes with the amount of transistors and the energy of logic at the node."""
+        """Scale leakage and clock power with the amount of transistors and the energy of logic at the node."""
         node = self.device.process_nm
         new = self.built(self.device.file.changes)
         amounts = silicon_amount(new, node) / silicon_amount(self.device, node)

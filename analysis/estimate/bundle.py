@@ -152,14 +152,16 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
 
 
 def _widths(values: Values) -> Floats:
-    """Coefficients of elements as wide as the precision has their role, and of bytes of fixed width, side by side."""
+    """Return the coefficients of elements as wide as the precision has their role, and of bytes of fixed width, side by
+    side."""
     numel, is_fixed = values.numel, values.fixed_bytes > 0
     columns = [np.where((~is_fixed & (values.precision_role == each))[:, None], numel, 0.0) for each in _ROLES]
     return np.hstack([*columns, np.where(is_fixed[:, None], numel * values.fixed_bytes[:, None], 0.0)])
 
 
 def _distances(s: Structure, moved: Floats) -> Floats:
-    """Traffic since each transfer's data was last touched, as coefficients: what `kernels.demand` evaluates."""
+    """Return the traffic since each transfer's data was last touched, as coefficients: what `kernels.demand`
+    evaluates."""
     per_kernel = np.zeros((s.n_kernels, moved.shape[1]))
     np.add.at(per_kernel, s.moves.kernel, moved)
     until = np.vstack([np.zeros((1, moved.shape[1])), np.cumsum(per_kernel, axis=0)])
@@ -213,7 +215,7 @@ def _again(one: Bundle, times: int) -> Bundle:
 
 
 def _times(workload: Workload, batch: int) -> Floats:
-    """How often each operator runs, shape (n,)."""
+    """Return how often each operator runs, shape (n,)."""
     if workload.repeats is None:
         return np.ones(workload.n_operators)
     times: Floats = workload.repeats @ workload.at(batch=batch)

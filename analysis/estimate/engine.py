@@ -69,7 +69,7 @@ class Engine:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Those that were named, and the one where `calibrate` keeps the devices of the user."""
+        """The named folders, and the one where `calibrate` keeps the devices of the user."""
         own = places.devices_folder()
         return (*self._folders, own) if own.is_dir() and own not in self._folders else self._folders
 
@@ -81,7 +81,7 @@ class Engine:
         return catalogue.load(name, self._folders if shipped else self.folders)
 
     def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:
-        """What a model's name means."""
+        """Return the reference that a model's name means."""
         with _request_errors():
             return refer(model, image_size)
 
@@ -121,15 +121,15 @@ class Engine:
             return ref in self._captured or (ref not in self._again and store.is_ready(ref))
 
     def capture_again(self, ref: ModelRef) -> None:
-        """What is stored or known of a model is not used: it is not ready until it is captured anew."""
+        """Capture a model anew: until then it is not ready, whatever is stored of it."""
         if store.is_captured(ref):
             self._captured.pop(ref, None)
             self._again.add(ref)
             self._forget_models()
 
     def is_edited(self, ref: ModelRef) -> bool:
-        """Whether the code of a model has changed since it was captured, or a file since it was read: it has to be
-        captured again."""
+        """Return whether the code of a model has changed since it was captured, or a file since it was read: it has to
+        be captured again."""
         with _request_errors():
             if ref in self._read and self._read[ref] != _stamp(ref):
                 return True
@@ -163,14 +163,14 @@ class Engine:
         self._allowed[model] = limits
 
     def _limits(self, ref: ModelRef) -> ProcessLimits | None:
-        """What a capture may take. Raises CodeError where it would run code that nobody asked to run."""
+        """Return the limits of a capture. Raises CodeError where it would run code that nobody asked to run."""
         allowed = self._allowed.get(str(ref))
         if allowed is None and isinstance(ref, Target) and ref.runs_code:
             raise CodeError(ref)
         return allowed
 
     def run_limits(self, ref: ModelRef) -> ProcessLimits:
-        """What a run of the model may take. Raises RequestError where nobody asked for its code to run."""
+        """Return the limits of a run of the model. Raises RequestError where nobody asked for its code to run."""
         with _request_errors():
             return self._limits(ref) or USER_LIMITS
 

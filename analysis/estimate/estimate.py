@@ -78,11 +78,12 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def joins(self) -> str:
-        """How operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
+        """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.setup.joins
 
     @property
     def energy_j_per_inference(self) -> float:
+        """The energy of one inference, J."""
         return self.rates.energy_j_per_inference
 
     @property
@@ -92,27 +93,32 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def average_power_w(self) -> float:
+        """The mean power over the batch, W."""
         return self.rates.average_power_w
 
     @property
     def power_limit_w(self) -> float:
-        """What all devices that run it may draw together."""
+        """The power that all devices that run it may draw together."""
         return self.device.power_limit_w * self.workload.devices
 
     @property
     def throughput_per_s(self) -> float:
+        """Inferences per second, when batches follow each other."""
         return self.rates.throughput_per_s
 
     @property
     def peak_memory_bytes(self) -> float:
+        """The most memory in use at any operator, bytes."""
         return self.memory.peak_bytes
 
     @property
     def fits(self) -> bool:
+        """True if the peak fits into the device's memory."""
         return self.memory.peak_bytes <= self.device.memory_bytes
 
     @property
     def covered(self) -> Coverage:
+        """The shares of the model that have a cost rule."""
         return coverage(self.workload, self.scenario.batch)
 
     @property
@@ -122,7 +128,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def can_win(self) -> bool:
-        """Whether it may be recommended: it fits, some software runs it there, and its figures are those of the whole
+        """True if it may be recommended: it fits, some software runs it there, and its figures are those of the whole
         model."""
         return self.fits and self.supported and not self.covered.gap
 
@@ -133,6 +139,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @property
     def events(self) -> tuple[Event, ...]:
+        """The events of the device's architecture, in the order of its counts."""
         return self.device.arch.events
 
     @property
@@ -149,7 +156,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @cached_property
     def event_counts(self) -> Floats:
-        """How often each event happens in the whole model, shape (e,)."""
+        """The number of each event in the whole model, shape (e,)."""
         counts: Floats = self.run.counts.sum(axis=1)
         return counts
 
@@ -242,7 +249,7 @@ def precision_run(runs: Plan, mostly_convolution: bool | None) -> str:
 
 
 def mostly_convolution(needs: Demand) -> bool | None:
-    """Whether convolutions do most multiply-accumulates; None where there are none."""
+    """Return whether convolutions do most multiply-accumulates; None where there are none."""
     total = needs.macs.sum()
     if not total:
         return None

@@ -68,12 +68,12 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_win(self) -> bool:
-        """As of an Estimate."""
+        """True if it may be recommended, as an Estimate says."""
         return self.fits and self.supported and not self.incomplete
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What a document is about. `execution` and `layout` where that depends on a device, `device` and `execution_run`
+    """The subject of a document. `execution` and `layout` where that depends on a device, `device` and `execution_run`
     where it is about one; `sequence`, `kv` and `output` of a model that has these lengths."""
 
     model: str
@@ -134,7 +134,7 @@ def figures(result: Estimate) -> Figures:
 
 
 def _formats(result: Estimate) -> dict[str, str] | msgspec.UnsetType:
-    """What a language model is kept in, by role; unset for other models."""
+    """Return the formats that a language model is kept in, by role; unset for other models."""
     if result.workload.kind not in ("decode", "prefill", "request"):
         return msgspec.UNSET
     plan = result.plan

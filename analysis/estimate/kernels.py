@@ -45,7 +45,7 @@ class Moves(Values, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_weight(self) -> Bools:
-        """Whether a transfer reads weights, (t,)."""
+        """True if a transfer reads weights, (t,)."""
         return np.equal(self.role, READ_WEIGHT)
 
     @cached_property
@@ -217,7 +217,8 @@ def _moves(workload: Workload, rows: list[_Move]) -> Moves:
 
 
 def _begins(workload: Workload, kernel: list[int]) -> Floats:
-    """Where a call of the model begins: at its first kernel, and where what is repeated as a whole does."""
+    """Return 1 where a call of the model begins: at its first kernel, and at the first of each part that is
+    repeated."""
     begins = np.zeros(len(kernel))
     if not len(begins):
         return begins
@@ -311,8 +312,8 @@ def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats |
 
 
 def _links(workload: Workload, result_bytes: Floats) -> Floats | None:
-    """Of each collective the bytes that a device sends, the messages that they are, and the speed of the links, zero
-    for those of the device, (3, n); None for a model on one device."""
+    """Return the bytes that a device sends in each collective, the messages that they are, and the speed of the links,
+    zero for those of the device, (3, n); None for a model on one device."""
     parallel = workload.parallel
     if parallel is None:
         return None

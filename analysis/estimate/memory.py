@@ -84,7 +84,7 @@ def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
 
 
 def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
-    """What is held while each kernel runs, shape (k,)."""
+    """Return the bytes of allocations that live while each kernel runs, shape (k,)."""
     n = max(n_kernels, 1)
     change = np.bincount(lives.first, size, minlength=n + 1) - np.bincount(lives.last + 1, size, minlength=n + 1)
     held: Floats = np.cumsum(change)[:n_kernels]

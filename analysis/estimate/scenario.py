@@ -15,7 +15,7 @@ from hardware.setup import Setup, find_setup
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """How a model is run. Raises RequestError when invalid.
+    """The settings with which a model is run. Raises RequestError when invalid.
 
     `execution`: a runtime by name (hardware/runtimes.toml), 'auto' for what one would deploy on each device, or a mode:
     eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel,

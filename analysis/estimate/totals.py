@@ -13,8 +13,8 @@ from hardware.execute import BOUNDS, Execution
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
-    """Where w runs lie in one execution: for all of them end to end, the kernel (k,) and operator (n,) each of theirs
-    is; run i has those from `kernel_ptr[i]` and `op_ptr[i]` (w + 1,) on."""
+    """The places of w runs in one execution: for all of them end to end, the kernel (k,) and operator (n,) each of
+    theirs is; run i has those from `kernel_ptr[i]` and `op_ptr[i]` (w + 1,) on."""
 
     kernel_of: Ints
     op_of: Ints
@@ -36,8 +36,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows from batch, latency and energy of a run. The energy-delay product is that of an inference: its
-    energy times the latency of the batch that it waits for."""
+    """Figures that follow from batch, latency and energy of a run. The energy-delay product is that of an inference:
+    its energy times the latency of the batch that it waits for."""
 
     latency_s_per_inference: float
     energy_j_per_inference: float

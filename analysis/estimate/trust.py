@@ -28,8 +28,8 @@ Factors = tuple[float, float]
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """How a figure is known. `level`: measured on this device with this runtime, on `siblings` of its class of work,
-    'engineering' where nothing like it was, 'design_target' on paper only. `rows` that were measured and their
+    """The evidence for a figure. `level`: measured on this device with this runtime, on `siblings` of its class of
+    work, 'engineering' where nothing like it was, 'design_target' on paper only. `rows` that were measured and their
     `median_error`, a fraction; `band` holds the latency, as factors of it."""
 
     level: str
@@ -100,7 +100,7 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TrustTable(msgspec.Struct, frozen=True):
-    """What trust.json says."""
+    """The contents of trust.json."""
 
     classes: tuple[Known, ...] = ()
     measured: tuple[Measured, ...] = ()
@@ -108,7 +108,7 @@ class TrustTable(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def table() -> TrustTable:
-    """What was found when the measurements were last evaluated; nothing before they were."""
+    """Return the last evaluation of the measurements; an empty table where there is none."""
     try:
         return msgspec.json.decode(files.read(PATH, MOST), type=TrustTable)
     except FileNotFoundError:

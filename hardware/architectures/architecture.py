@@ -78,12 +78,12 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def data(self) -> Data:
-        """What its data file says, that beside this module where it names none; read when first asked for."""
+        """The contents of its data file, by default the one beside this module; read when first asked for."""
         return read(self.data_file or Path(__file__).with_name(f"{self.id}.toml"))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """Its taxonomy."""
+        """The events that it spends energy on."""
         return taxonomy(self.data.events, {name: part.component for name, part in self.data.clock.items()})
 
     @cached_property

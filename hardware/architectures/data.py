@@ -18,7 +18,7 @@ WHOLE = ("count", "bit")  # units of what comes whole
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """J per event at 7 nm."""
+    """The energy of an event at 7 nm, J, with its spread."""
 
     value: float
     low: float
@@ -63,12 +63,12 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def is_required(self) -> bool:
-        """Whether a device always has it, stated or by rule."""
+        """True if a device always has it, stated or by rule."""
         return self.must or self.value is not None
 
     @property
     def is_whole(self) -> bool:
-        """Whether it counts things that are not divided."""
+        """True if it counts things that are not divided."""
         return self.unit in WHOLE
 
 
@@ -80,7 +80,7 @@ class Clocked(Price, frozen=True, kw_only=True):
 
     @property
     def component(self) -> str:
-        """Of an event."""
+        """`memory` where the part serves on-chip memory or DRAM, else `compute` (see `Event.component`)."""
         return "memory" if self.works in ("chip", "dram") else "compute"
 
 
@@ -121,6 +121,8 @@ class Tiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Overlap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The exponent with which compute and memory time combine, with its spread."""
+
     value: float
     low: float
     high: float
@@ -153,7 +155,7 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """What the data file of an architecture says, with what all share.
+    """The data file of an architecture, joined with the tables that all share.
 
     `events`: its own, beside the clock and static power; `story`: its words; `facts`: what device files must and may
     state; `assumptions`: structural constants of its mapping; `macros` and `tiles` by name; `logic`: prices of its own

@@ -40,8 +40,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def domain_flow(setup: Setup) -> tuple[Floats, tuple[int, ...], Device, float, float, float]:
-    """What tiles there are: output-stationary blocks, one per tile and wavefront; the fabric may be shaped to the
-    result.
+    """Return the arguments of `candidates`: output-stationary blocks, one per tile and wavefront; the fabric may be
+    shaped to the result.
 
     A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round; K may be
     divided among idle tiles, whose partial results meet over the network.

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where a compiler puts each kernel. `context` (k,) numbers the contexts over all models; `reloads` (k,) whether
-    its weights are loaded anew for each batch; `units` (k,) at work on it, of `placed` (k,) in its context; `stored`
-    (k,) bytes of a weight over its width in the plan."""
+    """The place that a compiler gives each kernel. `context` (k,) numbers the contexts over all models; `reloads` (k,)
+    whether its weights are loaded anew for each batch; `units` (k,) at work on it, of `placed` (k,) in its context;
+    `stored` (k,) bytes of a weight over its width in the plan."""
 
     context: Ints
     reloads: Bools
@@ -107,7 +107,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def _streams(device: Device) -> bool:
-    """Whether layers run beside each other and stream rows, rather than one after another."""
+    """Return whether layers run beside each other and stream rows, rather than one after another."""
     return device.layers_at_once > 1
 
 
@@ -206,13 +206,13 @@ def _room(device: Device) -> float:
 
 
 def _of_context(placed: Placement, joined: np.ufunc, seconds: Floats) -> Floats:
-    """What the times of each one's context come to, (s, k)."""
+    """Return the joined times of the context of each kernel, (s, k)."""
     of_context: Floats = joined.reduceat(seconds, placement.starts(placed.context), axis=1)[:, placed.context]
     return of_context
 
 
 def _lag(demand: Demand, device: Device) -> Floats:
-    """How much longer than the work of its context a batch takes through each operator, as a part of that work."""
+    """Return the delay of a batch in each operator, as a part of the work of its context."""
     if demand.stream is None or not _streams(device):
         return np.zeros(demand.n)
     return demand.stream.lag / demand.stream.batch
@@ -226,8 +226,8 @@ def _switches(demand: Demand, device: Device, placed: Placement) -> Bools:
 
 
 def _beside(demand: Demand, device: Device) -> Traffic:
-    """What moves while layers work, wherever they are placed: input and output of the model, or all of a layer's
-    where one runs at a time."""
+    """Return the traffic while layers work, wherever they are placed: input and output of the model, or all of a
+    layer's where one runs at a time."""
     if not _streams(device):
         return common.traffic(demand, device)
     size = demand.transfers.size_bytes

@@ -36,7 +36,7 @@ class Traffic(msgspec.Struct, frozen=True):
 
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device does with each operator, before operators are joined into kernels.
+    """The way in which a device serves each operator, before operators are joined into kernels.
 
     `matrix_s`, `vector_s` seconds on each kind of unit; `dram_s`, `chip_s` seconds at each memory level;
     `ideal_s` seconds at the full peak of the unit it runs on; `on_matrix` which unit runs the contraction;
@@ -178,14 +178,15 @@ def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]
 
 
 def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
-    """Whether the plan gives an operator's contraction to matrix units, (n,)."""
+    """Return whether the plan gives an operator's contraction to matrix units, (n,)."""
     taken = [pair[0] == "matrix" for pair in (plan.contraction, plan.convolution)]
     on_matrix: Bools = np.where(demand.is_convolution, taken[1], taken[0]) & (demand.macs > 0)
     return on_matrix
 
 
 def seen(setup: Setup) -> tuple[Any, ...]:
-    """What a mapping depends on in a plan: formats that are as wide and run at the same rates are mapped alike."""
+    """Return all of a plan that a mapping depends on: formats that are as wide and run at the same rates are mapped
+    alike."""
     device, plan = setup.device, setup.plan
     units = (plan.contraction[0], plan.attention), ("matrix", plan.matrix), ("vector", plan.vector_mac)
     rates = [(unit, fma(device, unit, name))
@@ -296,6 +297,7 @@ def units_in_all(device: Device, on_matrix: Bools) -> Floats:
 
 
 def total_units(device: Device) -> float:
-    """What blocks are dealt to: the arrays of its units where they have several, else the units."""
+    """Return the number of arrays that blocks are dealt to: those of its units where they have several, else one a
+    unit."""
     arrays = device.facts.get("arrays_per_unit")
     return device.units * (arrays.value if arrays else 1.0)

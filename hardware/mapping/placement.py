@@ -9,8 +9,8 @@ from hardware.demand import READ_WEIGHT, Demand, Floats, Ints
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """What a chip holds at once, bytes of weights and layers, and what it takes to hold something else: seconds to
-    switch, and for each byte that one part hands to another."""
+    """The capacity of a chip, bytes of weights and layers at once, and the cost of another content: seconds to switch,
+    and for each byte that one part hands to another."""
 
     weight_bytes: float
     layers: int
@@ -40,7 +40,7 @@ def previous(demand: Demand) -> Ints:
 
 
 def starts(group: Ints) -> Ints:
-    """Where each run of equal numbers begins."""
+    """Return the index at which each run of equal numbers begins."""
     return np.flatnonzero(np.diff(group, prepend=-1))
 
 
@@ -82,8 +82,8 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
 
 
 def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room) -> list[list[int]]:
-    """Where the parts of one model begin, so that a batch takes the least time through all of them, for each of b
-    batches: all but the weights of `steps` are (k, b).
+    """Return the kernels at which the parts of one model begin, so that a batch takes the least time through all of
+    them, for each of b batches: all but the weights of `steps` are (k, b).
 
     The kernels of a part work at once. What is handed on, (h,) from one kernel to a later one, in `seconds` (h, b),
     crosses the link once, at the first cut that parts the two."""

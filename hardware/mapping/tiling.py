@@ -45,8 +45,8 @@ NO_TILES = Tiling(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) -> Tiling:
-    """What `tiled` makes of the contractions of a demand, or of what stands for them, (4, n), zero where it shall make
-    nothing: it is given each shape once, and nothing at all as the first."""
+    """Tile each distinct shape of a demand's contractions once. `gemm` (4, n) are their sizes, or those of products
+    that replace them, zero for none; `tiled` is given the sizes of distinct shapes, zeros first."""
     first, of = demand.shapes
     sizes = gemm[:, first]
     taken = np.flatnonzero(sizes[0])

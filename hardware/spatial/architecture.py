@@ -41,14 +41,14 @@ def _network_event(array: Array) -> Event:
 
 
 def _events(base: Data, hierarchy: Hierarchy) -> tuple[Event, ...]:
-    """What each level and network does, between the arithmetic and the memory outside."""
+    """Return the events of each level and network, between the arithmetic and the memory outside."""
     inside = next(i for i, event in enumerate(base.events) if event.component == "memory")
     levels = (event for level in hierarchy.levels for event in _level_events(level))
     return *base.events[:inside], *levels, *map(_network_event, hierarchy.arrays), *base.events[inside:]
 
 
 def _data(base: Data, hierarchy: Hierarchy) -> Data:
-    """What an architecture says of its devices, with the events, facts and memories of a hierarchy."""
+    """Return the data of an architecture with the events, facts and memories of a hierarchy."""
     facts = {axis: Field(unit="count", must=True) for axis in hierarchy.axes}
     for level in hierarchy.levels:
         facts[f"{level.name}_bytes"] = Field(unit="byte", must=True)

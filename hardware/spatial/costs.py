@@ -20,10 +20,10 @@ class Power(msgspec.Struct, frozen=True):
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """What time depends on beside the mapping, of n operators: seconds of a cycle and of a byte of off-chip memory; of
-    the bytes moved once those that are on chip already, `spared`; the MACs over those of the loops, `scale`; seconds
-    `beside_s` of operators that the same kernel runs before or after, `behind_s` of work meanwhile, and J of all that
-    no mapping changes, `rest_j`; each (n,). Seconds of an access on chip and of starting a kernel."""
+    """Everything that time depends on beside the mapping, of n operators: seconds of a cycle and of a byte of off-chip
+    memory; of the bytes moved once those that are on chip already, `spared`; the MACs over those of the loops, `scale`;
+    seconds `beside_s` of operators that the same kernel runs before or after, `behind_s` of work meanwhile, and J of
+    all that no mapping changes, `rest_j`; each (n,). Seconds of an access on chip and of starting a kernel."""
 
     cycle_s: Floats
     byte_s: Floats
@@ -37,7 +37,7 @@ class Costs(msgspec.Struct, frozen=True):
     power: Power
 
     def of(self, index: Ints) -> Costs:
-        """Those of an index."""
+        """Return the costs of the operators at an index."""
         by_operator = {name: getattr(self, name)[index] for name in self.__struct_fields__[:7]}
         return msgspec.structs.replace(self, **by_operator)
 
@@ -52,8 +52,8 @@ class Costs(msgspec.Struct, frozen=True):
 
 
 class Needs(msgspec.Struct, frozen=True):
-    """What m mappings need: cycles of the elements, bytes of off-chip memory, accesses one after the other of the
-    busiest level on chip, and the energy of what moves there over that of the first event, each (m,)."""
+    """The resources that m mappings need: cycles of the elements, bytes of off-chip memory, accesses one after the
+    other of the busiest level on chip, and the energy of what moves there over that of the first event, each (m,)."""
 
     cycles: Floats
     off_chip: Floats
@@ -66,13 +66,13 @@ class Needs(msgspec.Struct, frozen=True):
         return left
 
     def seconds(self, costs: Costs, i: Ints | int) -> Floats:
-        """Of the arrays, of off-chip memory and of the levels on chip, (3, m)."""
+        """Return the seconds of the arrays, of off-chip memory and of the levels on chip, (3, m)."""
         passing_s = self.passing(costs, i) * costs.byte_s[i]
         return np.stack([self.cycles * costs.cycle_s[i], passing_s, self.accesses * costs.access_s])
 
 
 def needed(machine: Machine, runs: Run, value_bytes: Floats, prices: tuple[float, ...]) -> Needs:
-    """What mappings need; `value_bytes` (3, m)."""
+    """Return the resources that mappings need; `value_bytes` (3, m)."""
     moved = [runs.moves[0, t] for t in range(3)]
     off_chip = np.sum([(m.reads + m.updates) * width for m, width in zip(moved, value_bytes, strict=True)], axis=0)
     accesses, on_chip = np.zeros_like(runs.cycles), moved_on_chip(machine, runs, value_bytes)

@@ -55,7 +55,7 @@ class Problem(msgspec.Struct, frozen=True):
     part: Floats
 
     def of(self, index: Ints) -> Problem:
-        """Those of an index."""
+        """Return the loop nests at an index."""
         return Problem(self.sizes[:, index], self.stride[index], self.part[index])
 
 
@@ -82,7 +82,7 @@ class Moves(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What m nests do: `moves` by station and tensor; `cycles` of an element that makes one multiply-accumulate in
+    """The moves of m nests: `moves` by station and tensor; `cycles` of an element that makes one multiply-accumulate in
     each; `instances` of each station at work, and last of the elements that multiply; `tiles` that the outermost memory
     is given."""
 
@@ -164,8 +164,8 @@ class _Counter:
         return copies
 
     def _again(self, tensor: int, station: int) -> tuple[Floats, Ints]:
-        """How often each value comes, for loops above the station that do not concern it; and of which loop (m,) the
-        steps slide along windows, -1 for none."""
+        """Return how often each value comes, for loops above the station that do not concern it; and of which loop (m,)
+        the steps slide along windows, -1 for none."""
         m = len(self.macs)
         concerned, again = np.zeros(m, dtype=np.bool_), np.ones(m)
         slides, column = np.full(m, -1), np.arange(m)
@@ -273,7 +273,7 @@ class _Counter:
         return exposed
 
     def _visits(self, tensor: int, station: int) -> Floats:
-        """How often an element of the array above a station is given another tile of a tensor."""
+        """Return how often an element of the array above a station is given another tile of a tensor."""
         m = len(self.macs)
         concerned, visits = np.zeros(m, dtype=np.bool_), np.ones(m)
         for above in range(station - 1, -1, -1):

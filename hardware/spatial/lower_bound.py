@@ -26,8 +26,8 @@ def least(
     machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...],
     tiles: Floats, orders: Ints, spread: Floats,
 ) -> Needs:  # fmt: skip
-    """What mappings of one operator need with outermost tiles (8, t) whose loops have `orders` (8, t), each `spread`
-    over the outermost array in w ways (8, w, t): by tile and by way of every array, (t * w * ..)."""
+    """Return the least that mappings of one operator need with outermost tiles (8, t) whose loops have `orders` (8, t),
+    each `spread` over the outermost array in w ways (8, w, t): by tile and by way of every array, (t * w * ..)."""
     ways, within = spread.shape[1], len(machine.places) - 1
     tiles, orders = np.repeat(tiles, ways, axis=1), np.repeat(orders, ways, axis=1)
     each, alone = np.zeros(tiles.shape[1], dtype=np.intp), np.ones_like(tiles)
@@ -57,7 +57,7 @@ class _Inside:
         self.macs: Floats = np.prod(problem.sizes, axis=0)
 
     def least(self, runs: Run) -> Run:
-        """What smaller tiles within do at the least, of what the nests do."""
+        """Return the least moves that smaller tiles within make, of the moves of the nests."""
         moves, end, inward = dict(runs.moves), len(self.machine.stations), range(1, len(self.machine.stations))
         for tensor in range(len(CONCERNS)):
             held = [s for s, station in enumerate(self.machine.stations) if station.holds[tensor]]
@@ -88,8 +88,9 @@ class _Inside:
         return most
 
     def _inputs(self, moved: Moves, outer: int, inner: int) -> Moves:
-        """Of inputs fewer go on inward than came where strides leave some out. Of tiles that are not equally large an
-        array that shares windows is taken to share more: less than 2 + stride times as much along a side."""
+        """Return the moves of inputs: fewer go on inward than came where strides leave some out. Of tiles that are not
+        equally large an array that shares windows is taken to share more: less than 2 + stride times as much along a
+        side."""
         gaps, shared = np.ones_like(self.macs), np.ones_like(self.macs)
         for pair in WINDOWS:
             results, window = (self.problem.sizes[loop] for loop in pair)  # no outermost tile cuts windows

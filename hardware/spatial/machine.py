@@ -29,6 +29,7 @@ class Memory(msgspec.Struct, frozen=True):
 
     @property
     def events(self) -> tuple[str, str]:
+        """The events of a byte read and of a byte written."""
         return f"{self.name}.read", f"{self.name}.write"
 
 
@@ -42,6 +43,7 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def network(self) -> str:
+        """The event of a byte that the array's network hands over."""
         return f"network.{self.array}"
 
     @property
@@ -59,11 +61,13 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def stations(self) -> tuple[Station, ...]:
+        """The stations of all places, outermost first."""
         return tuple(place.station for place in self.places)
 
     @property
     def events(self) -> tuple[str, ...]:
-        """What is paid for on chip: bytes of every level and network, inward, and tiles of the outermost level."""
+        """The events that are paid for on chip: bytes of every level and network, inward, and tiles of the outermost
+        level."""
         labels = []
         for place in self.places:
             labels += [label for memory in place.memories for label in memory.events]

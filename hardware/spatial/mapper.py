@@ -168,7 +168,8 @@ def compulsory(problem: Problem) -> Floats:
 
 
 def _flow(demand: Demand, least: Traffic, work: _Work) -> Traffic:
-    """What passes the memory interface: every value that is not on chip once, and what the mappings move again."""
+    """Return the traffic at the memory interface: every value that is not on chip once, and what the mappings move
+    again."""
     moves, value_bytes = work.run.moves, work.value_bytes
     once = compulsory(work.problem)
     read = sum((moves[0, t].reads - once[t]) * value_bytes[t] for t in (INPUT, WEIGHT))

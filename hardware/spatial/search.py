@@ -59,7 +59,7 @@ def _nothing(places: int) -> Nest:
 
 @lru_cache(maxsize=64)
 def _remembered(_machine: Machine, _prices: tuple[float, ...]) -> dict[bytes, Operator]:
-    """What was found of a machine, by operator."""
+    """Return the searches of a machine, by operator."""
     return {}
 
 
@@ -192,7 +192,8 @@ def _distinct(*parts: Floats | Ints) -> Ints:
 
 
 def _marks(*parts: Floats | Ints) -> Floats:
-    """By which columns are told apart: their products with a vector of random numbers."""
+    """Return a hash of each column, its products with random numbers. Equal hashes are taken for equal columns, which
+    holds with probability close to 1."""
     draw = np.random.default_rng(0)
     marks: Floats = np.sum([draw.random(len(part)) @ part for part in parts], axis=0)
     return marks
