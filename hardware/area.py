@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from hardware import files
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -86,7 +86,7 @@ def silicon_amount(device: Device, process_nm: float) -> float:
     return compute * at_node + memory * cells
 
 
-@remembered()
+@memoize()
 def area(device: Device) -> Area:
     """Return the area and cost of a device's die."""
     ends = {end: sum(_parts(device, end)) * (1.0 + _rule("uncore", end)) for end in ("value", "low", "high")}

@@ -20,7 +20,7 @@ from hardware.errors import unknown
 from hardware.events import Event
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
-from hardware.remember import remembered
+from hardware.remember import memoize
 from hardware.scaling import Triple, log_interpolate, logic_scale, table
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     )
 
 
-@remembered()
+@memoize()
 def coefficients(device: Device, plan: Plan) -> Coefficients:
     """Prices of all events of the device under this plan, computed once per device and plan."""
     rows = tuple(price(device, plan, event) for event in device.arch.events)

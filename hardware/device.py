@@ -16,7 +16,7 @@ from hardware.architectures.data import Software
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete, fail, read
 from hardware.errors import RequestError, unknown
 from hardware.names import folded, known
-from hardware.what_if import changed, parse, split
+from hardware.what_if import apply_changes, parse_changes, split_changes
 
 ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever that is
 
@@ -86,7 +86,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         """A design target at its designer's own prices; None for what exists, or is asked for in a mode of its own."""
         if DESIGNER not in self.file.power_modes or self.power_mode or self.file.changes:
             return None
-        return in_mode(Path(f"{self.id}.toml"), self.file, DESIGNER)
+        return device_in_mode(Path(f"{self.id}.toml"), self.file, DESIGNER)
 
     @cached_property
     def arch(self) -> Architecture:
@@ -158,7 +158,7 @@ def _shipped() -> dict[str, Path]:
     }
 
 
-def files(folders: Iterable[Path] = ()) -> dict[str, Path]:
+def device_files(folders: Iterable[Path] = ()) -> dict[str, Path]:
     """Device ids (= file names) to files: the catalogue, then the user's folders, which may not redefine one.
 
     Raises RequestError for a folder that is none; a file that redefines an id is left out (`duplicates`)."""
@@ -171,9 +171,9 @@ def files(folders: Iterable[Path] = ()) -> dict[str, Path]:
     return by_id
 
 
-def duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
+def find_duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
     """Files that redefine an id, by that id: which of the two is meant is for the user to say."""
-    first = files()
+    first = device_files()
     errors: dict[str, RequestError] = {}
     for folder in folders:
         for path in sorted(folder.glob("*.toml")):
@@ -183,10 +183,10 @@ def duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
     return errors
 
 
-def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
+def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     """The device a user means by `id`, `id:power_mode`, an alias or a class, with `{changes}`. Raises RequestError."""
-    available, classes = files(folders), registry.classes()
-    name, changes = split(name)
+    available, classes = device_files(folders), registry.classes()
+    name, changes = split_changes(name)
     mode = ""
     path = _by_alias(name, available)  # an alias may contain a colon
     if path is None:
@@ -194,9 +194,9 @@ def load(name: str, folders: tuple[Path, ...] = ()) -> Device:
         path = available.get(classes.get(folded(base), base)) or _by_alias(base, available)
     if path is None:
         raise unknown("device", base, [*available, *classes], listing="`hwexplorer devices` lists them")
-    if folders and path.stem in (twice := duplicates(folders)):
+    if folders and path.stem in (twice := find_duplicates(folders)):
         raise twice[path.stem]
-    return changed(in_mode(path, _read(path), mode), parse(changes or ""))
+    return apply_changes(device_in_mode(path, _read(path), mode), parse_changes(changes or ""))
 
 
 def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
@@ -215,7 +215,7 @@ def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
     return None
 
 
-def in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
+def device_in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     """The device at one operating point ('' is its default)."""
     mode = mode or spec.mode
     if spec.id != path.stem:
@@ -232,31 +232,31 @@ def in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     if not spec.changes:
         return device
     try:
-        made = changed(device, parse(",".join(spec.changes)))
+        made = apply_changes(device, parse_changes(",".join(spec.changes)))
     except RequestError as error:
         raise fail(path, f"changes: {error}") from None
     return msgspec.structs.replace(made, name=name, file=msgspec.structs.replace(made.file, changes=()))
 
 
-def catalogue(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:
+def catalogue_devices(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:
     """The devices that a verb about all devices means: every readable one, but those whose mappings take seconds to
     search, and those on paper where they are not asked for."""
-    return [d for d in load_all(folders)[0] if not d.arch.is_searched and (on_paper or d.silicon)]
+    return [d for d in load_devices(folders)[0] if not d.arch.is_searched and (on_paper or d.silicon)]
 
 
-def load_all(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
+def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
     """Every readable device, and one line for each file that is not: one bad file never hides the others."""
     devices = []
-    errors = [str(error) for error in duplicates(folders).values()]
-    for path in files(folders).values():
+    errors = [str(error) for error in find_duplicates(folders).values()]
+    for path in device_files(folders).values():
         try:
-            devices.append(in_mode(path, _read(path), ""))
+            devices.append(device_in_mode(path, _read(path), ""))
         except RequestError as error:
             errors.append(str(error))
     return devices, errors
 
 
-def sheet(device: Device) -> dict[str, Any]:
+def describe_device(device: Device) -> dict[str, Any]:
     """The device as plain data: identity, every fact with source and quality, peaks."""
     return {
         "id": device.id,

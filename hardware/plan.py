@@ -9,7 +9,7 @@ import msgspec
 
 from hardware.device import Device
 from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, parse
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)
 
@@ -105,7 +105,7 @@ def _marks(device: Device, precision: str, stored: str, convolution: str, contra
     return tuple(marks)
 
 
-def plan(device: Device, precision: str, narrow_sums: bool = False) -> Plan:
+def make_plan(device: Device, precision: str, narrow_sums: bool = False) -> Plan:
     """The plan for a requested precision. Raises RequestError for an unknown one.
 
     `narrow_sums`: whether the runtime accumulates fp16 products in fp16, which some cards run faster."""
@@ -121,7 +121,7 @@ def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
     return msgspec.structs.replace(exact, matrix_rate=fact.value, marks=(*exact.marks, mark))
 
 
-@remembered()
+@memoize()
 def _plan(device: Device, name: str, narrow_sums: bool) -> Plan:
     precision = parse(name)
     multiplied = precision.multiplied

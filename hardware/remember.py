@@ -19,7 +19,7 @@ Function = Callable[Concatenate[Record, P], Result]
 _STORES = {False: "_remembered", True: "_shared"}
 
 
-def remembered(
+def memoize(
     *, keep: int | None = None, shared: bool = False
 ) -> Callable[[Function[Record, P, Result]], Function[Record, P, Result]]:
     """Remember what a function of a record finds, by its further arguments, which are positional and hashable. `keep`
@@ -48,12 +48,12 @@ def remembered(
     return decorate
 
 
-def share(record: object, other: object) -> None:
+def share_memos(record: object, other: object) -> None:
     """Give `other` the shared results of `record`: those there are, and those that either finds later."""
     vars(other)[_STORES[True]] = _store(record, True)
 
 
-def forget(record: object, *functions: Callable[..., Any]) -> None:
+def forget_memos(record: object, *functions: Callable[..., Any]) -> None:
     """Drop what is remembered of a record: what these functions found."""
     for function in functions:
         _store(record, False).pop(_key(function), None)

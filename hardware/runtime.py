@@ -130,37 +130,37 @@ def _plain_mode(mode: str, resident: bool) -> Runtime:
     )
 
 
-def of_mode(device: Device, mode: str) -> Runtime:
+def runtime_of_mode(device: Device, mode: str) -> Runtime:
     """A mode by itself: the framework's dispatch, and nothing that only one runtime has. Where software manages the
     on-chip memory only the device's own compiler makes whole programs."""
     compiler = _listed(device, WORK[0]) if device.arch.is_managed else None
     if compiler is not None and mode == compiler.mode:
         return compiler
-    typical = record(device, _TYPICAL.get(mode, ""))
+    typical = find_runtime(device, _TYPICAL.get(mode, ""))
     if typical is not None and device.software_class in typical.runs_on:
         return typical
     return _plain_mode(mode, compiler is not None and compiler.resident)
 
 
 @lru_cache(maxsize=1)
-def names() -> tuple[str, ...]:
+def runtime_names() -> tuple[str, ...]:
     """Return the names that can be asked for: 'auto', a mode, or a runtime."""
     return AUTO, *MODES, *runtimes()
 
 
-def resolve(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
+def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
     """Return the runtime that serves a request on the device: a mode is itself everywhere. 'auto' is what one would
     deploy on the device, llama.cpp for its own formats; so is what takes the place of a runtime that does not run
     there."""
     if name in MODES:
-        return of_mode(device, name)
+        return runtime_of_mode(device, name)
     if name == AUTO and FORMATS[parse(precision).weights].whole_file:
         name = files.shipped(PATH)["auto"]["files"]
-    wanted = record(device, name)
-    return wanted if wanted is not None and wanted.fits(device, work) else deployed(device, work)
+    wanted = find_runtime(device, name)
+    return wanted if wanted is not None and wanted.fits(device, work) else deployed_runtime(device, work)
 
 
-def lacks(device: Device, work: str) -> bool:
+def is_unsupported(device: Device, work: str) -> bool:
     """Return whether runtimes list this device for other kinds of work but not for `work`."""
     every = runtimes().values()
     if any(runtime.fits(device, work) for runtime in every):
@@ -168,23 +168,23 @@ def lacks(device: Device, work: str) -> bool:
     return any(runtime.fits(device, each) for runtime in every for each in WORK)
 
 
-def record(device: Device, name: str) -> Runtime | None:
+def find_runtime(device: Device, name: str) -> Runtime | None:
     """A runtime as it was measured on the device, else as it is anywhere; None for the name of none."""
     general = runtimes().get(name)
     own = device.file.runtimes.get(name)
     return general if own is None else msgspec.structs.replace(own, id=name)
 
 
-def deployed(device: Device, work: str) -> Runtime:
+def deployed_runtime(device: Device, work: str) -> Runtime:
     """Return the runtime that one would deploy on the device for a kind of work; where it was measured, the measured
     one."""
     for name in device.file.runtimes:
-        own = record(device, name)
+        own = find_runtime(device, name)
         if own is not None and own.fits(device, work):
             return own
-    return _listed(device, work) or of_mode(device, device.arch.execution)
+    return _listed(device, work) or runtime_of_mode(device, device.arch.execution)
 
 
 def _listed(device: Device, work: str) -> Runtime | None:
-    names = files.shipped(PATH)["auto"].get(device.software_class, {}).get(work, ())
-    return next((runtimes()[key] for key in names if runtimes()[key].fits(device, work)), None)
+    runtime_names = files.shipped(PATH)["auto"].get(device.software_class, {}).get(work, ())
+    return next((runtimes()[key] for key in runtime_names if runtimes()[key].fits(device, work)), None)

@@ -8,9 +8,9 @@ import msgspec
 
 from hardware.coefficients import Coefficients, coefficients
 from hardware.device import Device
-from hardware.plan import Plan, plan
-from hardware.remember import remembered
-from hardware.runtime import LAYOUTS, Runtime, resolve
+from hardware.plan import Plan, make_plan
+from hardware.remember import memoize
+from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
 
 
 class Setup(msgspec.Struct, frozen=True, dict=True):
@@ -41,11 +41,11 @@ def make_setup(device: Device, precision: str, runtime: Runtime, layout: str = L
         layout = "channels_last"
     elif runtime.mode != "eager" or not device.arch.has_layouts:
         layout = "blocked"
-    return Setup(device, plan(device, precision, runtime.narrow_sums), runtime, layout)
+    return Setup(device, make_plan(device, precision, runtime.narrow_sums), runtime, layout)
 
 
-@remembered(keep=64)
+@memoize(keep=64)
 def find_setup(device: Device, execution: str, work: str, precision: str, layout: str) -> Setup:
     """Return the setup that serves a kind of work: `execution` is 'auto', a mode or a runtime by name. The last few
     are remembered with the device."""
-    return make_setup(device, precision, resolve(device, execution, work, precision), layout)
+    return make_setup(device, precision, resolve_runtime(device, execution, work, precision), layout)

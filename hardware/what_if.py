@@ -47,7 +47,7 @@ class Change(msgspec.Struct, frozen=True):
         return f"{self.name}{self.how}{self.value}"
 
 
-def split(text: str) -> tuple[str, str | None]:
+def split_changes(text: str) -> tuple[str, str | None]:
     """The device and what stands between its braces, None without any. Raises RequestError for a brace too few."""
     base, brace, rest = text.strip().partition("{")
     if not brace:
@@ -57,7 +57,7 @@ def split(text: str) -> tuple[str, str | None]:
     return base.strip(), rest[:-1]
 
 
-def parse(text: str) -> tuple[Change, ...]:
+def parse_changes(text: str) -> tuple[Change, ...]:
     """The changes that a text says. Raises RequestError."""
     parts = listed(text)
     if len(parts) > _MOST:
@@ -79,27 +79,27 @@ def _ranges() -> dict[str, list[float]]:
     return ranges
 
 
-def limits(unit: str) -> tuple[float, float]:
+def value_limits(unit: str) -> tuple[float, float]:
     """Return the least and most that a fact or price of a unit may be set to."""
     least, most = _ranges().get("J" if unit.startswith("J/") else unit, _ranges()["other"])
     return least, most
 
 
-def amount_of(text: str, unit: str) -> float:
+def parse_value(text: str, unit: str) -> float:
     """An amount in the unit of a fact or price, as people type it. Raises RequestError."""
     return parse_amount(text, "J" if unit.startswith("J/") else unit)
 
 
-def check(value: float, unit: str) -> None:
+def check_value(value: float, unit: str) -> None:
     """Raises ValueError where nothing of this unit can be set to a value."""
-    least, most = limits(unit)
+    least, most = value_limits(unit)
     if not least <= value <= most:
         raise ValueError(f"{value:g} {unit} is out of range (allowed: {least:g} to {most:g} {unit})")
     if unit in WHOLE and (wrong := fraction(value)):
         raise ValueError(wrong)
 
 
-def fields(device: Device, name: str) -> tuple[str, str]:
+def find_field(device: Device, name: str) -> tuple[str, str]:
     """The full name and the unit of what can be set to a value: a fact, `array`, one format of a unit, or an event.
     Raises RequestError."""
     facts = device.arch.data.facts
@@ -125,7 +125,7 @@ def _new(change: Change, unit: str, old: float) -> float:
     """The value after a change. Raises RequestError for none, or one out of range."""
     kind = "J" if unit.startswith("J/") else unit
     if change.how == "=":
-        value = amount_of(change.value, kind)
+        value = parse_value(change.value, kind)
     else:
         factor = parse_amount(change.value, "")
         if factor <= 0.0:
@@ -135,7 +135,7 @@ def _new(change: Change, unit: str, old: float) -> float:
         value = float(round(value))
     try:
         if value != old:  # a device may lack what others must not have too little of
-            check(value, unit)
+            check_value(value, unit)
     except ValueError as error:
         raise RequestError(f"{change}: {error}") from None
     return value
@@ -169,15 +169,15 @@ class _Changed:
 
     def take(self, change: Change) -> Change:
         """Make one change; it comes back with its name spelt in full."""
-        fields = self.device.arch.data.facts
+        find_field = self.device.arch.data.facts
         unit, _, format_ = change.name.partition(".")
-        if change.name == ARRAY and "array_rows" in fields:
+        if change.name == ARRAY and "array_rows" in find_field:
             for side, length in zip(("array_rows", "array_columns"), self._sides(change), strict=True):
                 self.take(Change(side, "=", length))
-        elif (name := known(change.name, fields)) is not None:
+        elif (name := known(change.name, find_field)) is not None:
             change = msgspec.structs.replace(change, name=name)
             old = self.facts.get(name)
-            self._set(name, _new(change, fields[name].unit, old.value if old else 0.0), str(change))
+            self._set(name, _new(change, find_field[name].unit, old.value if old else 0.0), str(change))
         elif unit in self.fma:
             for each in [format_] if format_ else list(self.fma[unit]):
                 if each not in self.fma[unit]:
@@ -282,7 +282,7 @@ class _Changed:
         return msgspec.structs.replace(self.device, name=name, facts=self.facts, file=file)
 
 
-def changed(device: Device, changes: tuple[Change, ...]) -> Device:
+def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
     """A device with changes, marked as such; the device itself without any. Raises RequestError of one line."""
     if not changes:
         return device

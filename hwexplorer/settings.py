@@ -129,9 +129,9 @@ class PrecisionSetting(Setting, frozen=True, kw_only=True):
 
 def executions() -> tuple[str, ...]:
     """Return modes, and runtimes by name, which are read when one is asked for."""
-    from hardware.runtime import names
+    from hardware.runtime import runtime_names
 
-    return names()
+    return runtime_names()
 
 
 _LENGTHS = "language models"
@@ -219,10 +219,10 @@ def _read_word(word: str) -> tuple[str, Any]:
     for setting in sorted(SETTINGS.values(), key=lambda setting: setting.name == _LAST_READ):
         if (value := setting.find(word)) is not None:
             return setting.name, value
-    names = (*formats.NAMES, *executions(), *LAYOUTS)
+    runtime_names = (*formats.NAMES, *executions(), *LAYOUTS)
     modes = f"{', '.join(EXECUTIONS)} or a runtime by name, as vllm"
     listing = f"allowed: b8, i320, s2048, kv4096; {formats.LISTED}; {modes}; {', '.join(LAYOUTS)}"
-    raise unknown("setting", word, names, listing=listing)
+    raise unknown("setting", word, runtime_names, listing=listing)
 
 
 def labels(values: Any) -> list[tuple[str, str]]:

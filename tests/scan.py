@@ -20,7 +20,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware import runtime
-from hardware.device import Device, load, load_all
+from hardware.device import Device, load_device, load_devices
 from hardware.precision import NAMES
 
 MODELS = (
@@ -40,7 +40,7 @@ ROUNDING = 1e-9
 
 def devices() -> list[Device]:
     """All there are, searched ones among them, in all power modes."""
-    return [m for d in load_all()[0] for m in (d, *(load(f"{d.id}:{mode}") for mode in d.file.power_modes))]
+    return [m for d in load_devices()[0] for m in (d, *(load_device(f"{d.id}:{mode}") for mode in d.file.power_modes))]
 
 
 def faults(result: Estimate) -> Iterator[str]:

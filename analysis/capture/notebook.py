@@ -67,11 +67,11 @@ def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
     from analysis.estimate.tree import tree
     from analysis.model.names.targets import fixed_batch
     from hardware.architectures import registry
-    from hardware.device import load
+    from hardware.device import load_device
     from hardware.quantity import quantity
 
     scenario = Scenario(batch=fixed_batch(model) or 1)
-    devices = [load(name) for name in registry.classes()]
+    devices = [load_device(name) for name in registry.classes()]
     trees = [tree(estimate(model, device, scenario)) for device in devices]
     parts = trees[0].estimate.partition
     weight = np.max([each.subgraphs.share for each in trees], axis=0)

@@ -16,11 +16,11 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.model.ir.workload import Ints
 from analysis.model.names.targets import refusal
-from hardware.device import Device, in_mode
+from hardware.device import Device, device_in_mode
 from hardware.errors import RequestError
-from hardware.plan import plan
+from hardware.plan import make_plan
 from hardware.precision import FORMATS, KEYS, NARROWER, Precision, parse
-from hardware.remember import remembered
+from hardware.remember import memoize
 from hardware.runtime import MODES, runtimes
 
 BATCH_FACTORS = (4, 16, 64, 256)
@@ -39,7 +39,7 @@ class Alternative(msgspec.Struct, frozen=True):
     result: Estimate
 
 
-@remembered()
+@memoize()
 def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | None:
     """Estimate with one field of the scenario changed; None where model or device does not allow it."""
     try:
@@ -111,7 +111,7 @@ def _is_narrower_as_asked(result: Estimate, precision: Precision) -> bool:
     narrower = precision.widths.weights < FORMATS[result.plan.weights].bytes
     if not narrower and FORMATS[precision.weights].stored != result.precision_run:
         return False
-    runs = plan(result.device, precision.name, result.runtime.narrow_sums)
+    runs = make_plan(result.device, precision.name, result.runtime.narrow_sums)
     as_asked = runs.convolution[1] == runs.contraction[1] == precision.multiplied
     return as_asked or not (precision.is_uniform or runs.marks)
 
@@ -121,7 +121,7 @@ def _other_power_modes(device: Device) -> list[Device]:
     path = Path(f"{device.id}.toml")  # names the file in messages only: it is read already
     names = [name for name in ("", *device.file.power_modes) if name != device.power_mode]
     distinct = {tuple(fact.value for fact in device.facts.values()): device}
-    for mode in (in_mode(path, device.file, name) for name in names):
+    for mode in (device_in_mode(path, device.file, name) for name in names):
         distinct.setdefault(tuple(fact.value for fact in mode.facts.values()), mode)
     return list(distinct.values())[1:]
 

@@ -15,7 +15,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import FAMILIES, family_of
 from analysis.model.ir.workload import Floats, Ints
 from hardware.events import Event
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 CAUSES = ("compute", "on_chip", "dram", "launch", "throttled", "static")
 COMPUTE, ON_CHIP, DRAM, LAUNCH, THROTTLED, STATIC = range(len(CAUSES))
@@ -39,7 +39,7 @@ class Causes(msgspec.Struct, frozen=True):
         return Causes(*(getattr(self, name)[:, members].sum(axis=1) for name in self.__struct_fields__))
 
 
-@remembered()
+@memoize()
 def causes(result: Estimate) -> Causes:
     """The causes of every operator. Sums over them are the latency and the energy of the operator, to rounding."""
     time_s, ideal_s = _time(result)

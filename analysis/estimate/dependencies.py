@@ -15,7 +15,7 @@ from analysis.estimate.roles import tensor_bytes
 from analysis.model.ir.workload import Floats, Ints, Workload
 from hardware.demand import OpClass
 from hardware.precision import Widths
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 
 class Dependencies(msgspec.Struct, frozen=True):
@@ -27,13 +27,13 @@ class Dependencies(msgspec.Struct, frozen=True):
     tensors: tuple[tuple[int, ...], ...]
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def operator_graph(workload: Workload) -> Dependencies:
     """Operators joined by the activations they exchange, computed once."""
     return _graph(workload, None)
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def subgraph_graph(workload: Workload) -> Dependencies:
     """Subgraphs joined by the activations they exchange, computed once."""
     return _graph(workload, partition(workload))
@@ -60,7 +60,7 @@ def _graph(workload: Workload, parts: Partition | None) -> Dependencies:
     )
 
 
-@remembered()
+@memoize()
 def row_lags(workload: Workload) -> Floats:
     """Where operators stream rows to each other, how much later than its inputs a frame is through with each, as a
     part of the time between frames, shape (n,): a row of the result of a convolution or of a product with weights,

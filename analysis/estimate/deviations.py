@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.estimate.estimate import Estimate
-from hardware.runtime import AUTO, MODES, lacks, runtimes
+from hardware.runtime import AUTO, MODES, is_unsupported, runtimes
 
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
 
@@ -27,7 +27,7 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
             f"energy and power of {workload.devices} devices, memory of each; links of {speed:.3g} GB/s, "
             "their energy not counted"
         )
-    if lacks(device, workload.work):
+    if is_unsupported(device, workload.work):
         phrases.append(f"no software is known to run {_WORK[workload.work]} on it: what its units would take")
     if not device.silicon:
         phrases.append("a design target: it exists on paper only, and nothing of it was ever measured")

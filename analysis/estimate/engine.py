@@ -26,7 +26,7 @@ from hardware import device as catalogue
 from hardware import places, policy
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.remember import forget, remembered
+from hardware.remember import forget_memos, memoize
 
 if TYPE_CHECKING:
     from analysis.model.process.capture_job import Job
@@ -59,13 +59,13 @@ class Engine:
         """Add folders of device files to the catalogue. Raises RequestError for one that is none, or not allowed."""
         for folder in folders:
             policy.require_unserved(f"reading {folder}", str(folder))
-        catalogue.files(list(folders))
+        catalogue.device_files(list(folders))
         self._folders = tuple(folders)
-        forget(self, Engine.device, Engine._estimate)
+        forget_memos(self, Engine.device, Engine._estimate)
 
     def devices_changed(self) -> None:
         """A file of one of the folders is new, or another."""
-        forget(self, Engine.device, Engine._estimate)
+        forget_memos(self, Engine.device, Engine._estimate)
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -73,19 +73,19 @@ class Engine:
         own = places.devices_folder()
         return (*self._folders, own) if own.is_dir() and own not in self._folders else self._folders
 
-    @remembered(keep=256)
+    @memoize(keep=256)
     def device(self, name: str) -> Device:
         """A device by id, `id:power_mode`, alias or class."""
         name = aliases.device(name)
-        shipped = name.partition(":")[0] in catalogue.files(self._folders)
-        return catalogue.load(name, self._folders if shipped else self.folders)
+        shipped = name.partition(":")[0] in catalogue.device_files(self._folders)
+        return catalogue.load_device(name, self._folders if shipped else self.folders)
 
     def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:
         """Return the reference that a model's name means."""
         with _request_errors():
             return refer(model, image_size)
 
-    @remembered(keep=8)
+    @memoize(keep=8)
     def model(self, ref: ModelRef) -> Workload:
         """A model that is ready. Raises RequestError for one that has to be captured first."""
         if ref in self._captured:
@@ -111,7 +111,7 @@ class Engine:
         return self._estimate(ref, scenario, device)
 
     # As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
-    @remembered(keep=16)
+    @memoize(keep=16)
     def _estimate(self, ref: ModelRef, scenario: Scenario, device: str) -> Estimate:
         return estimate(self.model(ref), self.device(device), scenario)
 
@@ -201,7 +201,7 @@ class Engine:
 
     def _forget_models(self) -> None:
         self.revision += 1
-        forget(self, Engine.model, Engine._estimate)
+        forget_memos(self, Engine.model, Engine._estimate)
 
 
 def _with_words(model: Workload, ref: ModelRef) -> Workload:

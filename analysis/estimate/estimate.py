@@ -22,7 +22,7 @@ from hardware.device import Device
 from hardware.events import Event
 from hardware.execute import Execution, execute, grouped, repeated
 from hardware.plan import Plan
-from hardware.runtime import Runtime, lacks
+from hardware.runtime import Runtime, is_unsupported
 from hardware.setup import Setup
 
 COMPONENTS = ("compute", "memory", "static")
@@ -135,7 +135,7 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @property
     def supported(self) -> bool:
         """False where software is known to run other kinds of work on the device, and none this one."""
-        return not lacks(self.device, self.workload.work)
+        return not is_unsupported(self.device, self.workload.work)
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -23,7 +23,7 @@ from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, Stream, Transfers, distinct_shapes
 from hardware.precision import CACHE, QUANTIZED, Widths, uniform
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 Bools = NDArray[np.bool_]
 _KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
@@ -131,7 +131,7 @@ class _Move(NamedTuple):
     wraps: bool
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def structure(workload: Workload, execution: str) -> Structure:
     """Kernels and transfers of a workload under 'eager' or 'fused', computed once each."""
     ops, tensors = workload.operators, workload.tensors
@@ -238,7 +238,7 @@ def _prompts(workload: Workload) -> Floats:
     return once
 
 
-@remembered(keep=_KEEP)
+@memoize(keep=_KEEP)
 def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
     """Return what the workload asks of a device at one batch and widths of its tensors, under 'eager' or 'fused'.
 
@@ -248,7 +248,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
     return result
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def _lasting(workload: Workload, execution: str) -> dict[str, Any]:
     """Return what any demand of these operators has in common. Shapes are equal where their polynomials are."""
     ops, n = workload.operators, workload.n_operators

@@ -10,7 +10,7 @@ from analysis.estimate.roles import Values, roles, select_values
 from analysis.estimate.workspace import workspace
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.precision import CACHE, Widths
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 _KEEP = 32  # settings that the bytes of a workload's weights are remembered for: those of a sweep
 
@@ -57,13 +57,13 @@ def memory(workload: Workload, batch: int, widths: Widths, execution: str, block
     return Memory(weights + held + taken, weights, held, taken, at, timeline, scratch)
 
 
-@remembered(keep=_KEEP)
+@memoize(keep=_KEEP)
 def weight_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     """Return the bytes of weights and buffers, which stay for the whole run."""
     return float(_parameters(workload).size_bytes(workload.at(batch=batch), widths).sum())
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def _parameters(workload: Workload) -> Values:
     role = workload.tensors.role
     return select_values(workload, (role == WEIGHT) | (role == BUFFER))
@@ -91,7 +91,7 @@ def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
     return held
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def lifetimes(workload: Workload, execution: str) -> Lifetimes:
     """When each allocation lives, computed once per workload and execution mode."""
     tensors, joined = workload.tensors, structure(workload, execution)

@@ -17,7 +17,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.partition import Partition, partition
 from analysis.model.ir.workload import Ints, Workload
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 BYS = ("module", "subgraph", "kind", "kernel")
 KIND, KERNEL = "kind:", "kernel:"
@@ -69,7 +69,7 @@ def _short(subgraph: str, operator: str) -> str:
     return operator.rpartition(".")[2] if is_absolute else operator
 
 
-@remembered()
+@memoize()
 def members(result: Estimate, key: str) -> Ints | None:
     """The operators below a branch; None where there is no such."""
     merged = _merged(result.workload)
@@ -89,7 +89,7 @@ def members(result: Estimate, key: str) -> Ints | None:
     return np.array(chosen, dtype=np.int32)
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def _merged(workload: Workload) -> dict[str, Ints]:
     """The members of every branch by module, by its key: the ones that are asked for most."""
     return {branch.key: branch.members for _, branch in _outline(workload, True, ()).walk()}
@@ -102,7 +102,7 @@ def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
     return _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
 
 
-@remembered(shared=True, keep=8)
+@memoize(shared=True, keep=8)
 def _outline(workload: Workload, by_module: bool, apart: tuple[str, ...]) -> Branch:
     maker = _Maker(workload, partition(workload), apart)
     if not by_module:
@@ -119,7 +119,7 @@ def modules(workload: Workload) -> Branch:
     return _outline(workload, True, ())
 
 
-@remembered(shared=True, keep=8)
+@memoize(shared=True, keep=8)
 def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
     """Kinds of operators, and below each of them its operators, those of repeats merged."""
     maker = _Maker(workload, partition(workload), apart)
@@ -132,7 +132,7 @@ def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
     )
 
 
-@remembered(keep=8)
+@memoize(keep=8)
 def _by_kernel(result: Estimate, apart: tuple[str, ...]) -> Branch:
     """Kernels, those of repeats merged, and their operators."""
     maker = _Maker(result.workload, result.partition, apart)

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import Floats, Ints, Workload
 from hardware.demand import OpClass
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 # Normalisations that need statistics over a row before the first result.
 _ROW_WISE = ("softmax", "layer_norm", "group_norm", "norm")
@@ -40,7 +40,7 @@ class Partition(msgspec.Struct, frozen=True):
         return np.bincount(self.subgraph, values, minlength=len(self.id)).astype(np.float64)
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def partition(workload: Workload) -> Partition:
     """The fusion subgraphs of a workload, computed once."""
     return _number(workload, _group(workload))

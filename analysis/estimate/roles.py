@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints, Workload
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 HEAD = "lm_head"  # the layer that makes logits, in every language model here
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def roles(workload: Workload) -> Ints:
     """The role of each tensor, shape (t,)."""
     ops, tensors = workload.operators, workload.tensors
@@ -40,7 +40,7 @@ def roles(workload: Workload) -> Ints:
     return role_of
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def right_roles(workload: Workload) -> Ints:
     """The role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
     ops, of_tensor = workload.operators, roles(workload)

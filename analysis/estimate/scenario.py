@@ -41,7 +41,7 @@ class Scenario(msgspec.Struct, frozen=True):
                 raise RequestError(wrong)
         msgspec.structs.force_setattr(self, "precision", canonical(self.precision))
         for what, value, allowed in (
-            ("execution", self.execution, runtimes.names()),
+            ("execution", self.execution, runtimes.runtime_names()),
             ("layout", self.layout, LAYOUTS),
         ):
             if value not in allowed:

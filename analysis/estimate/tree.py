@@ -31,7 +31,7 @@ from analysis.model.ir.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
 from hardware.errors import unknown
 from hardware.execute import BOUNDS
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 TELLING_WORK = 0.01  # a node's share of its parent's work over an even share: below, a modifier would say nothing
 
@@ -77,7 +77,7 @@ class TreeFigures(msgspec.Struct, frozen=True, kw_only=True):
     fusion_benefit_js: float
 
 
-@remembered()
+@memoize()
 def tree(result: Estimate) -> TreeFigures:
     """The tree's figures, computed once per estimate; evaluates the other execution for the fusion benefit."""
     parts, run, demand = result.partition, result.run, result.demand

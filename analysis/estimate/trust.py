@@ -13,7 +13,7 @@ import msgspec
 
 from hardware import files
 from hardware.precision import FORMATS, parse
-from hardware.remember import remembered
+from hardware.remember import memoize
 from hardware.runtime import MODES
 from hardware.setup import Setup
 
@@ -129,12 +129,12 @@ def work_class(setup: Setup, kind: str, batch: int, is_parallel: bool) -> str:
     return next((each.name for each in eligible if each.least_batch <= batch <= each.most_batch), "")
 
 
-@remembered()
+@memoize()
 def _classes_of(setup: Setup, kind: str, is_parallel: bool) -> tuple[WorkClass, ...]:
     return tuple(each for each in classes() if each.is_of(setup, kind, is_parallel))
 
 
-@remembered()
+@memoize()
 def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     """Return how well a class of work is known on a device, and the factors that hold its energy (None: nothing like
     it was metered)."""

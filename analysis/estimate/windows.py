@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.model.ir.workload import INPUT, Floats, Workload
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 # Heights and widths, plain first: where results do not share inputs, a window is as good as a channel for each value.
 _SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)
 _WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5), (5, 1), (1, 7), (7, 1)], dtype=float)
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def windows(workload: Workload) -> Floats:
     """Return of each operator, (8, n): rows and columns of its results, rows and columns of its window, the stride, and
     the part of what windows cover that is input, not padding. Ones for what is no convolution, and where no window

@@ -16,7 +16,7 @@ import numpy as np
 
 from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Workload
 from hardware.device import Device
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 SOURCE = (
     "oneDNN reorders into blocks of channels: max(input unless it is an image of up to 3 channels, plus weights; "
@@ -54,7 +54,7 @@ def workspace(workload: Workload, batch: int, element_bytes: float, block: float
     return scratch
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def _sizes(workload: Workload, block: float) -> _Sizes:
     ops, tensors = workload.operators, workload.tensors
     once = workload.at(**dict.fromkeys(workload.dims, 1))

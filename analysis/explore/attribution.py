@@ -20,7 +20,7 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.memory import allocation_bytes, lifetimes
 from analysis.model.ir.workload import Floats
 from hardware.execute import RESOURCES
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 _NOTHING = 1e-12  # relative: below this, a difference is rounding
 TIMES = (*RESOURCES, "launch and dispatch", "power limit")
@@ -254,7 +254,7 @@ def stages(ids: tuple[str, ...]) -> list[str]:
     return list(ids)
 
 
-@remembered()
+@memoize()
 def _energy(result: Estimate) -> Floats:
     """Joules per inference by subgraph and family, computed once per estimate: the pinned side stays."""
     price = np.zeros((len(FAMILIES), len(result.events)))  # of each event, in the row of its family

@@ -22,7 +22,7 @@ from analysis.text.insight import comparison_sentence, design_price_sentence, de
 from hardware.area import area
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 
 class Compared(Figures, frozen=True, kw_only=True):
@@ -176,7 +176,7 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
     return (*lines, *(line for result in results for line in device_sentences(result)))
 
 
-@remembered()
+@memoize()
 def as_designed(result: Estimate) -> Estimate | None:
     """A design target at its designer's own prices; None for what exists."""
     device = result.device.as_designed

@@ -11,7 +11,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -61,7 +61,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return [RESOURCES[resource] for resource in self.estimate.run.resource]
 
 
-@remembered()
+@memoize()
 def kernels(result: Estimate) -> Kernels:
     """Return the kernels of an estimate, computed once."""
     demand, run = result.demand, result.run

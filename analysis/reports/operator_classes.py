@@ -15,7 +15,7 @@ from analysis.estimate.partition import partition
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 from hardware.demand import OpClass
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 _BY_KIND = {
     "conv_transpose": "transposed_conv", "deform_conv": "deformable_conv", "bias": "bias", "cast": "data_movement",
@@ -123,7 +123,7 @@ def _parallel(workload: Workload, i: int, batch: int, gemm: list[float], written
 # --- classes ----------------------------------------------------------------------------------------------
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def operator_classes(workload: Workload) -> tuple[str, ...]:
     """The class of each operator, in execution order."""
     classes = [_alone(workload, i) for i in range(workload.n_operators)]

@@ -22,7 +22,7 @@ from analysis.estimate.memory import allocation_bytes, lifetimes, live_bytes, ro
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints
 from analysis.reports.kernel_rows import kernels
 from hardware.demand import WRITE
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 
 class Recomputation(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class _Values(msgspec.Struct, frozen=True, kw_only=True):
     scratch: Floats
 
 
-@remembered()
+@memoize()
 def _values(result: Estimate) -> _Values:
     workload, tensors = result.workload, result.workload.tensors
     joined, lives = structure(workload, result.joins), lifetimes(workload, result.joins)

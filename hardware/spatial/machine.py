@@ -9,7 +9,7 @@ import msgspec
 
 from hardware.efficiency import usable_cache
 from hardware.hierarchy import LOOPS, TENSORS, Array, Hierarchy, Level
-from hardware.remember import remembered
+from hardware.remember import memoize
 from hardware.spatial.loop_nest import Network, Station
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Machine(msgspec.Struct, frozen=True):
         return *labels, "control.tile_setup"
 
 
-@remembered()
+@memoize()
 def machine(device: Device) -> Machine:
     """The hierarchy of a device with the sizes that its facts give."""
     hierarchy = device.file.hierarchy

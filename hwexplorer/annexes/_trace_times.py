@@ -14,8 +14,8 @@ from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
 from hardware.errors import RequestError
 from hardware.quantity import quantity
-from hardware.remember import remembered
-from hardware.runtime import AUTO, record
+from hardware.remember import memoize
+from hardware.runtime import AUTO, find_runtime
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views.measured_times import TERMS
@@ -38,12 +38,12 @@ def _load_trace(file: str) -> Trace:
     return _cached_trace(path, (stat.st_mtime_ns, stat.st_size))
 
 
-@remembered(keep=2)
+@memoize(keep=2)
 def _measured_operators(result: Estimate, trace: Trace) -> MeasuredOperators:
     return MeasuredOperators(align_trace(trace, result), result)
 
 
-@remembered(keep=2)
+@memoize(keep=2)
 def _report(result: Estimate, trace: Trace) -> TraceReport:
     return make_trace_report(trace, result)
 
@@ -60,7 +60,7 @@ def under_runtime(state: State, trace: Trace) -> State:
     """Return the state with the runtime of the trace, where the state leaves it open and the device can run it."""
     result = engine.result(state)
     if state.execution == AUTO and trace.runtime:
-        runtime = record(result.device, trace.runtime)
+        runtime = find_runtime(result.device, trace.runtime)
         if runtime is not None and runtime.fits(result.device, result.workload.work):
             return replace(state, execution=trace.runtime)
     return state
@@ -79,7 +79,7 @@ def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
     except RequestError as error:
         return (str(error),)
     idle, unmatched = report.gap_s / report.wall_s, report.unmatched_s / report.wall_s
-    runtime = record(result.device, trace.runtime)
+    runtime = find_runtime(result.device, trace.runtime)
     other = (f"the trace is of {runtime.name}, the estimate of {result.runtime.name}",) if runtime else ()
     return (
         f"{report.producer}: {quantity(report.wall_s, 's')} a run, {report.coverage:.0%} of the operators' time is on "

@@ -42,10 +42,10 @@ def _known() -> dict[str, tuple[str, ...]]:
     """The lists that many options share."""
     from analysis.model.names import aliases, model_ref
     from hardware.architectures import registry as architectures
-    from hardware.device import load_all
+    from hardware.device import load_devices
     from hwexplorer import engine
 
-    devices = tuple(device.key for device in load_all(engine.folders())[0])
+    devices = tuple(device.key for device in load_devices(engine.folders())[0])
     return {"<models>": (*model_ref.names(), *aliases.names()), "<devices>": (*architectures.classes(), *devices)}
 
 

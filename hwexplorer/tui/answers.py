@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardware.what_if import split
+from hardware.what_if import split_changes
 from hwexplorer.history import changed_fields
 from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
@@ -27,9 +27,13 @@ LEAST = 0.005  # a smaller change is none
 def answer(before: State, after: State, was: Cards, now: Cards) -> str:
     """`compiled: 31 % faster`; '' where the screen says it anyway. The cards are those of the devices."""
     changed = changed_fields(before, after)
-    if "devices" in changed and split(before.on)[0] == split(after.on)[0] and before.on not in after.devices:
+    if (
+        "devices" in changed
+        and split_changes(before.on)[0] == split_changes(after.on)[0]
+        and before.on not in after.devices
+    ):
         now = tuple(replace(card, key=before.on) for card in now if card.key == after.on)
-        said = split(after.on)[1] or "as the device is"
+        said = split_changes(after.on)[1] or "as the device is"
         return f"{said}: {_effect(before.on, was, now) or 'no change'}"
     told = [f"added {name}" for name in after.devices if name not in before.devices]
     told += [f"removed {name}" for name in before.devices if name not in after.devices]

@@ -8,7 +8,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.serving import serving
 from analysis.text.headline import phrases
 from hardware.quantity import quantity
-from hardware.what_if import split
+from hardware.what_if import split_changes
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Card, Stack
@@ -55,7 +55,7 @@ def _over(state: State, result: Estimate) -> tuple[str, ...]:
 
 def _unchanged(state: State, device: str) -> float:
     """The metric of a what-if device without its changes; 0 for any other."""
-    base = split(device)[0]
+    base = split_changes(device)[0]
     return 0.0 if base == device else METRICS[state.metric].of(engine.result(state, base))
 
 

@@ -19,8 +19,8 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.reports.event_report import is_dynamic
 from hardware.architectures import registry
-from hardware.device import CATALOG, Device, load, load_all
-from hardware.plan import Plan, plan
+from hardware.device import CATALOG, Device, load_device, load_devices
+from hardware.plan import Plan, make_plan
 from hardware.precision import KEYS, parse
 
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ MODELS = (
 ARCHITECTURES = tuple(one for one in registry.every() if one.describe is None)
 DEFAULTS = tuple(one.default_device for one in ARCHITECTURES)
 # Where what is kept on chip follows from what was moved since, not from where a compiler placed its layers.
-KEEPING = tuple(name for name in DEFAULTS if not load(name).arch.places_models)
+KEEPING = tuple(name for name in DEFAULTS if not load_device(name).arch.places_models)
 BATCHES = (1, 8, 64, 512)
 MODES = ("eager", "fused")
 ALL_MODES = ("eager", "compiled", "fused")
@@ -56,11 +56,11 @@ def workload(name: str) -> Workload:
 @cache
 def catalogue(modes: bool = True) -> tuple[Device, ...]:
     """Every device, with its power modes or without."""
-    devices, errors = load_all()
+    devices, errors = load_devices()
     assert not errors, errors
     if not modes:
         return tuple(devices)
-    return tuple(m for d in devices for m in (d, *(load(f"{d.id}:{mode}") for mode in d.file.power_modes)))
+    return tuple(m for d in devices for m in (d, *(load_device(f"{d.id}:{mode}") for mode in d.file.power_modes)))
 
 
 def representatives() -> list[str]:
@@ -76,7 +76,7 @@ def representatives() -> list[str]:
 
 @cache
 def device(name: str) -> Device:
-    return load(name)
+    return load_device(name)
 
 
 def run(
@@ -90,7 +90,7 @@ def distinct_precisions(on: Device) -> list[str]:
     """One precision of each group that a device runs in the same way."""
     seen: dict[tuple[Any, ...], str] = {}
     for precision in PRECISIONS:
-        seen.setdefault(plan_key(plan(on, precision)), precision)
+        seen.setdefault(plan_key(make_plan(on, precision)), precision)
     return list(seen.values())
 
 
@@ -144,7 +144,7 @@ def altered(folder: Path, original: str, change: Change, name: str = "altered") 
     folder.mkdir(parents=True, exist_ok=True)
     text = "\n".join(f"{_toml(key)} = {_toml(value)}" for key, value in data.items())
     (folder / f"{name}.toml").write_text(text + "\n", encoding="utf-8")
-    return load(name, folders=(folder,))
+    return load_device(name, folders=(folder,))
 
 
 def _toml(value: Any) -> str:

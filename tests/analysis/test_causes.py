@@ -11,7 +11,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import shares as shapley
-from hardware.device import load
+from hardware.device import load_device
 
 
 def _holds(result) -> None:
@@ -41,7 +41,7 @@ def _holds(result) -> None:
 def test_causes_add_up_on_every_architecture(device, mode):
     for model in MODELS[:4]:
         for batch in BATCHES:
-            _holds(estimate(workload(model), load(device), Scenario(batch, "fp16", mode)))
+            _holds(estimate(workload(model), load_device(device), Scenario(batch, "fp16", mode)))
 
 
 @pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
@@ -49,11 +49,11 @@ def test_causes_add_up_on_every_device_and_for_a_request():
     for device in catalogue(modes=False):
         _holds(estimate(workload("resnet18"), device, Scenario(1, "int8")))
     for device in DEFAULTS:
-        _holds(estimate(workload("llama3_8b:in=128,out=16"), load(device), Scenario(4, "w4a16")))
+        _holds(estimate(workload("llama3_8b:in=128,out=16"), load_device(device), Scenario(4, "w4a16")))
 
 
 def test_a_cause_is_what_it_says():
-    h100 = load("h100_sxm")
+    h100 = load_device("h100_sxm")
     eager = causes(estimate(workload("resnet18"), h100, Scenario(1, "fp16", "eager"))).of(slice(None)).time_s
     assert eager.argmax() == LAUNCH  # a small network whose kernels the host cannot issue fast enough
     decode = causes(estimate(workload("llama3_8b:decode"), h100, Scenario(1, "fp16"))).of(slice(None)).time_s

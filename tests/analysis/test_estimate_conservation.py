@@ -12,7 +12,7 @@ from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree import tree
 from analysis.reports.event_report import event_report
 from analysis.reports.nodes import Node, node
-from hardware.runtime import deployed
+from hardware.runtime import deployed_runtime
 
 ADD_UP = ("energy_j", "latency_s", "share", "macs", "flops", "bytes", "dram_bytes", "transfers")
 
@@ -90,7 +90,7 @@ def test_sums_add_up_on_every_device(model: str) -> None:
 @pytest.mark.parametrize("name", grid.DEFAULTS)
 def test_auto_is_what_one_would_deploy(name: str) -> None:
     auto = grid.run("resnet50", name, 8)
-    assert auto.runtime == deployed(auto.device, "vision")
+    assert auto.runtime == deployed_runtime(auto.device, "vision")
     same = grid.run("resnet50", name, 8, "fp32", auto.runtime.id)
     assert (auto.latency_s, auto.energy_j) == (same.latency_s, same.energy_j)
 

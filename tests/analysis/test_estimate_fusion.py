@@ -12,7 +12,7 @@ from analysis.estimate.memory import memory
 from analysis.estimate.tree import TELLING_WORK, tree
 from analysis.reports.nodes import node
 from hardware.device import Device
-from hardware.plan import plan
+from hardware.plan import make_plan
 
 BATCHES = (1, 64, 512)
 
@@ -45,7 +45,7 @@ def test_relu_pays_when_separate_and_hides_when_fused(batch: int) -> None:
             eager, fused = (relu_figures(grid.run("conv2d", on, batch, precision, mode)) for mode in grid.MODES)
             what = (on.key, precision)
             # Lanes that unpack weights as a convolution runs may be what it waits for, and a ReLU needs them too.
-            if not plan(on, precision).widths.unpack_weights:
+            if not make_plan(on, precision).widths.unpack_weights:
                 assert fused[0] < 1.0, what
             assert eager[0] > fused[0], what
             assert eager[1] > fused[1], what
@@ -58,7 +58,7 @@ def test_relu_pays_when_separate_and_hides_when_fused(batch: int) -> None:
 
 def conv_unit(on: Device, precision: str) -> tuple[str, str]:
     """Unit and format of convolutions."""
-    return plan(on, precision).convolution
+    return make_plan(on, precision).convolution
 
 
 @pytest.mark.parametrize("mode", grid.MODES)

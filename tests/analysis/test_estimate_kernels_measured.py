@@ -7,7 +7,7 @@ import pytest
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load
+from hardware.device import load_device
 
 # name as M x N x K, device, precision, measured seconds and joules (None: outside, and why)
 MEASURED = [
@@ -24,7 +24,7 @@ MEASURED = [
 def test_inside_the_bands(model: str, device: str, precision: str, seconds: float, joules: float | None) -> None:
     workload = store.ready(model)
     assert workload is not None
-    result = estimate(workload, load(device), Scenario(1, precision, "eager"))
+    result = estimate(workload, load_device(device), Scenario(1, precision, "eager"))
     low, high = result.latency_band_s
     assert low <= seconds <= high
     if joules is not None:

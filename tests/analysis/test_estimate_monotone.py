@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from hardware.device import Device, load
-from hardware.plan import plan
+from hardware.device import Device, load_device
+from hardware.plan import make_plan
 from tests.sampling import first, slow
 
 ROUNDING = 1 + 1e-12
@@ -78,7 +78,7 @@ def test_a_larger_batch_is_never_quicker_across_the_catalogue(name: str) -> None
 def test_weights_take_the_room_that_they_are_not_that_of_the_rows_read() -> None:
     """A table of words counted by the rows that a batch reads: from 64 sequences on no weights stayed on chip, and
     that was 8 % quicker."""
-    results = [grid.run("bert_base", load("kpu_t768:30w"), batch, "int8", "compiled") for batch in range(61, 67)]
+    results = [grid.run("bert_base", load_device("kpu_t768:30w"), batch, "int8", "compiled") for batch in range(61, 67)]
     assert len({float(result.demand.weight_bytes[0]) for result in results}) == 1
     assert all(one.latency_s <= more.latency_s * ROUNDING for one, more in pairwise(results))
 
@@ -179,7 +179,7 @@ def _better(name: str, what: str, factory: pytest.TempPathFactory) -> Device:
     return _BETTER[name, what]
 
 
-@pytest.mark.parametrize("name", [name for name in grid.DEFAULTS if not load(name).arch.places_models])
+@pytest.mark.parametrize("name", [name for name in grid.DEFAULTS if not load_device(name).arch.places_models])
 def test_a_memory_bound_kernel_does_not_change_with_the_peak(name: str, tmp_path: Path) -> None:
     quick = grid.altered(tmp_path, name, grid.faster(units=("matrix", "vector"), factor=2.0))
     seen = 0
@@ -198,7 +198,7 @@ def test_a_memory_bound_kernel_does_not_change_with_the_peak(name: str, tmp_path
     assert seen > 20
 
 
-@pytest.mark.parametrize("name", [name for name in grid.DEFAULTS if load(name).arch.places_models])
+@pytest.mark.parametrize("name", [name for name in grid.DEFAULTS if load_device(name).arch.places_models])
 def test_what_loads_does_not_change_with_the_peak(name: str, tmp_path: Path) -> None:
     """Where weights arrive before the work and not beside it, they are the same at any peak, and so is the time that
     the link needs for them: no model takes less."""
@@ -222,7 +222,7 @@ def test_energy_falls_with_every_price(name: str, tmp_path: Path) -> None:
         label = f"{row.category}.{row.event}"
         lowered = 0.0
         for precision in ("fp32", "int8"):
-            runs = plan(original, precision)
+            runs = make_plan(original, precision)
             price = grid.run("transformer_block", original, 8, precision).run.prices.rows[index]
 
             def change(
@@ -235,7 +235,7 @@ def test_energy_falls_with_every_price(name: str, tmp_path: Path) -> None:
                 stated[label] = {"value": price / 2, "unit": f"J/{unit}", "source": "test", "quality": "assumed"}
 
             cheap = grid.altered(tmp_path, name, change, f"cheap_{index}_{precision}")
-            assert plan(cheap, precision).matrix == runs.matrix
+            assert make_plan(cheap, precision).matrix == runs.matrix
             # One that is too large for a chip too: what loading its weights costs.
             large = ("vgg11",) if original.arch.places_models else ()
             for model in ("depthwise_separable", "transformer_block", "conv2d", *large):

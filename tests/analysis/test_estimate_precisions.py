@@ -12,7 +12,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import WEIGHT, Workload
-from hardware.plan import plan
+from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, parse
 
 MODELS = ("llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequence=256", "mobilenet_v2", "resnet18")
@@ -95,7 +95,7 @@ def test_narrow_weights_decode_faster_and_prefill_no_faster(on: str) -> None:
 def test_block_scaled_units_multiply_four_bits() -> None:
     """B200, RTX 5090, RTX PRO 6000 and Thor multiply fp4 at twice their fp8 rate or more; others unpack and say so."""
     for device in grid.catalogue(modes=False):
-        runs, has = plan(device, "nvfp4"), ("matrix", "fp4") in device.peaks
+        runs, has = make_plan(device, "nvfp4"), ("matrix", "fp4") in device.peaks
         assert has == (device.id in ("b200", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor"))
         assert bool(runs.marks) != has
         assert (runs.contraction[1] == "fp4") == has

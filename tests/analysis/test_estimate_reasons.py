@@ -14,7 +14,7 @@ from analysis.estimate.tree import find_node, operators_of, tree
 from analysis.model import store
 from analysis.reports.nodes import node
 from analysis.text.reason import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
-from hardware.device import load
+from hardware.device import load_device
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
@@ -163,7 +163,7 @@ def test_an_ambiguous_ending_is_an_error_not_a_guess() -> None:
 
 
 def test_attention_says_its_products_and_its_softmax() -> None:
-    result = estimate(store.load("llama3_8b:decode,kv=4095"), load("h100_sxm"), Scenario(2, "bf16"))
+    result = estimate(store.load("llama3_8b:decode,kv=4095"), load_device("h100_sxm"), Scenario(2, "bf16"))
     at = result.workload.operators.kind.index("attention")
     first, softmax, last = attention_parts(result, at)
     each = 2 * 32 * 4096 * 128  # sequences, heads, tokens, width
@@ -177,7 +177,7 @@ def test_attention_says_its_products_and_its_softmax() -> None:
 @pytest.mark.parametrize("model", ["llama3_8b:decode,kv=64", "llama3_8b:request,in=8,out=3"])
 def test_a_step_says_what_its_host_takes(model: str) -> None:
     """The first operator of a step bears it: nobody is to think that an embedding takes 2 ms."""
-    result = estimate(store.load(model), load("h100_sxm"), Scenario(2, "bf16", "vllm"))
+    result = estimate(store.load(model), load_device("h100_sxm"), Scenario(2, "bf16", "vllm"))
     steps = 2 if "request" in model else 1  # the prompt makes the first token
     host = steps * (result.runtime.call_s.value + 2 * result.runtime.sequence_s.value)
     first = int(result.demand.kernel[np.flatnonzero(result.demand.calls)[-1]])

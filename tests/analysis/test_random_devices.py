@@ -16,7 +16,7 @@ from test_estimate_physics import check_physics
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning.knob_bench import KnobBench, facts
-from hardware.device import catalogue, load
+from hardware.device import catalogue_devices, load_device
 from hardware.errors import RequestError
 
 MANY = settings(
@@ -24,7 +24,7 @@ MANY = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-IDS = tuple(device.id for device in catalogue())
+IDS = tuple(device.id for device in catalogue_devices())
 UNLIMITED = "tdp_w=1e5,power_limit_w=1e5,sustained_w=1e5"
 MODELS = ("conv2d", "mlp", "attention_head", "resnet18", "mobilenet_v2")
 FACTOR = st.floats(-3.0, 3.0).map(lambda power: 2.0**power)
@@ -33,7 +33,7 @@ FACTOR = st.floats(-3.0, 3.0).map(lambda power: 2.0**power)
 @st.composite
 def _benches(draw: st.DrawFn, changes: str = "") -> tuple[KnobBench, dict[str, float]]:
     """A model on a device, and what some of its facts are multiplied with."""
-    device = load(draw(st.sampled_from(IDS)) + changes)
+    device = load_device(draw(st.sampled_from(IDS)) + changes)
     names = draw(st.lists(st.sampled_from(facts(device)), min_size=1, max_size=4, unique=True))
     batch, precision = draw(st.sampled_from((1, 16))), draw(st.sampled_from(("fp32", "fp16", "int8")))
     bench = KnobBench(grid.workload(draw(st.sampled_from(MODELS))), device, Scenario(batch=batch, precision=precision))
@@ -54,7 +54,7 @@ def test_physics_holds(asked: tuple[KnobBench, dict[str, float]]) -> None:
     result = _run(*asked)
     check_physics(result)
     check_sums(result)
-    assert load(result.device.key) == result.device
+    assert load_device(result.device.key) == result.device
     for low, high in (result.latency_band_s, result.energy_band_j):
         assert 0 < low <= high < float("inf")
 

@@ -26,7 +26,7 @@ from analysis.estimate import trust
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load, load_all
+from hardware.device import load_device, load_devices
 from hwexplorer.cli import main
 
 TABLE = trust.table()
@@ -35,7 +35,7 @@ BEGIN, END = "test_trust.py -->\n", "<!-- end of classes -->"
 
 
 def run(model: str, device: str, batch: int = 1, precision: str = "fp16", execution: str = "auto") -> Estimate:
-    return estimate(store.load(model), load(device), Scenario(batch, precision, execution))
+    return estimate(store.load(model), load_device(device), Scenario(batch, precision, execution))
 
 
 def made(errors: dict[tuple[str, str], list[float]]) -> list[Residual]:
@@ -123,7 +123,7 @@ def test_no_band_leaves_out_the_estimate() -> None:
     for band in (*trust_bands, *(each.band for each in TABLE.measured)):
         assert band is None or band[0] <= 1 / 1.04 < 1.04 <= band[1]
     assert {each.work_class for each in TABLE.measured} <= {each.name for each in trust.classes()}
-    assert {each.device for each in TABLE.measured} <= {device.id for device in load_all()[0]}
+    assert {each.device for each in TABLE.measured} <= {device.id for device in load_devices()[0]}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_levels(
 
 @pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 def test_every_device_holds_its_own_figures() -> None:
-    for device in load_all()[0]:
+    for device in load_devices()[0]:
         for model in ("resnet18", "bert_base", "llama3_2_1b:decode", "gemm:M=64,N=64,K=64"):
             result = run(model, device.key)
             assert result.trust.level in trust.LEVELS

@@ -13,7 +13,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware.architectures import registry
-from hardware.device import Device, load
+from hardware.device import Device, load_device
 
 MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
@@ -29,7 +29,7 @@ def workload(name: str) -> Workload:
 
 @cache
 def device(name: str) -> Device:
-    return load(name)
+    return load_device(name)
 
 
 @cache

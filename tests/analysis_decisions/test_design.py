@@ -25,10 +25,10 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.search.workers import local
 from hardware.area import area
-from hardware.device import load
+from hardware.device import load_device
 from hardware.errors import RequestError
 
-KPU = load("kpu_t256")
+KPU = load_device("kpu_t256")
 RUN = partial(local, evaluate_piece, workers=1)
 
 
@@ -53,7 +53,7 @@ def test_each_design_is_the_device_evaluated_alone() -> None:
     assert found.refused == 0
     engine = Engine()
     for design in found.best[:4]:
-        device = load(design.device)
+        device = load_device(design.device)
         costs = []
         for model, cost in zip(("conv2d", "resnet18"), design.costs, strict=True):
             alone = estimate(engine.model(engine.refer(model)), device, Scenario(precision="int8"))

@@ -13,7 +13,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning.elasticities import EFFECT_AWAKE, elasticities
 from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, NodeCost, check_knobs, node_cost
 from analysis.explore.tuning.least_change import Turn, crossover
-from hardware.device import load
+from hardware.device import load_device
 from hardware.errors import RequestError
 
 ENGINE = Engine()
@@ -21,7 +21,7 @@ ENGINE = Engine()
 
 def _run(device: str, model: str = "resnet18", **scenario: object) -> Estimate:
     workload = ENGINE.model(ENGINE.refer(model))
-    return estimate(workload, load(device), Scenario(**scenario))  # type: ignore[arg-type]
+    return estimate(workload, load_device(device), Scenario(**scenario))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("device", ["h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8"])
@@ -184,4 +184,4 @@ def test_knobs_that_count_are_whole() -> None:
 
 def test_a_wrong_knob_is_one_line() -> None:
     with pytest.raises(RequestError, match="did you mean clock_hz"):
-        check_knobs(load("h100_sxm"), ("clock_h",))
+        check_knobs(load_device("h100_sxm"), ("clock_h",))

@@ -12,11 +12,11 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare
 from analysis.explore.odds import BEATS, DOUBT, correlation, deciding_measurement, odds, probability
 from analysis.model import store
-from hardware.device import load
+from hardware.device import load_device
 
 
 def run(name: str, runtime: str = "auto", batch: int = 1) -> Estimate:
-    return estimate(store.load("resnet18"), load(name), Scenario(batch, "fp16", runtime))
+    return estimate(store.load("resnet18"), load_device(name), Scenario(batch, "fp16", runtime))
 
 
 NAMES = ("xeon_8490h", "h100_sxm", "a100_sxm4_80gb", "jetson_agx_orin", "jetson_agx_orin:30w", "tpu_v4", "hailo8")
@@ -55,7 +55,7 @@ def test_shared_constants_move_together() -> None:
 
 
 def test_a_comparison_says_what_would_settle_it() -> None:
-    devices = [load(name) for name in NAMES]
+    devices = [load_device(name) for name in NAMES]
     found = compare(store.load("resnet18"), devices, Scenario(1, "fp16"), "h100_sxm")
     assert {each.device for each in found.odds} == {device.key for device in devices} - {"h100_sxm"}
     for each in found.odds:

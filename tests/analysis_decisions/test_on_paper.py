@@ -16,11 +16,11 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare, recommendations
 from analysis.model import store
 from hardware.coefficients import coefficients
-from hardware.device import ON_PAPER, catalogue, load, load_all
-from hardware.plan import plan
+from hardware.device import ON_PAPER, catalogue_devices, load_device, load_devices
+from hardware.plan import make_plan
 from hwexplorer.state import State
 
-PAPER = [found for found in load_all()[0] if not found.silicon]
+PAPER = [found for found in load_devices()[0] if not found.silicon]
 GRID = ("--batches", "1", "--precisions", "int8")
 
 
@@ -118,7 +118,7 @@ def test_the_catalogue_is_chosen_from_in_silicon(verb: str) -> None:
     words = (verb, "conv2d", *limit, *GRID)
     plain = _json(*words)
     assert plain["design_targets"] == []
-    assert plain["evaluated"] == len(catalogue(on_paper=False)) < len(load_all()[0]) - len(PAPER)
+    assert plain["evaluated"] == len(catalogue_devices(on_paper=False)) < len(load_devices()[0]) - len(PAPER)
     for asked in (("--include-design-targets",), ("--on", "gpu,kpu_t768,kpu_t64")):
         found = _json(*words, *asked)
         assert found[group]
@@ -167,7 +167,7 @@ def test_the_screen_marks_and_asks_alike() -> None:
 def test_paper_is_priced_as_silicon_and_as_its_designer_hopes() -> None:
     """By default an event costs what it does in silicon of the node; the designer's own prices are a mode of their own,
     and a comparison says both."""
-    target, form = load("kpu_t256"), plan(load("kpu_t256"), "fp32")
+    target, form = load_device("kpu_t256"), make_plan(load_device("kpu_t256"), "fp32")
     hoped = target.as_designed
     assert hoped is not None
     assert hoped.as_designed is None
@@ -175,9 +175,9 @@ def test_paper_is_priced_as_silicon_and_as_its_designer_hopes() -> None:
     stated = target.file.coefficients["tile.mac:fp32"].value
     assert coefficients(hoped, form).value[row] == pytest.approx(stated)
     assert coefficients(target, form).value[row] > 3 * stated
-    assert load("h100_sxm").as_designed is None
+    assert load_device("h100_sxm").as_designed is None
     workload = store.load("resnet18")
-    found = compare(workload, [load("h100_sxm"), target], Scenario(), "h100_sxm")
+    found = compare(workload, [load_device("h100_sxm"), target], Scenario(), "h100_sxm")
     by = {each.device: each for each in found.rows}
     assert by["h100_sxm"].energy_as_designed_j is msgspec.UNSET
     assert by["kpu_t256"].energy_as_designed_j == pytest.approx(estimate(workload, hoped, Scenario()).energy_j)

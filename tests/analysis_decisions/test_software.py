@@ -13,11 +13,11 @@ from analysis.explore.comparison import insights
 from analysis.explore.explanation import explain
 from analysis.explore.runtime_share import split
 from analysis.model import store
-from hardware.device import load
+from hardware.device import load_device
 
 
 def asked(on: str, runtime: str) -> Estimate:
-    return estimate(store.load("resnet50"), load(on), Scenario(1, "fp32", runtime))
+    return estimate(store.load("resnet50"), load_device(on), Scenario(1, "fp32", runtime))
 
 
 def test_auto_is_what_one_would_deploy() -> None:

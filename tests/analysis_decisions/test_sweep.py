@@ -21,7 +21,7 @@ from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join
 from analysis.explore.search.model_sweep import sweep
 from analysis.explore.search.workers import local, scheduled
 from hardware.errors import RequestError
-from hardware.runtime import of_mode
+from hardware.runtime import runtime_of_mode
 from hardware.setup import make_setup
 
 SOME = (
@@ -36,7 +36,7 @@ SOME = (
 @pytest.mark.parametrize("batch", [1, 6])
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
-    setup = make_setup(device(on), precision, of_mode(device(on), execution))
+    setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
     widths = setup.plan.widths
     asked = ask(bundle(loaded, setup.joins, device(on).arch.places_models), (batch,), widths)
     held = peaks(loaded, setup.joins, (batch,), widths, blocked(device(on), execution))
@@ -55,7 +55,7 @@ def test_equal_kernels_are_evaluated_once() -> None:
 
 
 def test_the_order_of_models_does_not_matter() -> None:
-    setup = make_setup(device("h100_sxm"), "fp16", of_mode(device("h100_sxm"), "eager"))
+    setup = make_setup(device("h100_sxm"), "fp16", runtime_of_mode(device("h100_sxm"), "eager"))
     loaded = [workload(name) for name in SOME]
     there, back = (
         evaluate(ask(bundle(order, "eager"), (3,), setup.plan.widths), setup)[0] for order in (loaded, loaded[::-1])

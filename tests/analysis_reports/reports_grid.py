@@ -13,7 +13,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import ACTIVATION, INPUT, InputSpec, Operators, Tensors, Workload, csr
-from hardware.device import load
+from hardware.device import load_device
 from hwexplorer.cli import main
 
 DEVICES = ("cpu", "gpu", "tpu", "npu", "kpu")
@@ -28,7 +28,7 @@ CASES = [
 
 @cache
 def run(model: str, device: str = "gpu", batch: int = 1, execution: str = "auto", precision: str = "fp32") -> Estimate:
-    return estimate(store.load(model), load(device), Scenario(batch, precision, execution))
+    return estimate(store.load(model), load_device(device), Scenario(batch, precision, execution))
 
 
 def toy(rows: Sequence[tuple[str, str, Sequence[str], int]]) -> Workload:
@@ -60,7 +60,7 @@ def toy(rows: Sequence[tuple[str, str, Sequence[str], int]]) -> Workload:
 
 
 def run_toy(rows: Sequence[tuple[str, str, Sequence[str], int]], device: str = "gpu", batch: int = 1) -> Estimate:
-    return estimate(toy(rows), load(device), Scenario(batch, "fp32", "eager"))
+    return estimate(toy(rows), load_device(device), Scenario(batch, "fp32", "eager"))
 
 
 def said(*words: str) -> str:

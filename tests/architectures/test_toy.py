@@ -12,7 +12,7 @@ import pytest
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load, load_all
+from hardware.device import load_device, load_devices
 from hardware.precision import NAMES
 from hwexplorer import engine, registry
 from hwexplorer.cli import main
@@ -110,7 +110,7 @@ def test_every_verb_in_every_format(name: str, abacus: Path, capsys: pytest.Capt
 
 def test_sums_and_limits_hold(abacus: Path) -> None:
     for name in ("abacus", "abacus:slow"):
-        device = load(name, (abacus,))
+        device = load_device(name, (abacus,))
         for precision in NAMES:
             for batch in (1, 64):
                 result = estimate(store.load("transformer_block"), device, Scenario(batch, precision))
@@ -123,7 +123,7 @@ def test_sums_and_limits_hold(abacus: Path) -> None:
 
 
 def test_it_comes_after_the_others_and_goes(abacus: Path) -> None:
-    devices, errors = load_all((abacus,))
+    devices, errors = load_devices((abacus,))
     assert not errors
     assert [device.id for device in devices if device.arch is ABACUS] == ["abacus_one"]
 

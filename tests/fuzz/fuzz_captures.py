@@ -12,7 +12,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.names import targets
-from hardware.device import load
+from hardware.device import load_device
 from hwexplorer import engine, registry
 from hwexplorer.declare import Report
 from hwexplorer.registry import Answer
@@ -55,7 +55,7 @@ def survive(data: bytes) -> bool:
     batch = targets.fixed_batch(workload) or 1
     pick = Random(len(data))
     name = pick.choice(_DEVICES)
-    figures = estimate(workload, load(name), Scenario(batch=batch))
+    figures = estimate(workload, load_device(name), Scenario(batch=batch))
     for value in (figures.latency_s, figures.energy_j, figures.edp_js, figures.peak_memory_bytes, figures.utilization):
         assert math.isfinite(value), "a figure that is no number"
         assert value >= 0, "a negative figure"

@@ -19,7 +19,7 @@ from hardware import device_file
 from hardware.architectures import registry
 from hardware.coefficients import coefficients
 from hardware.errors import RequestError
-from hardware.plan import plan
+from hardware.plan import make_plan
 from hardware.precision import KEYS, UNITS
 from tests.fuzz import mutate
 from tests.fuzz.running import refused
@@ -52,10 +52,12 @@ def survive(data: bytes) -> bool:
     path.write_bytes(data)
     try:
         spec = device_file.read(path)
-        found = [devices.in_mode(Path(f"{spec.id}.toml"), spec, mode) for mode in ("", *list(spec.power_modes)[:2])]
+        found = [
+            devices.device_in_mode(Path(f"{spec.id}.toml"), spec, mode) for mode in ("", *list(spec.power_modes)[:2])
+        ]
         for device in found:
             for precision in KEYS:
-                prices = coefficients(device, plan(device, precision))
+                prices = coefficients(device, make_plan(device, precision))
                 assert np.isfinite(prices.value).all()
                 assert (prices.low <= prices.value).all()
                 assert (prices.value <= prices.high).all()

@@ -9,7 +9,7 @@ from random import Random
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load
+from hardware.device import load_device
 from hardware.errors import RequestError
 from tests.fuzz import mutate
 from tests.fuzz.running import refused
@@ -34,8 +34,8 @@ def mutations(random: Random) -> Iterator[str]:
 
 def survive(text: str) -> bool:
     try:
-        device = load(text)
-        assert load(device.key) == device
+        device = load_device(text)
+        assert load_device(device.key) == device
         result = estimate(store.load("conv2d"), device, Scenario(8, "fp16"))
         figures = (result.latency_s, result.energy_j, *result.latency_band_s, *result.energy_band_j)
         assert all(math.isfinite(figure) and figure > 0 for figure in figures), figures

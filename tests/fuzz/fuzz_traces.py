@@ -15,7 +15,7 @@ from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load
+from hardware.device import load_device
 from tests.fuzz import mutate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "traces"))
@@ -28,7 +28,7 @@ CASE_SECONDS = 5.0
 def _model() -> Estimate:
     workload = store.ready("resnet18")
     assert workload is not None
-    return estimate(workload, load("xeon_8490h"), Scenario(1, "fp32", "eager"))
+    return estimate(workload, load_device("xeon_8490h"), Scenario(1, "fp32", "eager"))
 
 
 def mutations(random: Random) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hardware.architectures import registry
-from hardware.device import load
+from hardware.device import load_device
 
 ROOT = Path(__file__).parents[2]
 OWN = ("hardware/architectures/", "hardware/spatial/")
@@ -35,7 +35,7 @@ def test_no_literal_names_an_architecture_outside_its_module() -> None:
 
 @pytest.mark.parametrize("name", registry.names())
 def test_an_architecture_is_complete(name: str) -> None:
-    device = load(name)
+    device = load_device(name)
     one = registry.find_architecture(name, device.file.hierarchy)
     assert (one.id, device.architecture) == (name, name)
     assert device.arch is one

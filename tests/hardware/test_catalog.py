@@ -13,14 +13,14 @@ import pytest
 
 from hardware.architectures import registry
 from hardware.coefficients import coefficients
-from hardware.device import CATALOG, Device, files, load, load_all, sheet
+from hardware.device import CATALOG, Device, describe_device, device_files, load_device, load_devices
 from hardware.device_file import DESIGNER, QUALITIES
 from hardware.errors import RequestError
-from hardware.plan import plan
+from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
 from hardware.scaling import table
 
-DEVICES = {device.id: device for device in load_all()[0]}
+DEVICES = {device.id: device for device in load_devices()[0]}
 MODES = [
     *DEVICES,
     *(f"{device.id}:{mode}" for device in DEVICES.values() for mode in device.file.power_modes),
@@ -66,7 +66,7 @@ UNMAPPED = ("NVIDIA A30 x3", "NVIDIA A100-SXM-80GB (1x1g.10gb MIG)", "NVIDIA A10
 
 
 def test_every_file_loads() -> None:
-    devices, errors = load_all()
+    devices, errors = load_devices()
     assert errors == []
     assert len(devices) == len(list(CATALOG.glob("*.toml")))
 
@@ -81,7 +81,7 @@ def test_at_least_sixty_devices_in_all_architectures() -> None:
 
 @pytest.mark.parametrize(("name", "device_id"), registry.classes().items())
 def test_each_class_has_its_default_device(name: str, device_id: str) -> None:
-    assert load(name).id == device_id
+    assert load_device(name).id == device_id
     assert DEVICES[device_id].architecture == name
 
 
@@ -167,7 +167,7 @@ def test_matrix_units_are_not_slower_in_narrower_formats(device: Device) -> None
 
 @pytest.mark.parametrize("name", MODES)
 def test_physics_of_every_power_mode(name: str) -> None:
-    device = load(name)
+    device = load_device(name)
     value = {key: fact.value for key, fact in device.facts.items()}
     assert 0 < value["idle_w"] < value["power_limit_w"]
     assert value["idle_w"] < value["tdp_w"]
@@ -190,7 +190,7 @@ def test_power_modes_only_restrict(device: Device) -> None:
     overdrive |= {f"kpu_t{n}:{w}" for n, w in ((64, "10w"), (256, "50w"), (768, "100w"))}
     for mode in device.file.power_modes:
         assert re.fullmatch(r"maxn|[0-9]+w", mode) or (mode == DESIGNER and not device.silicon)
-        throttled = load(f"{device.id}:{mode}")
+        throttled = load_device(f"{device.id}:{mode}")
         assert throttled.key == f"{device.id}:{mode}"
         if throttled.key not in overdrive:
             assert throttled.clock_hz <= device.clock_hz
@@ -248,7 +248,7 @@ def test_every_precision_has_a_plan_and_prices(device: Device) -> None:
     """A precision the device lacks is run as another, with a mark; every event of it has a price."""
     supported = {name for rates in device.file.fma_per_clock.values() for name in rates}
     for precision in NAMES:
-        chosen = plan(device, precision)
+        chosen = make_plan(device, precision)
         assert ("matrix" in device.file.fma_per_clock) or chosen.convolution[0] == "vector"
         for unit, format_ in (chosen.convolution, chosen.contraction):
             assert format_ in device.file.fma_per_clock[unit]
@@ -272,7 +272,7 @@ def _kind(form: Format) -> tuple[str, float]:
 @EACH
 def test_customary_formats(device: Device) -> None:
     """fp32 means what the customary software does: TF32 convolutions on NVIDIA since Ampere, bf16 under XLA."""
-    fp32 = plan(device, "fp32")
+    fp32 = make_plan(device, "fp32")
     if device.vendor == "NVIDIA" and device.architecture == "gpu":
         recent = "tf32" in device.file.fma_per_clock.get("matrix", {})
         assert fp32.convolution == (("matrix", "tf32") if recent else ("vector", "fp32"))
@@ -284,7 +284,7 @@ def test_customary_formats(device: Device) -> None:
 
 @EACH
 def test_sheet_is_plain_and_complete(device: Device) -> None:
-    page = sheet(device)
+    page = describe_device(device)
     assert page["id"] == device.id
     assert page["power_modes"] == list(device.file.power_modes)
     assert set(page["facts"]) >= {name for name, field in device.arch.data.facts.items() if field.is_required}
@@ -359,12 +359,12 @@ BAD = {
 def _refused(folder: Path, name: str = "mine") -> str:
     """The one line that a bad file gives on loading it; every other device is unharmed."""
     with pytest.raises(RequestError) as error:
-        load(name, (folder,))
+        load_device(name, (folder,))
     message = str(error.value)
     assert "\n" not in message
-    assert load("t4", (folder,)).units == 40
-    assert load("NVIDIA T4", (folder,)).id == "t4"
-    devices, errors = load_all((folder,))
+    assert load_device("t4", (folder,)).units == 40
+    assert load_device("NVIDIA T4", (folder,)).id == "t4"
+    devices, errors = load_devices((folder,))
     assert len(devices) == len(DEVICES)
     assert errors == [message]
     return message
@@ -372,10 +372,10 @@ def _refused(folder: Path, name: str = "mine") -> str:
 
 def test_a_users_device_is_found(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(GOOD.replace("NVIDIA T4", "Mine").replace("Tesla T4", "My own"), "utf-8")
-    assert load("mine", (tmp_path,)).units == 40
-    assert load("my own", (tmp_path,)).id == "mine"
-    assert "mine" in files((tmp_path,))
-    assert len(load_all((tmp_path,))[0]) == len(DEVICES) + 1
+    assert load_device("mine", (tmp_path,)).units == 40
+    assert load_device("my own", (tmp_path,)).id == "mine"
+    assert "mine" in device_files((tmp_path,))
+    assert len(load_devices((tmp_path,))[0]) == len(DEVICES) + 1
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -414,12 +414,12 @@ def test_link_to_nothing(tmp_path: Path) -> None:
 def test_duplicate_id(tmp_path: Path) -> None:
     (tmp_path / "t4.toml").write_text((CATALOG / "t4.toml").read_text(encoding="utf-8"), encoding="utf-8")
     with pytest.raises(RequestError, match=r"^device file t4\.toml: id: 't4' is already defined by catalog/$"):
-        load("t4", (tmp_path,))
+        load_device("t4", (tmp_path,))
 
 
 def test_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="is not a folder"):
-        files((tmp_path / "none",))
+        device_files((tmp_path / "none",))
 
 
 @pytest.mark.parametrize(
@@ -433,4 +433,4 @@ def test_missing_folder(tmp_path: Path) -> None:
 )
 def test_wrong_requests(name: str, message: str) -> None:
     with pytest.raises(RequestError, match=message):
-        load(name)
+        load_device(name)

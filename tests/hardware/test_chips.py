@@ -10,20 +10,20 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load
+from hardware.device import load_device
 from hardware.execute import execute
-from hardware.runtime import of_mode
+from hardware.runtime import runtime_of_mode
 from hardware.setup import make_setup
 
 
 def run(model: str, on: str, precision: str = "int8", runtime: str = "fused", batch: int = 1) -> Estimate:
-    return estimate(store.load(model), load(on), Scenario(batch, precision, runtime))
+    return estimate(store.load(model), load_device(on), Scenario(batch, precision, runtime))
 
 
 @pytest.mark.parametrize("name", ["xeon_8490h", "xeon_8592_plus"])
 def test_amx_multiplies_a_tile_in_sixteen_cycles(name: str) -> None:
     """TDPBF16PS: 16 x 16 results of 32 products in 16 cycles, TDPBSSD of 64, at a lower clock than other code."""
-    device = load(name)
+    device = load_device(name)
     matrix = device.file.fma_per_clock["matrix"]
     assert matrix["bf16"].value == 16 * 16 * 32 / 16
     assert matrix["int8"].value == 16 * 16 * 64 / 16
@@ -63,7 +63,7 @@ def test_tf32_on_integer_chips_is_quantised_as_fp32_is(on: str) -> None:
 )
 def test_last_levels_have_a_bandwidth_of_their_own(on: str, bytes_per_s: float) -> None:
     """Not a multiple of the DRAM's, where makers or measurements say what it is."""
-    device = load(on)
+    device = load_device(on)
     fact = device.facts["last_level_bandwidth"]
     assert fact.value == pytest.approx(bytes_per_s, rel=0.01)
     assert fact.quality == "published"
@@ -76,7 +76,7 @@ def test_last_levels_have_a_bandwidth_of_their_own(on: str, bytes_per_s: float) 
 )
 def test_large_products_within_the_power_limit(on: str, tflops: float) -> None:
     """8192^3 in bf16: cards at their power limit reach what is measured, not two thirds of it."""
-    result = estimate(store.load("gemm:M=8192,N=8192,K=8192"), load(on), Scenario(1, "bf16", "fused"))
+    result = estimate(store.load("gemm:M=8192,N=8192,K=8192"), load_device(on), Scenario(1, "bf16", "fused"))
     assert 2 * 8192**3 / result.latency_s / 1e12 == pytest.approx(tflops, rel=0.1)
     assert result.average_power_w <= result.device.power_limit_w * (1 + 1e-9)
 
@@ -87,13 +87,13 @@ def test_large_products_within_the_power_limit(on: str, tflops: float) -> None:
 def test_attention_by_the_generation_of_its_kernel(newest: bool, width: int, tflops: float) -> None:
     """16,384 tokens on an H100 as printed for FlashAttention-2 and -3: products by instructions of their time, and all
     scores through the special functions between them."""
-    device = load("h100_sxm")
+    device = load_device("h100_sxm")
     heads, tokens = 2048 // width, 16384.0
     kernel = NARROW_KINDS["attention_fwd"](
         {"batch": 1.0, "q": tokens, "kv": tokens, "heads": heads, "kv_heads": heads}
         | {"dim_qk": width, "dim_v": width, "causal": 0.0}
     )
-    runtime = msgspec.structs.replace(of_mode(device, "fused"), asynchronous=newest)
+    runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
     run = execute(kernel_demand([kernel], 2.0), make_setup(device, "fp16", runtime, "channels_last"))
     assert 4 * heads * tokens**2 * width / run.kernel_s.sum() / 1e12 == pytest.approx(tflops, rel=0.12)
 
@@ -102,4 +102,4 @@ def test_runtimes_say_which_attention_they_use() -> None:
     older, newest = (run("llama3_8b:sequence=8192", "h100_sxm", "bf16", name) for name in ("pytorch_eager", "vllm"))
     attention = [kind == "attention" for kind in older.workload.operators.kind]
     assert older.run.mapping.matrix_s[0][attention].sum() > 1.3 * newest.run.mapping.matrix_s[0][attention].sum()
-    assert load("a100_sxm4_80gb").synchronous_matrix_rate == 1.0
+    assert load_device("a100_sxm4_80gb").synchronous_matrix_rate == 1.0

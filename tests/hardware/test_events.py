@@ -12,14 +12,14 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.architectures import registry
 from hardware.coefficients import coefficients
-from hardware.device import load, load_all
-from hardware.plan import plan
+from hardware.device import load_device, load_devices
+from hardware.plan import make_plan
 from hardware.precision import NAMES
 from hardware.scaling import table as constants
 
 # Design, section 5: events and categories at least.
 MINIMA = {"cpu": (20, 5), "gpu": (30, 7), "tpu": (20, 6), "npu": (20, 6), "kpu": (25, 8)}
-DEVICES = [device.id for device in load_all()[0]]
+DEVICES = [device.id for device in load_devices()[0]]
 
 
 @pytest.mark.parametrize("architecture", MINIMA)
@@ -52,7 +52,7 @@ def test_reads_and_writes_are_apart() -> None:
 @pytest.fixture(scope="module", params=MINIMA)
 def cases(request: pytest.FixtureRequest) -> list[Estimate]:
     """Every precision in both modes, of two models on the default device of an architecture."""
-    device = load(request.param)
+    device = load_device(request.param)
     return [
         estimate(store.load(model), device, Scenario(8, precision, mode))
         for model in ("mobilenet_v2", "transformer_block")
@@ -86,9 +86,9 @@ def test_no_event_is_paid_twice(cases: list[Estimate]) -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_event_of_every_device_has_a_sourced_price(name: str) -> None:
-    device = load(name)
+    device = load_device(name)
     for precision in NAMES:
-        prices = coefficients(device, plan(device, precision))
+        prices = coefficients(device, make_plan(device, precision))
         assert len(prices.rows) == len(device.arch.events)
         assert (prices.low <= prices.value).all(), precision
         assert (prices.value <= prices.high).all(), precision
@@ -103,15 +103,15 @@ def test_every_event_of_every_device_has_a_sourced_price(name: str) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 def test_prices_are_ordered_as_physics_orders_them(name: str) -> None:
     """A byte of DRAM costs more than a byte of any on-chip memory; wider products cost more than narrower."""
-    device = load(name)
-    prices = coefficients(device, plan(device, "fp32"))
+    device = load_device(name)
+    prices = coefficients(device, make_plan(device, "fp32"))
     table = device.arch.events
     dram = max(v for v, e in zip(prices.value, table, strict=True) if e.family == "dram")
     for value, event in zip(prices.value, table, strict=True):
         if "sram" in event.family and device.memory_technology != "none":
             assert value < dram, f"{event.name} {value:.3g} J/byte, DRAM {dram:.3g}"
     macs = [
-        coefficients(device, plan(device, precision)).value[
+        coefficients(device, make_plan(device, precision)).value[
             [i for i, e in enumerate(table) if e.family in ("mac", "tensor_mac") and e.argument == "matrix"]
         ]
         for precision in ("fp32", "bf16", "int8")
@@ -122,8 +122,8 @@ def test_prices_are_ordered_as_physics_orders_them(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
-    device = load(name)
-    prices = coefficients(device, plan(device, "fp32"))
+    device = load_device(name)
+    prices = coefficients(device, make_plan(device, "fp32"))
     assert prices.value[-2:].sum() == pytest.approx(max(device.idle_w, device.clocked_idle_w))
     stated = device.file.facts
     full = prices.value[device.arch.clock_rows].sum() * stated["units"].value * stated["clock_hz"].value
@@ -136,23 +136,23 @@ def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 def test_a_slower_power_mode_never_makes_an_event_dearer(name: str) -> None:
     """Fewer units and lower clocks: an event costs as much as before, or less where the voltage falls too."""
-    device = load(name)
+    device = load_device(name)
     events = device.arch.events
     fixed = [i for i, event in enumerate(events) if event.component != "static"]
-    base = coefficients(device, plan(device, "fp16")).value[fixed]
+    base = coefficients(device, make_plan(device, "fp16")).value[fixed]
     for mode in device.file.power_modes:
-        here = load(f"{name}:{mode}")
+        here = load_device(f"{name}:{mode}")
         if here.clock_hz <= device.clock_hz:
-            moved = coefficients(here, plan(here, "fp16")).value[fixed]
+            moved = coefficients(here, make_plan(here, "fp16")).value[fixed]
             assert (moved <= base * (1 + 1e-9)).all(), [events[i].name for i in np.flatnonzero(moved > base)]
 
 
 def test_voltage_follows_the_clock_of_a_power_mode() -> None:
     """At 624 of 1301 MHz: V = 1 - 0.4 (1 - 0.48), squared; memory and static power have voltages of their own."""
-    full, half = load("jetson_agx_orin"), load("jetson_agx_orin:30w")
+    full, half = load_device("jetson_agx_orin"), load_device("jetson_agx_orin:30w")
     voltage = 1 - constants()["voltage"]["slope"] * (1 - half.clock_hz / full.clock_hz)
     assert 0.7 < voltage < 0.9
-    runs = plan(full, "fp16")
+    runs = make_plan(full, "fp16")
     before, after = coefficients(full, runs).value, coefficients(half, runs).value
     for event, a, b in zip(full.arch.events, before, after, strict=True):
         if event.family not in ("static", "clock"):  # the clock's share is capped by the limit of the mode as well

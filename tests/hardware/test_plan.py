@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from hardware.coefficients import coefficients
-from hardware.device import load, load_all
+from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
-from hardware.plan import Plan, plan
+from hardware.plan import Plan, make_plan
 from hardware.precision import FORMATS, NAMES, parse
 
-DEVICES = [device.id for device in load_all()[0]]
+DEVICES = [device.id for device in load_devices()[0]]
 
 
 def deviates(result: Plan) -> bool:
@@ -27,9 +27,9 @@ def deviates(result: Plan) -> bool:
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_every_precision_resolves_to_something_the_device_has(name: str) -> None:
-    device = load(name)
+    device = load_device(name)
     for precision in NAMES:
-        result = plan(device, precision)
+        result = make_plan(device, precision)
         for unit, format_ in (result.convolution, result.contraction):
             assert (unit, format_) in device.peaks, f"{precision} runs on {unit}:{format_}, which {name} lacks"
         assert ("vector", result.vector) in device.peaks
@@ -40,9 +40,9 @@ def test_every_precision_resolves_to_something_the_device_has(name: str) -> None
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
-    device = load(name)
+    device = load_device(name)
     for precision in NAMES:
-        result = plan(device, precision)
+        result = make_plan(device, precision)
         assert bool(result.marks) == deviates(result), (precision, result)
         text = " ".join(result.marks)
         assert "\n" not in text
@@ -53,16 +53,16 @@ def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 def test_a_matrix_unit_is_priced_in_one_format(name: str) -> None:
     """The plan prices all matrix work in one format, so convolutions and products must agree where both use it."""
-    device = load(name)
+    device = load_device(name)
     for precision in NAMES:
-        result = plan(device, precision)
+        result = make_plan(device, precision)
         formats = {f for unit, f in (result.convolution, result.contraction) if unit == "matrix"}
         assert formats <= {result.matrix}, (precision, formats)
         assert (coefficients(device, result).value > 0).all(), precision
 
 
 def test_pytorch_defaults_on_h100() -> None:
-    result = plan(load("h100_sxm"), "fp32")
+    result = make_plan(load_device("h100_sxm"), "fp32")
     assert result.convolution == ("matrix", "tf32")
     assert result.contraction == ("vector", "fp32")
     assert result.stored == "fp32"
@@ -70,8 +70,8 @@ def test_pytorch_defaults_on_h100() -> None:
         "fp32: convolutions run as tf32, matrix products as fp32 (PyTorch's default on Ampere and newer: "
         "convolutions in TF32, matrix products in FP32)",
     )
-    assert plan(load("h100_sxm"), "tf32").marks == ()
-    assert plan(load("h100_sxm"), "tf32").contraction == ("matrix", "tf32")
+    assert make_plan(load_device("h100_sxm"), "tf32").marks == ()
+    assert make_plan(load_device("h100_sxm"), "tf32").contraction == ("matrix", "tf32")
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_pytorch_defaults_on_h100() -> None:
     ],
 )
 def test_known_plans(name: str, precision: str, stored: str, contraction: tuple[str, str]) -> None:
-    result = plan(load(name), precision)
+    result = make_plan(load_device(name), precision)
     assert (result.stored, result.contraction) == (stored, contraction)
 
 
 @pytest.mark.parametrize(("wrong", "near"), [("fp61", "fp16"), ("int88", "int8"), ("bf61", "bf16"), ("FP3", "fp32")])
 def test_unknown_precision_names_the_nearest(wrong: str, near: str) -> None:
     with pytest.raises(RequestError) as raised:
-        plan(load("h100_sxm"), wrong)
+        make_plan(load_device("h100_sxm"), wrong)
     message = str(raised.value)
     assert "\n" not in message
     assert near in message
@@ -113,10 +113,10 @@ def test_unknown_precision_names_the_nearest(wrong: str, near: str) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 def test_the_plan_takes_the_faster_unit(name: str) -> None:
     """A format that both units have runs on the matrix unit; nowhere is that the slower one."""
-    device = load(name)
+    device = load_device(name)
     for precision in NAMES:
         stated = device.file.runs.get(precision, {})
-        unit, format_ = plan(device, precision).contraction
+        unit, format_ = make_plan(device, precision).contraction
         if "contraction" not in stated and unit == "matrix":
             assert device.peaks[unit, format_] >= device.peaks.get(("vector", format_), 0.0), precision
 
@@ -124,19 +124,19 @@ def test_the_plan_takes_the_faster_unit(name: str) -> None:
 def test_four_bit_weights_are_stored_in_four_bits_everywhere() -> None:
     """Where a device multiplies nothing so narrow, they are unpacked into what it does multiply."""
     for name in DEVICES:
-        result = plan(load(name), "int4")
+        result = make_plan(load_device(name), "int4")
         assert (result.weights, result.widths.weights) == ("int4", 0.5), name
         native = result.contraction[1] == "int4"
         assert (result.widths.unpack_weights > 0) == (not native)
         assert native or "weights stay int4 in memory" in result.marks[0]
-    assert any(plan(load(name), "int4").contraction[1] != "int4" for name in DEVICES)
+    assert any(make_plan(load_device(name), "int4").contraction[1] != "int4" for name in DEVICES)
 
 
 def test_sixteen_bit_floats_take_two_bytes_on_every_cpu() -> None:
-    cpus = [device for device in load_all()[0] if device.arch.is_host]
+    cpus = [device for device in load_devices()[0] if device.arch.is_host]
     assert len(cpus) > 10
     for device in cpus:
         for precision in ("fp16", "bf16"):
-            result = plan(device, precision)
+            result = make_plan(device, precision)
             assert result.widths.by_role == (2.0, 2.0, 2.0, 2.0), (device.id, precision)
             assert bool(result.widths.unpack_weights) == (FORMATS[result.contraction[1]].bits > 16)

@@ -12,7 +12,7 @@ from analysis.estimate.partition import partition
 from analysis.estimate.workspace import _sizes
 from analysis.model import store
 from hardware.precision import uniform
-from hardware.remember import forget, remembered, share
+from hardware.remember import forget_memos, memoize, share_memos
 
 
 class Record(msgspec.Struct, frozen=True, dict=True):
@@ -22,13 +22,13 @@ class Record(msgspec.Struct, frozen=True, dict=True):
 CALLS: list[tuple[int, ...]] = []
 
 
-@remembered(keep=2)
+@memoize(keep=2)
 def plus(record: Record, more: int) -> int:
     CALLS.append((record.number, more))
     return record.number + more
 
 
-@remembered(shared=True)
+@memoize(shared=True)
 def kind(record: Record) -> str:
     return "even" if record.number % 2 == 0 else "odd"
 
@@ -40,7 +40,7 @@ def test_found_once_and_no_more_than_so_many_kept() -> None:
     assert CALLS == [(1, 1), (1, 2), (1, 3), (1, 2)]  # the third gave up the second, which was not asked for longest
     assert plus(Record(1), 1) == 2
     assert len(CALLS) == 5  # another record remembers for itself
-    forget(record, plus)
+    forget_memos(record, plus)
     assert plus(record, 1) == 2
     assert len(CALLS) == 6
 
@@ -52,7 +52,7 @@ def test_by_positional_arguments() -> None:
 
 def test_shared_whoever_finds_it() -> None:
     one, other = Record(2), Record(3)
-    share(one, other)
+    share_memos(one, other)
     assert kind(other) == kind(one) == "odd"
 
 

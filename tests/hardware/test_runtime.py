@@ -8,15 +8,15 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load, load_all
+from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
-from hardware.runtime import MODES, WORK, deployed, lacks, names, resolve, runtimes
+from hardware.runtime import MODES, WORK, deployed_runtime, is_unsupported, resolve_runtime, runtime_names, runtimes
 
 DEVICES = ("xeon_8490h", "h100_sxm", "jetson_agx_orin", "tpu_v4", "kpu_t256")
 
 
 def run(model: str, on: str, runtime: str, batch: int = 1, precision: str = "fp16") -> Estimate:
-    return estimate(store.load(model), load(on), Scenario(batch, precision, runtime))
+    return estimate(store.load(model), load_device(on), Scenario(batch, precision, runtime))
 
 
 @pytest.mark.parametrize("name", runtimes())
@@ -33,11 +33,11 @@ def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
 
 
 def test_every_device_has_something_that_one_would_deploy() -> None:
-    for device in load_all()[0]:
+    for device in load_devices()[0]:
         for work in WORK:
-            found = deployed(device, work)
+            found = deployed_runtime(device, work)
             assert found.mode == "fused" or found.name != "ahead of time"
-            assert not found.runs_on or found.fits(device, work) or lacks(device, work)
+            assert not found.runs_on or found.fits(device, work) or is_unsupported(device, work)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_every_device_has_something_that_one_would_deploy() -> None:
     ],
 )
 def test_what_runs_on_a_device(on: str, asked: str, work: str, name: str) -> None:
-    assert resolve(load(on), asked, work).name == name
+    assert resolve_runtime(load_device(on), asked, work).name == name
 
 
 def test_an_unknown_runtime_is_named_with_the_nearest() -> None:
@@ -67,7 +67,7 @@ def test_an_unknown_runtime_is_named_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("on", DEVICES)
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", runtime_names())
 def test_physics_holds_under_every_runtime(on: str, name: str) -> None:
     for model in ("resnet18", "llama3_2_1b:decode,kv=512"):
         found = run(model, on, name)
@@ -95,7 +95,7 @@ def test_decoding_streams_weights_faster_than_other_traffic_on_a_cpu() -> None:
     model = "llama3_8b:decode,kv=256"
     streamed, plain = run(model, "ryzen9_7950x", "llama_cpp", precision="bf16"), run(model, "ryzen9_7950x", "fused")
     assert streamed.latency_s < 0.5 * plain.latency_s
-    weights = 7.5e9 * 2 / load("ryzen9_7950x").memory_bandwidth
+    weights = 7.5e9 * 2 / load_device("ryzen9_7950x").memory_bandwidth
     assert streamed.latency_s > weights
 
 
@@ -132,12 +132,12 @@ def test_attention_that_shares_no_heads_reads_them_again() -> None:
 
 
 def test_a_kernel_starts_in_cycles_of_the_clock() -> None:
-    fast, slow = load("jetson_agx_orin"), load("jetson_agx_orin:15w")
+    fast, slow = load_device("jetson_agx_orin"), load_device("jetson_agx_orin:15w")
     cycles = fast.facts["launch_cycles"].value
     assert slow.kernel_start_s[0] - fast.kernel_start_s[0] == pytest.approx(
         cycles / slow.clock_hz - cycles / fast.clock_hz
     )
-    assert load("xeon_8490h").kernel_start_s == load("xeon_8490h").ends("launch_s")
+    assert load_device("xeon_8490h").kernel_start_s == load_device("xeon_8490h").ends("launch_s")
 
 
 def test_files_of_llama_cpp_run_in_it_where_it_runs() -> None:

@@ -24,25 +24,28 @@ from analysis.model import store
 from hardware.architectures import registry
 from hardware.coefficients import coefficients
 from hardware.demand import Floats
-from hardware.device import Device, load, load_all
+from hardware.device import Device, load_device, load_devices
 from hardware.device_file import read
 from hardware.errors import RequestError
 from hardware.hierarchy import LOOPS
-from hardware.plan import plan
+from hardware.plan import make_plan
 from hardware.spatial.costs import Costs, Power, level_bytes, needed
 from hardware.spatial.loop_nest import Nest, Problem, run
 from hardware.spatial.machine import machine
 from hardware.spatial.search import Operator, _footprints, _spread, search
 from hwexplorer.cli import main
 
-SPATIAL = tuple(device.id for device in load_all()[0] if device.arch.describe is not None)
+SPATIAL = tuple(device.id for device in load_devices()[0] if device.arch.describe is not None)
 PUBLISHED = tomllib.loads(Path(__file__).with_name("eyeriss.toml").read_text())
 
 
 def costs(device: Device, spared: Floats) -> Costs:
     """Of operators that are kernels of their own, at full rates and unlimited power."""
     one, none = np.ones(len(spared)), np.zeros(len(spared))
-    value, events = coefficients(device, plan(device, "fp16")).value, ("memory.dram_read", machine(device).events[0])
+    value, events = (
+        coefficients(device, make_plan(device, "fp16")).value,
+        ("memory.dram_read", machine(device).events[0]),
+    )
     power = Power(*(float(value[device.arch.row[label]]) for label in events), 0.0, np.inf)
     seconds = one / device.clock_hz, one / device.memory_bandwidth
     return Costs(*seconds, spared, one, none, none, none, 1 / device.clock_hz, 0.0, power)
@@ -50,7 +53,7 @@ def costs(device: Device, spared: Floats) -> Costs:
 
 def relative(device: Device) -> tuple[float, ...]:
     """Prices of events on chip over that of the first."""
-    value = coefficients(device, plan(device, "fp16")).value
+    value = coefficients(device, make_plan(device, "fp16")).value
     prices = [value[device.arch.row[label]] for label in machine(device).events]
     return tuple(price / prices[0] for price in prices)
 
@@ -59,7 +62,7 @@ def relative(device: Device) -> tuple[float, ...]:
 def chip(network: str) -> dict[str, Floats]:
     """What the mappings of Eyeriss do for each convolution of a network: ms, elements at work, MB moved at the buffer
     and in memory, mJ on the chip."""
-    device, spec = load("eyeriss"), PUBLISHED[network]
+    device, spec = load_device("eyeriss"), PUBLISHED[network]
     layers = np.array(spec["layers"], dtype=np.float64).T
     sizes, stride, side = layers[:8], layers[8], layers[9]
     part = np.minimum((side / ((sizes[4] - 1) * stride + sizes[6])) ** 2, 1.0)
@@ -74,7 +77,7 @@ def chip(network: str) -> dict[str, Floats]:
             moved[memory.name] = level_bytes(found, s, memory, value_bytes)
     off_chip = sum((found.moves[0, t].reads + found.moves[0, t].updates) * 2.0 for t in range(3))
     rows = device.arch.row
-    prices = coefficients(device, plan(device, "fp16")).value
+    prices = coefficients(device, make_plan(device, "fp16")).value
     macs = np.prod(sizes, axis=0)
     busy_s = np.maximum(found.cycles / device.clock_hz, sum(moved["glb"]) / 2 / device.glb_width / device.clock_hz)
     parts = {
@@ -142,7 +145,7 @@ def test_eyeriss_takes_as_much_energy_for_alexnet_as_the_chip() -> None:
 def test_eyeriss_could_run_vgg_better_than_the_chip_did() -> None:
     """The chip keeps its elements busy for a fifth to a half of the time on VGG-16: it adds up 9 or 18 products between
     visits of a partial sum to the buffer, and waits for the buses. A search finds mappings that add up more."""
-    cycles = np.array(PUBLISHED["vgg16"]["ms"]) * 1e-3 * load("eyeriss").clock_hz
+    cycles = np.array(PUBLISHED["vgg16"]["ms"]) * 1e-3 * load_device("eyeriss").clock_hz
     products = np.array([9, 9, 9, 9, 18, 18, 18])
     sums_per_cycle = chip("vgg16")["gmac"] * 1e9 / products / cycles
     assert sums_per_cycle == pytest.approx(0.95 * 4, rel=0.01)
@@ -158,7 +161,7 @@ WAITING = {"MLP0": (200, 12.3, 0.175), "MLP1": (168, 9.7, 0.319), "LSTM0": (64, 
 
 def tops(rows: int) -> float:
     """Of a layer of 2,048 by 2,048 weights on TPU v1."""
-    device = load("tpu_v1_nest")
+    device = load_device("tpu_v1_nest")
     sizes = np.ones((8, 1))
     sizes[2], sizes[3], sizes[4] = 2048, 2048, rows
     value_bytes = np.array([[1.0], [1.0], [4.0]])
@@ -213,7 +216,7 @@ def test_the_page_of_accelerators_says_what_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["resnet50", "vgg16"])
 def test_the_mapping_of_tpus_and_the_search_agree_on_the_same_chip(model: str) -> None:
     nests, shipped = (
-        estimate(store.load(model), load(name), Scenario(8, "int8")) for name in ("tpu_v1_nest", "tpu_v1")
+        estimate(store.load(model), load_device(name), Scenario(8, "int8")) for name in ("tpu_v1_nest", "tpu_v1")
     )
     assert nests.latency_s == pytest.approx(shipped.latency_s, rel=0.2)
     assert nests.run.counts[nests.device.arch.row["array.mac"]].sum() == pytest.approx(
@@ -232,7 +235,7 @@ def _tiny(folder: Path, stationary: str) -> Device:
         assert old in text
         text = text.replace(old, new)
     (folder / "mine.toml").write_text(text, encoding="utf-8")
-    return load("mine", (folder,))
+    return load_device("mine", (folder,))
 
 
 @pytest.mark.parametrize("stationary", ["weight", "output"])
@@ -282,7 +285,7 @@ def _tiles(within: Floats, loops: list[int]) -> Iterator[Floats]:
 @settings(max_examples=20, deadline=None)
 def test_what_is_not_counted_is_no_quicker(data: Any, name: str, stride: int, power: float) -> None:
     """Within a power limit and without: the mapping found and its figures are those of all that are listed."""
-    device = load(name)
+    device = load_device(name)
     sizes = np.array([float(data.draw(st.integers(1, bound))) for bound in (4, 2, 40, 40, 30, 30, 5, 5)])[:, None]
     problem, each = Problem(sizes, np.array([float(stride)]), np.ones(1)), np.zeros(1, dtype=np.intp)
     value_bytes = np.array([[1.0], [1.0], [device.accumulator_bytes]])
@@ -300,7 +303,7 @@ def test_what_is_not_counted_is_no_quicker(data: Any, name: str, stride: int, po
 @cache
 def fastest(name: str, sizes: tuple[float, ...], stride: float) -> float:
     """Seconds of one operator at full rates and unlimited power."""
-    device = load(name)
+    device = load_device(name)
     hardware, problem = machine(device), Problem(np.array(sizes)[:, None], np.array([stride]), np.ones(1))
     value_bytes = np.array([[1.0], [1.0], [device.accumulator_bytes]])
     nest = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(1)))
@@ -317,7 +320,7 @@ def growing(device: Device) -> list[str]:
 @given(data=st.data(), name=st.sampled_from(SPATIAL), stride=st.integers(1, 2), times=st.sampled_from((2, 3, 8)))
 @settings(max_examples=25, deadline=None)
 def test_more_of_anything_is_never_slower(data: Any, name: str, stride: int, times: int) -> None:
-    fact = data.draw(st.sampled_from(growing(load(name))))
+    fact = data.draw(st.sampled_from(growing(load_device(name))))
     bounds = (4, 2, 200, 200, 60, 60, 5, 5)
     sizes = tuple(float(data.draw(st.integers(1, bound))) for bound in bounds)
     assert fastest(f"{name}{{{fact}*{times}}}", sizes, stride) <= fastest(name, sizes, stride) * (1 + 1e-9)
@@ -336,7 +339,7 @@ def test_a_larger_batch_is_never_quicker(data: Any, name: str, is_image: bool) -
 
 @cache
 def result(name: str, model: str, precision: str, batch: int) -> Estimate:
-    return estimate(store.load(model), load(name), Scenario(batch, precision))
+    return estimate(store.load(model), load_device(name), Scenario(batch, precision))
 
 
 @pytest.mark.parametrize("name", SPATIAL)
@@ -359,7 +362,7 @@ def test_sums_and_limits_hold(name: str, model: str) -> None:
 @pytest.mark.parametrize("name", SPATIAL)
 def test_every_level_and_network_is_used(name: str) -> None:
     counts = sum(result(name, model, "int8", 16).run.counts.sum(axis=1) for model in ("conv2d", "transformer_block"))
-    labels = load(name).arch.row
+    labels = load_device(name).arch.row
     assert not [label for label, row in labels.items() if np.asarray(counts)[row] <= 0]
 
 

@@ -9,9 +9,9 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware.area import area
 from hardware.coefficients import coefficients
-from hardware.device import CATALOG, in_mode, load, load_all
+from hardware.device import CATALOG, device_in_mode, load_device, load_devices
 from hardware.errors import RequestError
-from hardware.plan import plan
+from hardware.plan import make_plan
 from hardware.scaling import logic_scale
 from hwexplorer.cli import main
 
@@ -20,17 +20,19 @@ BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
 
 def _run(device: str, model: str = "resnet18", batch: int = 4, precision: str = "fp16") -> Estimate:
     engine = Engine()
-    return estimate(engine.model(engine.refer(model)), load(device), Scenario(batch=batch, precision=precision))
+    return estimate(engine.model(engine.refer(model)), load_device(device), Scenario(batch=batch, precision=precision))
 
 
 def test_nothing_changed_is_the_device_itself() -> None:
     """Of every device and power mode, every fact, rate and price once its own."""
-    bases = load_all()[0]
+    bases = load_devices()[0]
     for base in (
-        in_mode(CATALOG / f"{one.id}.toml", one.file, mode) for one in bases for mode in ("", *one.file.power_modes)
+        device_in_mode(CATALOG / f"{one.id}.toml", one.file, mode)
+        for one in bases
+        for mode in ("", *one.file.power_modes)
     ):
-        assert load(base.key + "{}") == base
-        same = load(f"{base.key}{{{','.join(f'{name}*1' for name in (*base.facts, *base.file.fma_per_clock))}}}")
+        assert load_device(base.key + "{}") == base
+        same = load_device(f"{base.key}{{{','.join(f'{name}*1' for name in (*base.facts, *base.file.fma_per_clock))}}}")
         assert same.values == base.values
         assert same.peaks == base.peaks
         assert not same.silicon
@@ -39,37 +41,37 @@ def test_nothing_changed_is_the_device_itself() -> None:
 
 
 def test_a_change_is_known_by_its_name_wherever_the_device_is() -> None:
-    device = load("H100 SXM { Memory-Bandwidth * 2, units = 100 }")
+    device = load_device("H100 SXM { Memory-Bandwidth * 2, units = 100 }")
     assert device.key == "h100_sxm{memory_bandwidth*2,units=100}"
     assert device.values["memory_bandwidth"] == 2 * 3.35e12
     assert device.units == 100
-    assert load(device.key) == device
-    assert load("jetson_agx_orin:30w{units*2}").key == "jetson_agx_orin:30w{units*2}"
+    assert load_device(device.key) == device
+    assert load_device("jetson_agx_orin:30w{units*2}").key == "jetson_agx_orin:30w{units*2}"
     for name in (device.name, device.label, device.marked):
         assert "{memory_bandwidth*2,units=100}" in name
         assert "(paper)" not in name
 
 
 def test_what_follows_follows() -> None:
-    base, wide = load("h100_sxm"), load("h100_sxm{units*2}")
+    base, wide = load_device("h100_sxm"), load_device("h100_sxm{units*2}")
     assert wide.peaks["matrix", "fp16"] == 2 * base.peaks["matrix", "fp16"]
     assert wide.last_level_bandwidth == 2 * base.last_level_bandwidth
     assert 1.2 < wide.clocked_idle_w / base.clocked_idle_w < 2.0  # its L2 and PHYs are as before
     assert wide.tdp_w / base.tdp_w == pytest.approx(wide.clocked_idle_w / base.clocked_idle_w)
-    assert load("h100_sxm{units*2,tdp_w=700}").power_limit_w == 700
-    fast = load("h100_sxm{clock_hz*0.5}")
+    assert load_device("h100_sxm{units*2,tdp_w=700}").power_limit_w == 700
+    fast = load_device("h100_sxm{clock_hz*0.5}")
     assert fast.vector_clock_hz == base.vector_clock_hz / 2
     assert fast.active_w == base.active_w
-    array = load("tpu_v4{array=256x256}")
-    assert array.peaks["matrix", "bf16"] == 4 * load("tpu_v4").peaks["matrix", "bf16"]
-    assert load("h100_sxm{memory_bus_bits*2}").memory_bandwidth == 2 * base.memory_bandwidth
-    assert load("h100_sxm{memory_bandwidth*2}").last_level_bandwidth == base.last_level_bandwidth
-    assert load("kpu_t256{process_nm=7}").tdp_w < load("kpu_t256").tdp_w
+    array = load_device("tpu_v4{array=256x256}")
+    assert array.peaks["matrix", "bf16"] == 4 * load_device("tpu_v4").peaks["matrix", "bf16"]
+    assert load_device("h100_sxm{memory_bus_bits*2}").memory_bandwidth == 2 * base.memory_bandwidth
+    assert load_device("h100_sxm{memory_bandwidth*2}").last_level_bandwidth == base.last_level_bandwidth
+    assert load_device("kpu_t256{process_nm=7}").tdp_w < load_device("kpu_t256").tdp_w
 
 
 def _price(device: str, event: str, precision: str = "fp32") -> float:
-    one = load(device)
-    rows = coefficients(one, plan(one, precision, narrow_sums=True)).rows
+    one = load_device(device)
+    rows = coefficients(one, make_plan(one, precision, narrow_sums=True)).rows
     return next(row.value_j for row in rows if f"{row.category}.{row.event}" == event)
 
 
@@ -122,7 +124,7 @@ WRONG = {
 @pytest.mark.parametrize("text", WRONG)
 def test_a_wrong_change_is_one_line(text: str) -> None:
     with pytest.raises(RequestError) as error:
-        load(text)
+        load_device(text)
     assert WRONG[text] in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -130,12 +132,12 @@ def test_a_wrong_change_is_one_line(text: str) -> None:
 def test_areas_are_those_of_dies() -> None:
     """Dies that the rules were not taken from; what the rules do not see (graphics, fp64, IO dies) is missing."""
     for name, die_mm2 in (("tpu_v1", 331), ("tpu_v4", 600), ("v100_sxm2_16gb", 815), ("h100_sxm", 814)):
-        rules = area(load(name))
+        rules = area(load_device(name))
         assert rules.low_mm2 <= die_mm2 <= rules.high_mm2, name
         assert rules.cost_low_usd < rules.cost_usd < rules.cost_high_usd
         assert 0 < rules.yield_share < 1
-    assert area(load("h100_sxm{units*8}")).dies > 1
-    for device in load_all()[0]:
+    assert area(load_device("h100_sxm{units*8}")).dies > 1
+    for device in load_devices()[0]:
         assert 0 < area(device).total_mm2 < 3000, device.id
 
 
@@ -157,11 +159,11 @@ def test_a_saved_device_is_the_expression(tmp_path: Path, expression: str) -> No
     engine = Engine((tmp_path,))
     workload = engine.model(engine.refer("resnet18"))
     for name, again in (("mine", expression), ("more", expression.replace("}", ",units*2}"))):
-        saved, changed = load(name, (tmp_path,)), load(again)
+        saved, changed = load_device(name, (tmp_path,)), load_device(again)
         assert saved.values == changed.values
         assert saved.id == name
         assert saved.name == f"{name} (paper)"
-        assert load(saved.key, (tmp_path,)) == saved
+        assert load_device(saved.key, (tmp_path,)) == saved
         a, b = (estimate(workload, device, Scenario(batch=8)) for device in (saved, changed))
         assert (a.latency_s, a.energy_j) == (b.latency_s, b.energy_j)
 
@@ -179,6 +181,6 @@ def test_a_saved_device_is_the_expression(tmp_path: Path, expression: str) -> No
 def test_a_wrong_file_of_changes_is_one_line(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "mine.toml").write_text(f'id = "mine"\nname = "Mine"\n{text}\n', encoding="utf-8")
     with pytest.raises(RequestError, match=r"device file mine\.toml") as error:
-        load("mine", (tmp_path,))
+        load_device("mine", (tmp_path,))
     assert says in str(error.value)
     assert "\n" not in str(error.value)

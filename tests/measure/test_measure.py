@@ -25,7 +25,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import encode
-from hardware.device import Device, in_mode, load
+from hardware.device import Device, device_in_mode, load_device
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.cli import main
@@ -116,14 +116,14 @@ HERE = MeasuredMachine(
 
 def truth() -> Device:
     """A machine whose software is nothing like what ships."""
-    base = load("ryzen9_7950x")
+    base = load_device("ryzen9_7950x")
     rates = base.software
     compute = {name: tuple(each * 0.4 for each in ends) for name, ends in rates.compute.items()}
     bandwidth = {name: tuple(each * 0.6 for each in ends) for name, ends in rates.bandwidth.items()}
     overhead = {"other": (4e-6, 4e-6, 4e-6), "CONV": (30e-6, 30e-6, 30e-6)}
     changed = msgspec.structs.replace(rates, compute=compute, bandwidth=bandwidth, overhead=overhead)
     facts = {**base.file.facts, "units": msgspec.structs.replace(base.file.facts["units"], value=4.0)}
-    return in_mode(Path("ryzen9_7950x.toml"), msgspec.structs.replace(base.file, rates=changed, facts=facts), "")
+    return device_in_mode(Path("ryzen9_7950x.toml"), msgspec.structs.replace(base.file, rates=changed, facts=facts), "")
 
 
 def timings(rounds: int = 3) -> list[LogLine]:
@@ -249,7 +249,7 @@ def test_a_device_file_that_says_nonsense_of_itself(line: str, says: str, tmp_pa
     text = (Path(__file__).parents[2] / "hardware/catalog/xeon_w2155.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace('"xeon_w2155"', '"mine"', 1) + "\n" + line + "\n")
     with pytest.raises(RequestError, match=says) as error:
-        load("mine", (tmp_path,))
+        load_device("mine", (tmp_path,))
     assert "\n" not in str(error.value)
 
 

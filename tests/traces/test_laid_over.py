@@ -17,7 +17,7 @@ from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load
+from hardware.device import load_device
 from hwexplorer.cli import main
 from hwexplorer.export.render import encode
 from hwexplorer.plots.roofline import plot
@@ -29,7 +29,7 @@ from hwexplorer.views.tree import tree
 def resnet() -> Estimate:
     workload = store.ready("resnet18")
     assert workload is not None
-    return estimate(workload, load("xeon_8490h"), Scenario(1, "fp32", "eager"))
+    return estimate(workload, load_device("xeon_8490h"), Scenario(1, "fp32", "eager"))
 
 
 def of_the_model(result: Estimate, slower: float = 2.0) -> Trace:
@@ -62,7 +62,7 @@ def test_every_level_of_the_tree_adds_up() -> None:
 def test_attention_that_runs_open_is_its_attention() -> None:
     workload = store.ready("vit_b_16")
     assert workload is not None
-    result = estimate(workload, load("xeon_8490h"), Scenario(1, "fp32", "eager"))
+    result = estimate(workload, load_device("xeon_8490h"), Scenario(1, "fp32", "eager"))
     rows = []
     for op in of_the_model(result).ops:
         names = ("bmm", "_softmax", "bmm") if op.kind == "attention" else ()
@@ -269,7 +269,7 @@ def test_a_region_of_tensorrt_is_all_that_is_not_shown_beside_it(tmp_path: Path)
     """What its compiler makes one kernel of stands for every operator up to the last that it names."""
     workload = store.ready("vit_b_16")
     assert workload is not None
-    result = estimate(workload, load("a100_pcie_80gb"), Scenario(1, "fp16", "tensorrt"))
+    result = estimate(workload, load_device("a100_pcie_80gb"), Scenario(1, "fp16", "tensorrt"))
     last = "encoder.layers.encoder_layer_5"
     names = [
         "Reformatting CopyNode for Input Tensor 0 to /conv_proj/Conv",

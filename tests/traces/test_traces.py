@@ -27,7 +27,7 @@ from analysis.annexes.traces.trace_file import FORMATS, read_trace
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load
+from hardware.device import load_device
 from hwexplorer.cli import main
 
 REAL = Path(__file__).parents[3] / "shared" / "traces"
@@ -139,7 +139,9 @@ def test_names_stand_for_kinds(name: str, kind: str) -> None:
 def laid_over(file: str, model: str, device: str, batch: int, precision: str, execution: str) -> Alignment:
     workload = store.ready(model, None)
     assert workload is not None
-    return align_trace(read_trace(REAL / file), estimate(workload, load(device), Scenario(batch, precision, execution)))
+    return align_trace(
+        read_trace(REAL / file), estimate(workload, load_device(device), Scenario(batch, precision, execution))
+    )
 
 
 CPU, MOBILE = ("xeon_8490h", 1, "fp32", "eager"), "kineto_cpu_torch2.13_mobilenet_v3_small_b1_fp32.json.gz"
@@ -309,7 +311,7 @@ def test_runs_that_were_disturbed_or_are_others_are_left_out_and_said() -> None:
 def test_sums_are_compared_by_kind_for_as_many_runs_as_they_hold(tmp_path: Path) -> None:
     workload = store.ready("vit_b_16")
     assert workload is not None
-    result = estimate(workload, load("t4"), Scenario(1, "fp16", "eager"))
+    result = estimate(workload, load_device("t4"), Scenario(1, "fp16", "eager"))
     rows = "Total Time (ns),Instances,Name\n120000,60,fmha_kernel\n500000,245,sgemm_32\n90000,125,layer_norm\n"
     (tmp_path / "t").write_text(rows)
     laid_over = align_trace(read_trace(tmp_path / "t"), result)
@@ -343,7 +345,7 @@ def test_inputs_of_another_size_are_said(tmp_path: Path) -> None:
     assert workload is not None
     conv = TraceOp(name="aten::conv2d", kind="conv", seconds=1e-3, shapes=((8, 64, 56, 56), (64, 64, 3, 3)))
     for batch, says in ((8, False), (1, True)):
-        result = estimate(workload, load("t4"), Scenario(batch, "fp32", "eager"))
+        result = estimate(workload, load_device("t4"), Scenario(batch, "fp32", "eager"))
         notes = align_trace(assemble_trace("pytorch", [conv]), result).trace.notes
         assert any("8x as large" in note for note in notes) == says
 

@@ -13,7 +13,7 @@ from analysis.estimate.memory import cache_bytes, memory
 from analysis.estimate.tree import tree
 from analysis.model.ir.workload import Routing
 from analysis.reports.memory_report import memory_report
-from hardware.device import load
+from hardware.device import load_device
 from hardware.execute import BOUNDS, MEMORY
 from hardware.map_demand import link_seconds
 from hardware.precision import uniform
@@ -29,7 +29,7 @@ def test_decode_reads_every_weight_once_a_token() -> None:
         host_s = result.demand.n_kernels * result.runtime.dispatch.value * result.device.dispatch_s
         assert result.bound == BOUNDS[MEMORY]
         read = 2 * (8_030_261_248 - 128256 * 4096)  # of the embedding one row is read
-        least = read / load("h100_sxm").memory_bandwidth
+        least = read / load_device("h100_sxm").memory_bandwidth
         assert least < result.latency_s < 1.6 * least + host_s
 
 
@@ -182,7 +182,7 @@ def test_a_collective_takes_words_or_blocks() -> None:
     with the kernel, and through memory of the host each message waits."""
     rounds, sizes = 14.0, np.array([16e3, 2.0**21, 2.0**25])
     links = np.stack([sizes * rounds / 8, np.full(3, rounds), np.zeros(3)])
-    own, hosted = (link_seconds(links, load(name)) * 1e6 for name in ("h100_sxm", "rtx_4090"))
+    own, hosted = (link_seconds(links, load_device(name)) * 1e6 for name in ("h100_sxm", "rtx_4090"))
     assert own[0] < 3
     assert own[1:] == pytest.approx([41.0, 195.0], rel=0.35)
     assert own[2] == pytest.approx(195.0, rel=0.05)

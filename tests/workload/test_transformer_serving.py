@@ -13,7 +13,7 @@ from analysis.model.ir.lengths import Routing, derived, through_window
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets, transformer_request
 from analysis.model.transformer.config import macs
-from hardware.device import load
+from hardware.device import load_device
 
 LATENT = "hidden=64,layers=2,heads=4,head_dim=24,value_dim=16,rotary=8,kv_lora=32,q_lora=48,ffn=160,vocab=1000"
 SMALL = (
@@ -25,7 +25,7 @@ SMALL = (
 
 
 def run(name: str, on: str = "h100_sxm", batch: int = 1, runtime: str = "auto") -> Estimate:
-    return estimate(workload(name), load(on), Scenario(batch, "bf16", runtime))
+    return estimate(workload(name), load_device(on), Scenario(batch, "bf16", runtime))
 
 
 @pytest.mark.parametrize("name", SMALL)

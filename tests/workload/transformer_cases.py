@@ -10,7 +10,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from hardware.device import load
+from hardware.device import load_device
 
 # Parameters as published: elements of the tensors on the model's Hugging Face page (safetensors header or state
 # dict), or the table of the authors' README; the configurations they follow from are in transformers.toml.
@@ -82,7 +82,7 @@ def run(
     kv: int | None = None,
 ) -> Estimate:
     scenario = Scenario(batch, precision, execution, "nchw", sequence, kv)
-    return estimate(workload(name), load(on), scenario)
+    return estimate(workload(name), load_device(on), scenario)
 
 
 def total(values: np.ndarray, model: Workload, batch: int = 1, **lengths: int) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from analysis.annexes.machine.measurement_log import MeasuredMachine, MeasurementLog, TimedCase
 from hardware import files
-from hardware.device import Device, in_mode, load_all
+from hardware.device import Device, device_in_mode, load_devices
 from hardware.device_file import DeviceFile, Fact
 
 SETS = Path(__file__).parents[3] / "hardware" / "instruction_sets.toml"
@@ -26,7 +26,7 @@ _NOT_SHARED = ("memory_bus_bits", "memory_transfer_rate", "vector_clock_hz", "ma
 
 def nearest_device(machine: MeasuredMachine, facts: dict[str, Fact]) -> Device:
     """Return the device of the catalogue most like the machine: by name where it is there, else by its facts."""
-    devices = [d for d in load_all()[0] if d.architecture == machine.architecture and d.silicon]
+    devices = [d for d in load_devices()[0] if d.architecture == machine.architecture and d.silicon]
     title = machine.name.lower()
     named = [d for d in devices if any(name.lower() in title for name in (d.file.name, *d.file.aliases))]
     if named:
@@ -148,4 +148,4 @@ def describe_device(machine: MeasuredMachine, base: Device, name: str, facts: di
         notes=(note, machine.energy),
         runs=file.runs if not machine.is_host else {},
     )
-    return in_mode(Path(f"{name}.toml"), spec, "")
+    return device_in_mode(Path(f"{name}.toml"), spec, "")

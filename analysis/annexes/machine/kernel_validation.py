@@ -23,11 +23,11 @@ from analysis.estimate.trust import find_trust, work_class
 from analysis.model.ir.workload import Floats
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
-from hardware.device import Device, load
+from hardware.device import Device, load_device
 from hardware.errors import RequestError
 from hardware.execute import execute
-from hardware.plan import plan
-from hardware.runtime import of_mode
+from hardware.plan import make_plan
+from hardware.runtime import runtime_of_mode
 from hardware.setup import Setup
 
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
@@ -161,7 +161,7 @@ def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> l
     points: list[PredictionPoint] = []
     for (name, form, op, newest), mine in sorted(by_kind.items()):
         try:
-            points.extend(_predict_kernels(load(name, folders), form, op, mine, newest))
+            points.extend(_predict_kernels(load_device(name, folders), form, op, mine, newest))
         except RequestError:
             continue
     return points
@@ -173,10 +173,10 @@ def _predict_kernels(
     """Predict kernels of one operator in one format on a device, of the newest kind or an older one."""
     kinds = KINDS if form == "fp32" else NARROW_KINDS
     kernels = [kinds[op](_parse_shape(row["shape"])) for row in rows]
-    runs = plan(device, form)
+    runs = make_plan(device, form)
     if form == "fp32":  # throughout: matrix products and, with TF32 off, convolutions
         runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
-    runtime = msgspec.structs.replace(of_mode(device, "fused"), asynchronous=newest)
+    runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
     # The tables of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or with
     # weights larger than any (LLMCompass): none find theirs on chip.
     needs = kernel_demand(kernels, runs.element_bytes, in_layers=form != "fp32")

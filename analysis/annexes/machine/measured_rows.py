@@ -18,7 +18,7 @@ import msgspec
 from analysis.estimate.scenario import Scenario
 from hardware import files, policy, precision
 from hardware import runtime as runtimes
-from hardware.device import Device, load
+from hardware.device import Device, load_device
 from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"
@@ -106,7 +106,7 @@ def shipped_rows(tables: Sequence[str] = MODELS) -> list[dict[str, str]]:
 def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
     """Return the device of a row in its power mode, or the reason why there is none."""
     try:
-        device = load(name, folders)
+        device = load_device(name, folders)
     except RequestError:
         return "device is not in the catalogue"
     known = files.shipped(SHIPPED / "modes.toml").get(device.id, {})
@@ -116,7 +116,7 @@ def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) ->
     )
     if mapped.startswith("!"):
         return mapped[1:]
-    return load(f"{device.id}:{mapped}", folders) if mapped else device
+    return load_device(f"{device.id}:{mapped}", folders) if mapped else device
 
 
 def row_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:

@@ -30,10 +30,10 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Floats
 from hardware.demand import OpClass
-from hardware.device import Device, in_mode
+from hardware.device import Device, device_in_mode
 from hardware.device_file import DeviceFile, Held
 from hardware.errors import RequestError
-from hardware.runtime import of_mode, runtimes
+from hardware.runtime import runtime_of_mode, runtimes
 
 RUNTIME = "pytorch_eager"
 PULL = 3e-4  # towards the rates that ship, for classes that were hardly measured
@@ -123,7 +123,7 @@ def fit_rows(
 ) -> OwnDevice:
     """Fit a device of this name, otherwise like `base`, to rows in the format of the shipped tables, whatever device
     they name. Raises RequestError where too few can be predicted."""
-    device = in_mode(Path(f"{name}.toml"), msgspec.structs.replace(base.file, id=name, aliases=()), "")
+    device = device_in_mode(Path(f"{name}.toml"), msgspec.structs.replace(base.file, id=name, aliases=()), "")
     timings = _Timings(software="rows of a CSV")
     for cells in table:
         try:
@@ -162,7 +162,7 @@ def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progr
         _file_with_rates(device, full, timings), trust=(_band(rows, timings.runtime, timings.noise),)
     )
     return OwnDevice(
-        device=in_mode(Path(f"{device.id}.toml"), spec, ""),
+        device=device_in_mode(Path(f"{device.id}.toml"), spec, ""),
         nearest=base,
         rows=tuple(rows),
         noise=timings.noise,
@@ -221,7 +221,7 @@ def _file_with_rates(device: Device, full: RateFit, timings: _Timings) -> Device
     }
     for rate, value in zip(full.rates, full.values.tolist(), strict=True):
         tables[rate.table][rate.name] = (value, value * (1 - min(noise, 0.9)), min(value * (1 + noise), HIGH))
-    general = runtimes().get(runtime) or of_mode(device, runtime)
+    general = runtimes().get(runtime) or runtime_of_mode(device, runtime)
     record = msgspec.structs.replace(general, name=f"{general.name} ({timings.software})", id="")
     rates = msgspec.structs.replace(shipped, **tables)
     own_runtimes = {runtime: record} if runtime in runtimes() else {}

@@ -28,11 +28,11 @@ from analysis.explore.tuning.knob_bench import NodeCost
 from analysis.model.ir.workload import Floats
 from hardware.architectures.data import WHOLE
 from hardware.area import area
-from hardware.device import Device, load
+from hardware.device import Device, load_device
 from hardware.errors import RequestError
-from hardware.runtime import Runtime, resolve
+from hardware.runtime import Runtime, resolve_runtime
 from hardware.setup import make_setup
-from hardware.what_if import ARRAY, Change, amount_of, changed, check, fields
+from hardware.what_if import ARRAY, Change, apply_changes, check_value, find_field, parse_value
 
 PIECE = 16  # designs that a worker evaluates at a time
 DESIGNS_MAX = 1_000_000
@@ -117,14 +117,14 @@ def knob(device: Device, text: str) -> Knob:
     least, dots, most = said.partition("..")
     if not equals or not said:
         raise RequestError(f"knob {text[:40]!r}: a fact and its range are expected, as units=64..1024 or units=64|256")
-    full, unit = fields(device, name)
+    full, unit = find_field(device, name)
     if dots:
-        ends = amount_of(least, unit), amount_of(most, unit)
+        ends = parse_value(least, unit), parse_value(most, unit)
         if not 0 < ends[0] < ends[1]:
             raise RequestError(f"knob {text[:40]!r}: a range from a value above 0 to a larger one is expected")
         _check_values(text, ends, unit)
         return Knob(full, *ends, is_whole=unit in WHOLE)
-    values = tuple(sorted({amount_of(value, unit) for value in said.split("|")}))
+    values = tuple(sorted({parse_value(value, unit) for value in said.split("|")}))
     _check_values(text, values, unit)
     return Knob(full, values[0], values[-1], values)
 
@@ -133,14 +133,14 @@ def _check_values(text: str, values: Sequence[float], unit: str) -> None:
     """Raises RequestError for a value that a fact cannot be set to."""
     for value in values:
         try:
-            check(value, unit)
+            check_value(value, unit)
         except ValueError as error:
             raise RequestError(f"knob {text[:40]!r}: {error}") from None
 
 
 @lru_cache(maxsize=4)
 def _base(base: str, folders: tuple[str, ...]) -> Device:
-    return load(base, tuple(map(Path, folders)))
+    return load_device(base, tuple(map(Path, folders)))
 
 
 @lru_cache(maxsize=64)
@@ -163,7 +163,7 @@ def _design(
     study: Study, base: Device, unchanged: tuple[list[NodeCost], float, str], values: tuple[float, ...]
 ) -> Design:
     try:
-        device = changed(base, tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True)))
+        device = apply_changes(base, tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True)))
     except RequestError as error:
         return Design(
             device="", values=values, costs=(), score=math.inf, power_w=0.0, area_mm2=0.0, cost_usd=0.0,
@@ -216,7 +216,7 @@ def _by_runtime(study: Study, device: Device) -> Iterator[tuple[Runtime, tuple[s
     """The models that each runtime runs."""
     works: dict[str, tuple[Runtime, list[str]]] = {}
     for model, _ in study.models:
-        runtime = resolve(device, study.scenario.execution, ready(model).work, study.scenario.precision)
+        runtime = resolve_runtime(device, study.scenario.execution, ready(model).work, study.scenario.precision)
         works.setdefault(runtime.id, (runtime, []))[1].append(model)
     for runtime, models in works.values():
         yield runtime, tuple(models)

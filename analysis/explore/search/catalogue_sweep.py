@@ -27,12 +27,12 @@ from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
 from hardware import errors as hardware_errors
-from hardware.device import Device, catalogue, load
+from hardware.device import Device, catalogue_devices, load_device
 from hardware.errors import RequestError
 from hardware.mapping.common import Mapping
 from hardware.plan import Plan
 from hardware.precision import SWEEP
-from hardware.runtime import resolve
+from hardware.runtime import resolve_runtime
 from hardware.setup import make_setup
 from hardware.text import inert
 
@@ -78,7 +78,7 @@ def chunks(
 
     Raises RequestError for an empty or invalid list."""
     named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
-    on = tuple(devices) or tuple(device.key for device in catalogue(tuple(folders)))
+    on = tuple(devices) or tuple(device.key for device in catalogue_devices(tuple(folders)))
     check_lists("sweep", model=named, device=on, batch=batches, precision=precisions)
     settings = scenario or Scenario()
     list_scenarios(settings, batches, precisions)
@@ -149,7 +149,7 @@ def ready(name: str) -> Workload:
 
 @lru_cache(maxsize=1024)
 def named_device(key: str, folders: tuple[str, ...]) -> Device:
-    return load(key, tuple(map(Path, folders)))
+    return load_device(key, tuple(map(Path, folders)))
 
 
 def run_chunk(chunk: Chunk) -> str:
@@ -162,7 +162,7 @@ def run_chunk(chunk: Chunk) -> str:
     together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
     for key, work, models in _by_work(chunk):
         device = named_device(key, chunk.folders)
-        runtime = resolve(device, chunk.execution, work)
+        runtime = resolve_runtime(device, chunk.execution, work)
         execution, joins = runtime.mode, runtime.joins(device)
         many = bundled(models, joins, device.arch.places_models)
         for batches in together:

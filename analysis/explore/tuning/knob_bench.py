@@ -14,7 +14,7 @@ from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
-from hardware.what_if import Change, changed
+from hardware.what_if import Change, apply_changes
 
 STEP, SIDE_STEP = 1.05, 2.0  # factor to either side for a slope; sides of arrays are doubled and halved
 KNOB_METRICS = ADDITIVE[::-1]  # in the order of the documents: latency, energy, edp
@@ -44,7 +44,7 @@ class KnobBench(msgspec.Struct, frozen=True, dict=True):
     def run(self, factors: Mapping[str, float]) -> Estimate:
         """Estimate with each knob multiplied by its factor. Raises RequestError for an invalid device."""
         changes = tuple(self._change(knob, factor) for knob, factor in factors.items() if factor != 1.0)
-        return estimate(self.workload, changed(self.device, changes), self.scenario)
+        return estimate(self.workload, apply_changes(self.device, changes), self.scenario)
 
     def cost(self, factors: Mapping[str, float]) -> NodeCost:
         """Return what the node costs with each knob multiplied by its factor. Raises RequestError."""

@@ -19,8 +19,8 @@ from analysis.estimate.metrics import METRICS
 from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, NodeCost, facts, knob_value, node_cost, prices
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.remember import remembered
-from hardware.what_if import ARRAY, changed, limits, parse
+from hardware.remember import memoize
+from hardware.what_if import ARRAY, apply_changes, parse_changes, value_limits
 
 # The preferred numbers of ISO 3 (R10), rounded as knobs are labelled: three steps double.
 _STEPS = (
@@ -97,12 +97,12 @@ def changes_since(now: Device, unchanged: Device) -> Changes:
     return now.file.changes[len(unchanged.file.changes) :]
 
 
-@remembered()
+@memoize()
 def knob_positions(result: Estimate, name: str) -> tuple[KnobPosition, ...]:
     """List the positions of a knob of an unchanged device, within what a what-if device may state."""
     device = result.device
     now = knob_value(result, name)
-    least, most = limits(now.unit)
+    least, most = value_limits(now.unit)
     is_whole = name in device.facts and device.arch.data.facts[name].is_whole
     positions = {now.value: KnobPosition(1.0, "")}
     for step in _DOUBLED if name in device.arch.data.matrix_follows else _STEPS:
@@ -117,12 +117,12 @@ def knob_positions(result: Estimate, name: str) -> tuple[KnobPosition, ...]:
 
 
 def _without(changes: Changes, name: str) -> Changes:
-    return tuple(change for change in changes if parse(change)[0].name != name)
+    return tuple(change for change in changes if parse_changes(change)[0].name != name)
 
 
 def _factor(now: Estimate, unchanged: Estimate, changes: Changes, name: str) -> float:
     """Return the factor that a knob is set to; 1 for one that only follows others."""
-    names = {parse(change)[0].name for change in changes}
+    names = {parse_changes(change)[0].name for change in changes}
     is_side = name in unchanged.device.arch.data.matrix_follows
     if name in names or (is_side and ARRAY in names):
         return knob_value(now, name).value / knob_value(unchanged, name).value
@@ -183,7 +183,7 @@ class KnobTable:
             self.costs.clear()
         try:
             text = ",".join(changes)
-            device = changed(self.bench.device, parse(text) if text else ())
+            device = apply_changes(self.bench.device, parse_changes(text) if text else ())
             self.costs[changes] = node_cost(estimate(self.bench.workload, device, self.bench.scenario))
         except RequestError:
             self.costs[changes] = None
@@ -206,7 +206,7 @@ class KnobTable:
         )
 
 
-@remembered()
+@memoize()
 def knob_table(unchanged: Estimate) -> KnobTable:
     """Return the one table of an unchanged device."""
     return KnobTable(unchanged)

@@ -10,7 +10,7 @@ import numpy as np
 
 from analysis.model.ir.workload import Workload
 from hardware import files
-from hardware.remember import remembered
+from hardware.remember import memoize
 
 _SHOWN = 3
 ALONE = "the language model alone"  # so begins a note that says which parts of a model are left out
@@ -62,7 +62,7 @@ def lacking(workload: Workload, batch: int = 1) -> str:
     return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))
 
 
-@remembered(keep=16)
+@memoize(keep=16)
 def _partial(workload: Workload, batch: int) -> Coverage:
     ops, tensors, point = workload.operators, workload.tensors, workload.at(batch=batch)
     known, count = ops.has_rule, workload.n_operators

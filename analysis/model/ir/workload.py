@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.model.ir.lengths import SHARE, Routing, derived
-from hardware.remember import remembered, share
+from hardware.remember import memoize, share_memos
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -193,7 +193,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         return _bound(self, tuple(wanted.items()))
 
 
-@remembered(keep=_KEEP_BOUND)
+@memoize(keep=_KEEP_BOUND)
 def _point(workload: Workload, dims: tuple[tuple[str, int], ...]) -> Floats:
     values: dict[str, float] = {**workload.defaults, **dict(dims)}
     values = derived(values, workload.windows, workload.routing) | values
@@ -205,10 +205,10 @@ def _point(workload: Workload, dims: tuple[tuple[str, int], ...]) -> Floats:
     return monomials
 
 
-@remembered(keep=_KEEP_BOUND)
+@memoize(keep=_KEEP_BOUND)
 def _bound(workload: Workload, defaults: tuple[tuple[str, int], ...]) -> Workload:
     other = msgspec.structs.replace(workload, defaults=dict(defaults))
-    share(workload, other)  # what analyses find out about the graph itself holds at every point
+    share_memos(workload, other)  # what analyses find out about the graph itself holds at every point
     return other
 
 

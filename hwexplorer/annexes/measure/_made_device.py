@@ -14,7 +14,7 @@ from analysis.annexes.machine.device_toml import device_toml
 from analysis.annexes.machine.own_device import OwnDevice, TimingRow, median_error
 from analysis.document import Column, column, columns
 from hardware import files, places, policy
-from hardware.device import files as shipped_files
+from hardware.device import device_files as shipped_files
 from hardware.errors import RequestError
 from hardware.quantity import of_fact
 from hwexplorer import engine, output

@@ -15,7 +15,7 @@ from hardware.area import Area, area
 from hardware.coefficients import price
 from hardware.device_file import CATALOG, Fact
 from hardware.errors import RequestError
-from hardware.plan import plan
+from hardware.plan import make_plan
 from hardware.precision import DEFAULT
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine, headless, output
@@ -38,7 +38,7 @@ def _value(fact: Fact) -> str:
 
 def _document(state: State, device: str, save: str | None) -> dict[str, Any]:
     spec = engine.device(device)
-    return {**catalogue.sheet(spec), "die_by_rule": area(spec)}
+    return {**catalogue.describe_device(spec), "die_by_rule": area(spec)}
 
 
 def _view(state: State, device: str, save: str | None) -> Text:
@@ -79,7 +79,7 @@ def _here(spec: catalogue.Device, name: str) -> str:
     """What an event costs as the device is asked for."""
     label, _, form = name.partition(":")
     event = spec.arch.events[spec.arch.row[label]]
-    return f"{price(spec, plan(spec, form or DEFAULT), event).value_j * 1e12:.4g} pJ"
+    return f"{price(spec, make_plan(spec, form or DEFAULT), event).value_j * 1e12:.4g} pJ"
 
 
 def _as_designed(spec: catalogue.Device) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ class Devices(msgspec.Struct, frozen=True):
 
 
 def _document(state: State) -> Devices:
-    devices, errors = catalogue.load_all(engine.folders())
+    devices, errors = catalogue.load_devices(engine.folders())
     return Devices(tuple(map(_listed, devices)), tuple(errors))
 
 
@@ -91,7 +91,7 @@ COLUMNS = (
 
 
 def _view(state: State) -> Table:
-    devices, errors = catalogue.load_all(engine.folders())
+    devices, errors = catalogue.load_devices(engine.folders())
     devices.sort(key=lambda d: (registry.order(d.architecture), d.name.lower()))
     shown = rows(COLUMNS, devices, key="id", kind="architecture")
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))

@@ -7,7 +7,7 @@ import msgspec
 from analysis.document import Column
 from hardware.coefficients import Coefficient, coefficients
 from hardware.demand import Floats, OpClass
-from hardware.plan import plan
+from hardware.plan import make_plan
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report, Rows
 from hwexplorer.options import PRECISION, option
@@ -39,7 +39,7 @@ class Prices(msgspec.Struct, frozen=True):
 
 def _document(state: State) -> Prices:
     device = engine.device(state.on)
-    return Prices(device.key, state.precision, coefficients(device, plan(device, state.precision)).rows)
+    return Prices(device.key, state.precision, coefficients(device, make_plan(device, state.precision)).rows)
 
 
 def _rates(prices: Prices, state: State) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from hwexplorer.views.words import of_node
 
 def estimate_unchanged(state: State) -> Estimate:
     """Return the estimate of a state on its device without changes. Cached, since knob costs are remembered with it."""
-    base = what_if.split(state.on)[0]
+    base = what_if.split_changes(state.on)[0]
     return _estimate_base(engine.ref(state), engine.scenario(state), base, id(engine.device(base)), engine.revision())
 
 
@@ -52,7 +52,7 @@ def step_selected_knob(state: State, by: int) -> State:
     """Return the state with its knob one step up (1) or down (-1), or reset (0). Raises RequestError."""
     knob = select_state_knob(state)
     changes = step_knob(engine.result(state), estimate_unchanged(state), knob, by)
-    base = what_if.split(state.on)[0]
+    base = what_if.split_changes(state.on)[0]
     name = f"{base}{{{','.join(changes)}}}" if changes else base
     devices = tuple(name if device == state.on else device for device in state.devices)
     baseline = name if state.baseline == state.on else state.baseline
@@ -66,7 +66,9 @@ def select_state_knob(state: State) -> str:
 
 def _document(state: State, at_once: bool = False) -> KnobReport:
     if not at_once and state.fact and state.fact != select_state_knob(state):
-        raise unknown(f"knob of {what_if.split(state.on)[0]}", state.fact, knob_table(estimate_unchanged(state)).names)
+        raise unknown(
+            f"knob of {what_if.split_changes(state.on)[0]}", state.fact, knob_table(estimate_unchanged(state)).names
+        )
     return knobs(engine.result(state), estimate_unchanged(state), state.fact, state.metric, at_once=at_once)
 
 
