@@ -19,7 +19,7 @@ from hardware.errors import RequestError
 from hwexplorer.state import State
 
 if TYPE_CHECKING:
-    from analysis.model.process.capture_job import Job
+    from analysis.model.process.capture_job import WorkloadJob
 from analysis.model.process.process_limits import ProcessLimits
 
 ENGINE = Engine()
@@ -77,7 +77,7 @@ def capture(state: State, progress: ProgressCallback | None = None) -> None:
         ENGINE.capture(ref(state), progress)
 
 
-def capture_job(state: State) -> Job:
+def capture_job(state: State) -> WorkloadJob:
     """A capture to start, watch and cancel; `keep` its result and `is_ready` is true."""
     with _saying_how():
         return ENGINE.job(ref(state))

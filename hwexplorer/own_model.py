@@ -9,7 +9,7 @@ from typing import Any
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
-from analysis.model.names.model_ref import own
+from analysis.model.names.model_ref import user_target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
@@ -18,15 +18,17 @@ from hwexplorer.options import Option, option
 from hwexplorer.state import parse
 
 
-def memory(text: str) -> int:
-    """Return bytes: of `8G` 8e9, of `8Gi` 8 * 2^30."""
+def parse_memory(text: str) -> int:
+    """Convert an option like `8G` or `512MiB` to bytes, for argparse; prefixes are those of every other amount, G is
+    1e9 and Gi 2^30."""
     amount = parse_amount(text, "byte")
     if not 1 <= amount < 1 << 50:
         raise RequestError(f"{text[:40]!r} is no amount of memory (as 8G or 512MiB)")
     return int(amount)
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
+    """Convert an option to seconds, for argparse."""
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
         raise RequestError(f"{text[:40]!r} is no number of seconds (as 120)")
     return float(text)
@@ -52,8 +54,8 @@ OPTIONS = (
         metavar="SHAPE",
     ),
     _option("--batch-dim", "dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
-    _option("--time-limit", "seconds of clock and processor (default 120)", type=seconds, metavar="S"),
-    _option("--memory-limit", "of all its processes (default 8GiB)", type=memory, metavar="SIZE"),
+    _option("--time-limit", "seconds of clock and processor (default 120)", type=parse_seconds, metavar="S"),
+    _option("--memory-limit", "of all its processes (default 8GiB)", type=parse_memory, metavar="SIZE"),
     _option("--show-output", "show on stderr what the model's code prints", action="store_true"),
     _option("--again", "capture it anew though a capture is stored", action="store_true"),
     _option("--strict", "exit 1 where an operator has no cost rule", action="store_true"),
@@ -61,13 +63,13 @@ OPTIONS = (
 )
 
 
-def named(model: str, arguments: argparse.Namespace) -> str:
-    """The complete name of the user's model that the words give, '' for a state string. Naming it here is what lets
-    its code run; a state string does not, unless --run-code says so."""
+def user_model_name(model: str, arguments: argparse.Namespace) -> str:
+    """Return the complete name of the user's model that the words give, '' for a state string. Naming it here lets its
+    code run; a state string does not, unless --run-code says so."""
     if engine.is_adopted(model):
         return model
     try:
-        is_target = own(model) is not None
+        is_target = user_target(model) is not None
     except ModelError as error:
         raise RequestError(str(error)) from None
     inputs = arguments.input or ()
@@ -82,8 +84,8 @@ def named(model: str, arguments: argparse.Namespace) -> str:
     return ""
 
 
-def gap(model: Workload) -> str:
-    """What has no cost rule, in one line; '' where everything has one."""
+def uncovered_text(model: Workload) -> str:
+    """Return in one line which operators have no cost rule; '' if all have one."""
     missing = coverage(model).missing
     if not missing:
         return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from analysis.document import Cell, Column
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.tree import operators_of
-from analysis.model.ir.coverage import lacking
+from analysis.model.ir.coverage import uncovered_note
 from analysis.model.model_errors import ModelError
 from hwexplorer import engine, registry
 from hwexplorer.plots import plot
@@ -20,7 +20,7 @@ from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:
-    from analysis.model.process.capture_job import Job
+    from analysis.model.process.capture_job import WorkloadJob
     from hwexplorer.export.sheet import Sheet
 
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
@@ -30,7 +30,7 @@ _SIGN = {True: "x", False: ""}
 class Watched:
     """A capture as the screen watches it. It has finished once `poll` has seen its end."""
 
-    def __init__(self, job: Job, state: State) -> None:
+    def __init__(self, job: WorkloadJob, state: State) -> None:
         self._job, self._state = job, state
         self.finished = False
         self.error = ""
@@ -40,7 +40,7 @@ class Watched:
 
     def poll(self) -> tuple[str, float]:
         """(what it is doing, fraction done); a negative fraction where that is not known. Never blocks."""
-        if self._job.done and not self.finished:
+        if self._job.is_done and not self.finished:
             try:
                 engine.keep(self._state, self._job.result())
             except ModelError as error:
@@ -99,7 +99,7 @@ class EngineProvider:
         """One short line: marks and coverage."""
         result = engine.result(state)
         covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
-        covered = lacking(result.workload, state.batch) or covered
+        covered = uncovered_note(result.workload, state.batch) or covered
         return "; ".join((*describe_deviations(result), covered))
 
     def knobs(self, state: State) -> Page:

@@ -214,13 +214,13 @@ class Answer:
     @cached_property
     def gap(self) -> str:
         """What of its models has no cost rule, where that is too much for their figures to be the models'."""
-        from analysis.model.ir.coverage import lacking
+        from analysis.model.ir.coverage import uncovered_note
         from hwexplorer import engine
 
         if not self.report.subject.options:
             return ""
         states = [state for state in self.report.states(self.state, **self.options) if engine.is_ready(state)]
-        gaps = {(model := engine.captured(state)).name: lacking(model, state.batch) for state in states}
+        gaps = {(model := engine.captured(state)).name: uncovered_note(model, state.batch) for state in states}
         said = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
         if said or self.report.view is not None:  # which needs no document
             return said

@@ -26,7 +26,7 @@ def state(arguments: argparse.Namespace, subject: Subject) -> State:
     if text is not None:
         if not text.strip():
             raise RequestError("the model is an empty word (hwexplorer models lists them)")
-        named = text if is_result(text) else own_model.named(text, arguments)
+        named = text if is_result(text) else own_model.user_model_name(text, arguments)
         wanted = State(model=named) if named else parse(text)
     changes = {
         name: given[name]
@@ -101,7 +101,7 @@ def prepare(states: Iterable[State], strict: bool = False) -> None:
             if other != name:
                 raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
         capture(wanted)
-        if strict and (gap := own_model.gap(engine.captured(wanted))):
+        if strict and (gap := own_model.uncovered_text(engine.captured(wanted))):
             raise OutputError(gap)
 
 

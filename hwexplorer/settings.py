@@ -82,7 +82,7 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
     def check(self, value: Any) -> Any:
         if value is None and self.default is None:
             return None
-        if wrong := request_bounds.outside(self.title, value, self.most, self.least):
+        if wrong := request_bounds.range_error(self.title, value, self.most, self.least):
             raise RequestError(wrong)
         return value
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,6 @@ from analysis.capture import user_model
 from analysis.capture.torch_settings import import_torchvision, versions, without_weights
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.graph_lowering import lower
 from analysis.model.names import targets
 from analysis.model.process.answering import one_line
 from analysis.model.reading_budget import Budget
@@ -104,7 +104,8 @@ def _in_a_process(build: Callable[[], Any]) -> dict[str, Any]:
 def _one(build: Callable[[], Any], answer: Any) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
-    answer.send(_row(lambda: lower(user_model._capture(build, (), 0, _silent), "tried", "custom", "tests"), build))
+    graph = partial(user_model._capture, build, (), 0, _silent)
+    answer.send(_row(lambda: lower_graph(graph(), "tried", "custom", "tests"), build))
 
 
 def _silent(phase: str, fraction: float) -> None:
@@ -120,7 +121,7 @@ def _row(load: Callable[[], Workload], build: Callable[[], Any] | None) -> dict[
         return {"failure": one_line(error), "seconds": round(time.process_time() - start, 1)}
     seconds = time.process_time() - start
     return {
-        "macs": float((workload.operators.macs @ workload.at(batch=1)).sum()),
+        "macs": float((workload.operators.macs @ workload.value_at(batch=1)).sum()),
         "counted": _counted(build) if build else None,
         "coverage": coverage(workload).work,
         "missing": [name for name, _ in coverage(workload).missing],
@@ -178,7 +179,7 @@ def _counted(build: Callable[[], Any]) -> float | None:
 def _run_counted(module: Any, given: Any, device: str) -> float:
     module.eval().to(device)
     inputs = torch.utils._pytree.tree_map_only(
-        torch.Tensor, lambda value: value.to(device), user_model.placed(module, given)
+        torch.Tensor, lambda value: value.to(device), user_model.as_arguments(module, given)
     )
     plain = sdpa_kernel(SDPBackend.MATH)  # what processors fuse is not counted
     with torch.no_grad(), plain, FlopCounterMode(display=False) as counter:

@@ -25,9 +25,9 @@ class _Capture(ModuleType):
         """
         from analysis.capture.user_model import capture_module
 
-        from .notebook import shown
+        from .notebook import as_captured
 
-        return shown(capture_module(model, inputs, batch_dim, name or type(model).__name__))
+        return as_captured(capture_module(model, inputs, batch_dim, name or type(model).__name__))
 
 
 sys.modules[__name__].__class__ = _Capture

@@ -24,6 +24,7 @@ from hardware import files
 
 
 def main() -> int:
+    """Capture what the arguments name. Return the exit code."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}")
     parser.add_argument("spec", nargs="*", help="model or building block")
     parser.add_argument("--image-size", type=int)
@@ -32,10 +33,10 @@ def main() -> int:
     options = parser.parse_args()
     if options.out is not None:
         return _write(options.spec, options.all, options.image_size, options.out)
-    return answer(lambda progress: encode(_captured(refer(options.spec[0], options.image_size), progress)))
+    return answer(lambda progress: encode(_capture(refer(options.spec[0], options.image_size), progress)))
 
 
-def _captured(ref: ModelRef, progress: Progress) -> Workload:
+def _capture(ref: ModelRef, progress: Progress) -> Workload:
     """The imports take seconds and come after the request is checked."""
     if isinstance(ref, Target):
         progress("import", 0.0)
@@ -74,7 +75,7 @@ def _write(texts: list[str], everything: bool, image_size: int | None, folder: P
 
 def _packed(ref: ModelRef) -> tuple[str, Workload]:
     """The name of the file and the workload that ship. Of a library's model its version is kept, no path of ours."""
-    workload = _captured(ref, lambda phase, fraction: None)
+    workload = _capture(ref, lambda phase, fraction: None)
     if not isinstance(ref, Target):
         return store.shipped_name(_spec(ref)), workload
     kept = {key.removeprefix(store.PACKAGE): mark for key, mark in workload.versions.items()}
@@ -86,7 +87,7 @@ def _shipped() -> list[zoo.Spec]:
     """Blocks with default parameters (gemm needs no capture) and every model at each published crop size."""
     blocks = [zoo.spec(name) for name in zoo.BLOCKS if name != "gemm"]
     models = [info for info in zoo.models() if info.family != "quantized"]
-    return blocks + [zoo.sized(zoo.spec(info.name), size) for info in models for size in zoo.crop_sizes(info)]
+    return blocks + [zoo.resize(zoo.spec(info.name), size) for info in models for size in zoo.crop_sizes(info)]
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import SUPPORTED_NODES, tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
-from analysis.capture.inner_graphs import Added, BoundValue, ExportError, Inline
-from analysis.capture.tensor_lifetimes import watched
+from analysis.capture.inner_graphs import BoundValue, ExportError, InnerGraphs, LoopCall
+from analysis.capture.tensor_lifetimes import watch_lifetimes
 from analysis.capture.torch_settings import export_settings, versions
 from analysis.model.ir.operator_graph import (
     Graph,
@@ -46,9 +46,9 @@ def export(
     keywords: Mapping[str, Any] | None = None,
     most: int = MAX_BATCH,
 ) -> Graph:
-    """Export `module` in evaluation mode. Inputs may hold lists and dictionaries. `batch_dims` says per tensor in
-    them which dimension is the batch, None where none is; without it, it is dimension 0 of every one. `most` is the
-    largest batch it must work for."""
+    """Return the operator graph of `module` in evaluation mode. Inputs may hold lists and dictionaries. `batch_dims`
+    gives per tensor in them the dimension that is the batch, None without one; by default it is dimension 0 of every
+    tensor. `most` is the largest batch it must work for."""
     labels = _labels(module)
     parameters = sum(parameter.numel() for parameter in module.parameters())
     with suppress(NotImplementedError):  # an exported module is in evaluation mode, or never
@@ -65,15 +65,15 @@ def export(
         shapes = dict(
             inspect.signature(module.forward).bind(*live[0], **live[1]).arguments
         )  # *args are one nested tuple
-        with watched() as held:
+        with watch_lifetimes() as held:
             program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
         if _has_vmap(program):  # inside one, shapes lack the dimension that is mapped over
             program = program.run_decompositions({})
-    return replace(graph_of(program, labels, parameters, names), held=held.of(program.graph))
+    return replace(graph_of(program, labels, parameters, names), held=held.last_calls(program.graph))
 
 
 def tensors_in(given: Any) -> list[Any]:
-    """The tensors among inputs, in order."""
+    """Return the tensors among inputs, in order."""
     return [value for value in tree_leaves(given) if isinstance(value, torch.Tensor)]
 
 
@@ -100,12 +100,12 @@ def _without_collected_keywords(module: Any, given: Inputs) -> Iterator[None]:
         return
     usual = [parameter for parameter in signature.parameters.values() if parameter.kind is not kinds.VAR_KEYWORD]
 
-    def plain(*args: Any, **keywords: Any) -> Any:
+    def _plain(*args: Any, **keywords: Any) -> Any:
         return forward(*args, **keywords)
 
     own = [kinds(name, kinds.KEYWORD_ONLY) for name in collected]
-    plain.__signature__ = signature.replace(parameters=[*usual, *own])  # type: ignore[attr-defined]
-    with patch.object(module, "forward", plain):
+    _plain.__signature__ = signature.replace(parameters=[*usual, *own])  # type: ignore[attr-defined]
+    with patch.object(module, "forward", _plain):
         yield
 
 
@@ -123,7 +123,7 @@ def _labels(module: Any) -> dict[str, str]:
 
 
 def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Sequence[str] = ()) -> Graph:
-    """The neutral graph of an exported program."""
+    """Return the operator graph of an exported program."""
     walk = _Walk()
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs if hasattr(spec.arg, "name")}
     sources: list[Source] = []
@@ -131,8 +131,8 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
     inputs: list[InputShape] = []
     outputs: tuple[str, ...] = ()
     for fx_node in walk.inline.calls(program.graph):
-        if isinstance(fx_node, Added):
-            nodes.append(walk.added(fx_node))
+        if isinstance(fx_node, LoopCall):
+            nodes.append(walk.loop_node(fx_node))
         elif fx_node.op == "placeholder":
             value = fx_node.meta.get("val")
             if not isinstance(value, torch.Tensor):
@@ -174,7 +174,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self.symbols: dict[str, Poly] = {}
-        self.inline = Inline()
+        self.inline = InnerGraphs()
 
     def learn_dims(self, value: Any) -> None:
         """The batch is the one symbol among the sizes of the inputs."""
@@ -183,6 +183,7 @@ class _Walk:
                 self.symbols.setdefault(str(size.node.expr), dim("batch"))
 
     def size(self, size: Any) -> Poly:
+        """Return a size as a polynomial. Raises ExportError."""
         if isinstance(size, torch.SymInt):
             return self.expression(size.node.expr)
         return poly(int(size))
@@ -229,8 +230,8 @@ class _Walk:
             outer == inner * size for outer, inner, (size, _) in zip(strides, strides[1:], rows[1:], strict=False)
         )
 
-    def added(self, call: Added) -> GraphNode:
-        """A slice is a window; a pile is a tensor of its own."""
+    def loop_node(self, call: LoopCall) -> GraphNode:
+        """Return the node of a call that a loop implies: a slice is a view, a stack a tensor of its own."""
         parts = [Ref(part.name) for part in call.parts]
         if call.length is None:
             piled = self.meta(call.parts[0].value, call.parts[0].prefix)
@@ -241,7 +242,7 @@ class _Walk:
         return GraphNode(call.name, "aten.stack.default", {"tensors": parts}, (pile,))
 
     def node(self, fx_node: Any) -> GraphNode | None:
-        """The node, or None for bookkeeping (size arithmetic, assertions)."""
+        """Return the node of a call, or None for bookkeeping (size arithmetic, assertions)."""
         value = fx_node.meta.get("val")
         values = value if isinstance(value, (list, tuple)) else [value]
         tensors = [item for item in values if isinstance(item, torch.Tensor)]
@@ -262,7 +263,7 @@ class _Walk:
         schema = getattr(fx_node.target, "_schema", None)
         if schema is None:
             return {str(i): self.value(value) for i, value in enumerate(fx_node.args)}
-        arguments: dict[str, Any] = self._stated(fx_node)
+        arguments: dict[str, Any] = self._stated_flops(fx_node)
         for position, argument in enumerate(schema.arguments):
             if position < len(fx_node.args):
                 arguments[argument.name] = self.value(fx_node.args[position])
@@ -272,7 +273,7 @@ class _Walk:
                 arguments[argument.name] = self.value(argument.default_value)
         return arguments
 
-    def _stated(self, fx_node: Any) -> dict[str, Any]:
+    def _stated_flops(self, fx_node: Any) -> dict[str, Any]:
         """The FLOPs of a call that has no rule of ours but a formula of its author's
         (`torch.utils.flop_counter.register_flop_formula`)."""
         if cost_rules.has_rule(base_name(_target(fx_node.target))[0]):
@@ -292,6 +293,7 @@ class _Walk:
         return value.value if isinstance(value, BoundValue) else value.meta.get("val")
 
     def value(self, value: Any) -> Any:
+        """Return an argument as the operator graph has it."""
         value = self.inline.resolve(value)
         if isinstance(value, torch.fx.Node):
             if value.op == "get_attr":  # a graph that a call holds

@@ -14,13 +14,13 @@ _DETAIL = 220
 _TEXT_MAX, _LINE_MAX = 20_000, 500  # of a message: the patterns below take the square of a line's length
 
 
-def own(folder: Path) -> None:
-    """Lines under this folder are the user's."""
+def add_user_folder(folder: Path) -> None:
+    """Treat lines of files in this folder as the user's."""
     _folders.append(str(folder))
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what caused it, innermost last."""
+    """Yield an error and its causes, the innermost last."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -29,39 +29,44 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or link.__context__
 
 
-def _said(error: BaseException) -> str:
-    """Its message, as much of it as anybody reads."""
+def _message_of(error: BaseException) -> str:
+    """Return the message of an error, cut to what can be read and searched quickly."""
     return "\n".join(line[:_LINE_MAX] for line in str(error)[:_TEXT_MAX].splitlines())
 
 
 def is_memory(error: BaseException) -> bool:
-    return any(isinstance(e, MemoryError) or "can't allocate memory" in _said(e) for e in chain(error))
+    """Return True if memory ran out."""
+    return any(isinstance(e, MemoryError) or "can't allocate memory" in _message_of(e) for e in chain(error))
 
 
 def is_exit(error: BaseException) -> bool:
+    """Return True if the model's code ended the process."""
     return any(isinstance(e, SystemExit) for e in chain(error))
 
 
 def is_data_dependent(error: BaseException) -> bool:
+    """Return True if a shape or branch depends on values of a tensor."""
     names = ("GuardOnDataDependentSymNode", "DataDependentOutputException", "DynamicOutputShapeException")
     words = ("data-dependent", "Could not guard on", "depends on the data")
-    return any(type(e).__name__ in names or any(word in _said(e) for word in words) for e in chain(error))
+    return any(type(e).__name__ in names or any(word in _message_of(e) for word in words) for e in chain(error))
 
 
 def is_of_weights(error: BaseException) -> bool:
-    """Whether a model without weights lacks them for it."""
+    """Return True if the error may come from weights that are missing."""
     words = ("meta", "FakeTensor", "fake tensor", "storage")
-    return any(isinstance(e, NotImplementedError) or any(word in _said(e) for word in words) for e in chain(error))
+    return any(
+        isinstance(e, NotImplementedError) or any(word in _message_of(e) for word in words) for e in chain(error)
+    )
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether another way of capturing would fail in the same manner."""
+    """Return True if another way of capturing would fail in the same manner."""
     return is_memory(error) or is_exit(error) or is_data_dependent(error) or isinstance(error, KeyboardInterrupt)
 
 
 def explain(error: BaseException, during: str) -> str:
-    """One line for the user."""
-    root = _telling(error)
+    """Return one line for the user: where it failed, why, and what to do."""
+    root = _informative_error(error)
     where = line_of(error)
     at = f"{where}: " if where else f"{during}: "
     if is_exit(error):
@@ -74,23 +79,23 @@ def explain(error: BaseException, during: str) -> str:
         return at + _data_dependent(error)
     if (missing := _missing_kernel(error)) is not None:
         return f"{at}the operator {missing} has no shape rule; give it one with torch.library.register_fake"
-    if ".numpy()" in _said(root):
+    if ".numpy()" in _message_of(root):
         return f"{at}NumPy cannot be captured; stay with torch functions"
-    if "PackedSequence" in _said(root):
+    if "PackedSequence" in _message_of(root):
         return f"{at}a packed sequence cannot be captured; give its module the padded tensor"
     if isinstance(root, SyntaxError):
         return f"{Path(root.filename or '').name}:{root.lineno}: SyntaxError: {root.msg}"
-    if isinstance(root, ImportError) and "relative import" in _said(root):
+    if isinstance(root, ImportError) and "relative import" in _message_of(root):
         return f"{at}{root}; name the package instead, as package.module:factory"
     return at + reason(root)
 
 
 def reason(error: BaseException) -> str:
-    """The error itself, shortened."""
-    root = _telling(error)
-    lines = [line.strip() for line in _said(root).splitlines() if line.strip()]
+    """Return the error itself in one short line."""
+    root = _informative_error(error)
+    lines = [line.strip() for line in _message_of(root).splitlines() if line.strip()]
     text = lines[0] if lines else ""
-    if text.startswith("Constraints violated") or "Not all values of" in _said(root):
+    if text.startswith("Constraints violated") or "Not all values of" in _message_of(root):
         text = next((line.removeprefix("- ") for line in lines if line.startswith("- ")), text)
     if match := re.search(r"specialized it to be a constant \((\d+)\)", text):
         return f"its code works for {match[1]} only"
@@ -104,22 +109,22 @@ def reason(error: BaseException) -> str:
 
 
 def largest_batch(error: BaseException) -> int:
-    """Up to which batch a model's code goes the way that was captured; 0 where that is not what is wrong."""
+    """Return the largest batch for which a model's code takes the captured path; 0 if the batch is not the problem."""
     limits = re.findall(r"\.size\(\)\[\d+\] <= (\d+)", reason(error)) if "requires" in reason(error) else []
     return min(map(int, limits), default=0)
 
 
-def _telling(error: BaseException) -> BaseException:
-    """The first error of the chain with something to say: wrappers that only point at a cause are skipped."""
+def _informative_error(error: BaseException) -> BaseException:
+    """Return the first error of the chain that has a message: wrappers only point at a cause."""
     for link in chain(error):
-        if _said(link).strip() or link.__cause__ is None:
+        if _message_of(link).strip() or link.__cause__ is None:
             return link
     return error
 
 
 def _data_dependent(error: BaseException) -> str:
     source = _source_line(error)
-    text = " ".join(_said(e) for e in chain(error))
+    text = " ".join(_message_of(e) for e in chain(error))
     if "item()" in text or "item()" in source or "DataDependentOutput" in text or "tolist" in source:
         return "a value is read out of a tensor (item, int, float, tolist), which a capture has not; keep it a tensor"
     if re.match(r"(if|elif|while|assert)\b", source) or " if " in source or "bool" in text:
@@ -133,14 +138,14 @@ def _data_dependent(error: BaseException) -> str:
 def _missing_kernel(error: BaseException) -> str | None:
     for link in chain(error):
         if type(link).__name__ in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
-            match = re.search(r"[\w]+(?:\.|::)[\w]+(?:\.\w+)?", _said(link))
+            match = re.search(r"[\w]+(?:\.|::)[\w]+(?:\.\w+)?", _message_of(link))
             return match[0] if match else "?"
         match = re.search(
-            r"(\w+(?:::|\.)\w+)[^\n]*(?:has no fake impl|no fake impl|no meta kernel|Meta' backend)", _said(link)
+            r"(\w+(?:::|\.)\w+)[^\n]*(?:has no fake impl|no fake impl|no meta kernel|Meta' backend)", _message_of(link)
         )
-        if match and "Could not run" not in _said(link):
+        if match and "Could not run" not in _message_of(link):
             return match[1]
-        match = re.search(r"Could not run '(\w+::\w+)", _said(link))
+        match = re.search(r"Could not run '(\w+::\w+)", _message_of(link))
         if match:
             return match[1]
     return None
@@ -150,7 +155,7 @@ def _missing_kernel(error: BaseException) -> str | None:
 
 
 def line_of(error: BaseException) -> str:
-    """`net.py:12 in forward`: the innermost line of the user's that was running, or nothing."""
+    """Return the innermost line of the user's code that ran, as `net.py:12 in forward`, or ''."""
     frame = _frame(error)
     if frame is None:
         return ""
@@ -180,7 +185,7 @@ def _frames(error: BaseException) -> list[tuple[str, int, str]]:
 
 
 def frames_in(text: str) -> list[tuple[str, int, str]]:
-    """The frames of a printed stack."""
+    """Return the frames of a printed stack."""
     lines = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', text)
     return [(name, int(line), function) for name, line, function in lines]
 

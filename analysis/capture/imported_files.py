@@ -29,13 +29,13 @@ _get_code = SourceFileLoader.get_code
 
 
 def start() -> None:
-    """From here on, what is imported is tracked."""
+    """Track what is imported from here on."""
     _known.update(_tops())
     SourceFileLoader.get_code = _tracked_code  # type: ignore[method-assign]
 
 
 def versions() -> dict[str, str]:
-    """For `Workload.versions`: `file /home/me/net.py` -> its mark, `package timm` -> its version."""
+    """Return the entries of `Workload.versions`: `file /home/me/net.py` -> its mark, `package timm` -> its version."""
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None)
         if isinstance(name, str) and _is_own(path := Path(name).absolute()) and path not in _marks:

@@ -37,7 +37,7 @@ class BoundValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class LoopCall:
     """A call that a loop implies: the slice a turn works on (`length` is None), or the results of all turns piled up.
     `value` is one slice or one result."""
 
@@ -47,8 +47,8 @@ class Added:
     length: int | None = None
 
 
-class Inline:
-    """`calls` walks a graph with its inner graphs in place; `resolve` and `name` tell what a value is called then."""
+class InnerGraphs:
+    """Lays out the graphs inside calls: `calls` walks a graph, `resolve` and `name` say what a value is called then."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -57,7 +57,7 @@ class Inline:
         self._storages: dict[Any, int] = {}
 
     def calls(self, graph: Any) -> Iterator[Any]:
-        """The nodes of a graph in order, without the calls that hold graphs and the arguments of those."""
+        """Yield the nodes of a graph in order, with inner graphs in place of the calls that hold them."""
         for node in graph.nodes:
             if node.op != "call_function":
                 yield node
@@ -75,16 +75,17 @@ class Inline:
                 yield node
 
     def resolve(self, value: Any) -> Any:
-        """What a value stands for: a node of the graph that is walked, a `Bound`, or lists of these."""
+        """Return what a value stands for: a node of the graph that is walked, a `BoundValue`, or lists of these."""
         while isinstance(value, torch.fx.Node) and value in self.alias:
             value = self.alias[value]
         return value
 
     def name(self, node: Any) -> str:
+        """Return the final name of a node."""
         return self.prefix.get(node.graph, "") + str(node.name)
 
     def storage(self, value: Any, prefix: str) -> int:
-        """A number for the memory behind a tensor: its own in every turn of a loop."""
+        """Return a number for the memory behind a tensor: its own in every turn of a loop."""
         try:
             key: Any = (prefix, value.untyped_storage()._cdata)
         except (NotImplementedError, RuntimeError):  # a tensor inside vmap has none of its own
@@ -156,7 +157,7 @@ class Inline:
             self.alias[place] = argument
             self._same_memory(place.meta.get("val"), prefix, argument)
         for node in self.calls(graph):
-            if isinstance(node, Added):
+            if isinstance(node, LoopCall):
                 yield node
             elif node.op == "output":
                 self.alias[graph] = self._bound(node.args[0])
@@ -164,7 +165,7 @@ class Inline:
                 yield node
 
     def _same_memory(self, inside: Any, prefix: str, argument: Any) -> None:
-        """What a graph calls its argument is a window on the argument."""
+        """Make what a graph calls its argument a view of the argument."""
         if (
             isinstance(inside, torch.Tensor)
             and isinstance(argument, BoundValue)
@@ -178,9 +179,11 @@ class Inline:
         turns = over[0].value.shape[0]
         kind = _kind(node).removesuffix("_impl")
         if not isinstance(turns, int):
-            raise _at(node, f"its {kind} runs over the batch, one sample after the other")
+            raise _error_at(node, f"its {kind} runs over the batch, one sample after the other")
         if turns > _MAX_TURNS or turns * len(body.graph.nodes) > _MAX_CALLS:
-            raise _at(node, f"its {kind} of {turns} turns is too long to lay out (at most {_MAX_TURNS}): shorten it")
+            raise _error_at(
+                node, f"its {kind} of {turns} turns is too long to lay out (at most {_MAX_TURNS}): shorten it"
+            )
         places = [place for place in body.graph.nodes if place.op == "placeholder"]
         count = len(carried)
         piles: list[list[BoundValue]] = []
@@ -189,7 +192,7 @@ class Inline:
             slices = []
             for position, tensor in enumerate(over):
                 one = BoundValue(f"{prefix}slice{position}", places[count + position].meta["val"], prefix)
-                yield Added(one.name, (tensor,), one.value)
+                yield LoopCall(one.name, (tensor,), one.value)
                 slices.append(one)
             yield from self._enter(body, prefix, [*carried, *slices, *rest])
             results = self.alias.pop(body.graph)
@@ -200,7 +203,7 @@ class Inline:
         stacked = []
         for position, pile in enumerate(piles):
             name = f"{self.name(node)}.all{position}"
-            yield Added(name, tuple(pile), pile[0].value, turns)
+            yield LoopCall(name, tuple(pile), pile[0].value, turns)
             stacked.append(BoundValue(name, pile[0].value, f"{name}."))
         self.alias[node] = [*carried, *stacked]
 
@@ -219,7 +222,7 @@ def _kind(node: Any) -> str:
     return getattr(node.target, "__name__", "") if isinstance(node.target, torch._ops.HigherOrderOperator) else ""
 
 
-def _at(node: Any, message: str) -> ExportError:
+def _error_at(node: Any, message: str) -> ExportError:
     error = ExportError(message)
     error.where = node.meta.get("stack_trace") or ""
     return error

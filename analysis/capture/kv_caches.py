@@ -15,14 +15,14 @@ _LIBRARY = "transformers."
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tensor was."""
+    """The position of a tensor among the leaves of a cache."""
 
     index: int
 
 
 @dataclass(eq=False, slots=True)
 class _Form:
-    """What a cache is without its tensors; one is as good as another."""
+    """A cache without its tensors. All forms are equal, so that a capture accepts any."""
 
     of: Any
 
@@ -33,7 +33,7 @@ class _Form:
 
 
 def register() -> None:
-    """Every kind of cache there is becomes a tree; nothing where transformers is not in use."""
+    """Register every kind of cache as a tree; nothing if transformers is not loaded."""
     module = sys.modules.get(f"{_LIBRARY}cache_utils")
     kinds = [getattr(module, "Cache", None)]
     for kind in kinds:
@@ -48,14 +48,16 @@ def register() -> None:
         kinds += kind.__subclasses__() if kind is not None else []
 
 
-def in_use() -> bool:
-    """Whether transformers is."""
+def is_transformers_loaded() -> bool:
+    """Return True if transformers is loaded."""
     return f"{_LIBRARY}cache_utils" in sys.modules
 
 
-def masked(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Inputs with an attention mask for their tokens: transformers makes none while a model is exported, and some of
-    its models (LongT5, Switch) go on to read it."""
+def add_attention_mask(
+    module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the inputs with an attention mask for their tokens: transformers makes none while a model is exported, and
+    some of its models (LongT5, Switch) read it."""
     signature = inspect.signature(module.forward)
     given = signature.bind_partial(*arguments, **keywords).arguments
     if "input_ids" in given and "attention_mask" in signature.parameters.keys() - given.keys():
@@ -65,7 +67,7 @@ def masked(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
 
 def _flatten(cache: Any) -> tuple[list[Any], _Form]:
     leaves: list[Any] = []
-    return leaves, _Form((type(cache), _emptied(vars(cache), leaves)))
+    return leaves, _Form((type(cache), _remove_tensors(vars(cache), leaves)))
 
 
 def _with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], _Form]:
@@ -76,34 +78,34 @@ def _with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], _Form]:
 def _unflatten(leaves: Any, form: _Form) -> Any:
     kind, parts = form.of
     cache = kind.__new__(kind)
-    vars(cache).update(_filled(parts, list(leaves)))
+    vars(cache).update(_restore_tensors(parts, list(leaves)))
     return cache
 
 
-def _emptied(value: Any, leaves: list[Any]) -> Any:
+def _remove_tensors(value: Any, leaves: list[Any]) -> Any:
     if isinstance(value, torch.Tensor):
         leaves.append(value)
         return _Place(len(leaves) - 1)
     if isinstance(value, dict):
-        return {key: _emptied(item, leaves) for key, item in value.items()}
+        return {key: _remove_tensors(item, leaves) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_emptied(item, leaves) for item in value]
+        return [_remove_tensors(item, leaves) for item in value]
     if _is_part(value):
-        return _Form((type(value), _emptied(vars(value), leaves)))
+        return _Form((type(value), _remove_tensors(vars(value), leaves)))
     return value
 
 
-def _filled(value: Any, leaves: list[Any]) -> Any:
+def _restore_tensors(value: Any, leaves: list[Any]) -> Any:
     if isinstance(value, _Place):
         return leaves[value.index]
     if isinstance(value, dict):
-        return {key: _filled(item, leaves) for key, item in value.items()}
+        return {key: _restore_tensors(item, leaves) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, leaves) for item in value]
+        return [_restore_tensors(item, leaves) for item in value]
     if isinstance(value, _Form):
         kind, parts = value.of
         part = kind.__new__(kind)
-        vars(part).update(_filled(parts, leaves))
+        vars(part).update(_restore_tensors(parts, leaves))
         return part
     return value
 

@@ -18,13 +18,13 @@ from hardware.names import hint, known
 _USUAL, _DETECTED = 224, 640  # pixels, where a library does not say
 
 
-def has(target: Target) -> bool:
-    """Whether a target is a library's model rather than a module's factory."""
+def is_library_model(target: Target) -> bool:
+    """Return True if a target is a model of a library rather than a module's factory."""
     return target.is_configuration or target.path.removesuffix(".models") in aliases.libraries()
 
 
 def build(target: Target) -> tuple[Any, Any]:
-    """The module and an example input. Raises a `CaptureError` for a name the library lacks."""
+    """Return the module and an example input. Raises a `CaptureError` for a name that the library lacks."""
     if target.is_configuration:
         return _configured(targets.source(target))
     name = target.path.removesuffix(".models")
@@ -35,7 +35,7 @@ def _image(size: int) -> tuple[Any]:
     return (torch.zeros(1, 3, size, size),)
 
 
-def _chosen(library: str, name: str, names: list[str]) -> str:
+def _find_name(library: str, name: str, names: list[str]) -> str:
     meant = known(name, names)
     if meant is None:
         raise CaptureError(f"{library} has no model {name!r}; {hint(name, names)}".removesuffix("; "))
@@ -44,12 +44,12 @@ def _chosen(library: str, name: str, names: list[str]) -> str:
 
 def _timm(library: Any, name: str) -> tuple[Any, Any]:
     base, dot, weights = name.partition(".")
-    model = library.create_model(_chosen("timm", base, library.list_models()) + dot + weights)
+    model = library.create_model(_find_name("timm", base, library.list_models()) + dot + weights)
     return model, (torch.zeros(1, *model.pretrained_cfg.get("input_size", (3, _USUAL, _USUAL))),)
 
 
 def _torchvision(library: Any, name: str) -> tuple[Any, Any]:
-    name = _chosen("torchvision", name, library.models.list_models())
+    name = _find_name("torchvision", name, library.models.list_models())
     info = zoo.table().get(name)
     return library.models.get_model(name, weights=None), _image((info and info.image_size) or _USUAL)
 
@@ -63,10 +63,10 @@ def _ultralytics(library: Any, name: str) -> tuple[Any, Any]:
 
 
 def _published(library: Any, name: str) -> tuple[Any, Any]:
-    """A model of the table: made from its configuration."""
+    """Return a model of libraries.toml, built from its configuration."""
     kept = library.__name__.rpartition(".")[2]
     models = zoo.libraries()[kept]
-    row = models[_chosen(kept, name, list(models))]
+    row = models[_find_name(kept, name, list(models))]
     kind = getattr(library, row["class"])
     config = row["config"]
     model = kind._from_config(kind.config_class(**config)) if hasattr(kind, "config_class") else kind(**config)
@@ -114,7 +114,7 @@ def _configured(file: Path) -> tuple[Any, Any]:
 
 
 def _inputs(model: Any, config: Any) -> dict[str, Any]:
-    """By the name of what goes in first."""
+    """Return example inputs, by the name of the first one."""
     first = model.main_input_name
     shape = _SHAPES.get(first, lambda config: None)(config)
     if shape is None:

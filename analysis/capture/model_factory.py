@@ -21,7 +21,7 @@ Built = tuple[Any, Any]  # a module, and the inputs that came with it as they we
 
 
 def module_of(target: targets.Target, file: Path) -> Any:
-    """The module that holds the factory, imported as its author would."""
+    """Return the module that holds the factory, imported as its author would."""
     try:
         if not target.path.endswith(".py"):
             for folder in (str(_root(target, file)), str(Path.cwd())):
@@ -50,6 +50,7 @@ def _root(target: targets.Target, file: Path) -> Path:
 
 
 def find(module: Any, target: targets.Target) -> Any:
+    """Return the factory of a target. Raises a CaptureError with the nearest name."""
     value = module
     for name in target.factory.split("."):
         if not hasattr(value, name):
@@ -62,7 +63,8 @@ def find(module: Any, target: targets.Target) -> Any:
 
 
 def build(factory: Any, target: targets.Target) -> Built:
-    """The module, and the inputs the factory gave with it: `return model, (x, t)` or `return model, {"x": x}`."""
+    """Return the module, and the inputs that the factory gave with it: `return model, (x, t)` or `return model, {"x":
+    x}`."""
     model, given = factory, None
     if not isinstance(model, torch.nn.Module):
         if not callable(model):
@@ -83,7 +85,7 @@ def build(factory: Any, target: targets.Target) -> Built:
 
 
 def refuse(module: torch.nn.Module, name: str) -> None:
-    """Modules that hide what they compute."""
+    """Raise a CaptureError for modules that hide what they compute."""
     for path, part in module.named_modules():
         where = f"{name}.{path}" if path else name
         if isinstance(part, torch.jit.ScriptModule):
@@ -93,6 +95,7 @@ def refuse(module: torch.nn.Module, name: str) -> None:
 
 
 def check_call(function: Any, arguments: Sequence[Any], keywords: dict[str, Any], problem: str, remedy: str) -> None:
+    """Raise a CaptureError if a function cannot be called with these arguments."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have none

@@ -18,7 +18,7 @@ class Captured(Workload, frozen=True, dict=True):
     @property
     def macs(self) -> float:
         """Multiply-accumulates of one input."""
-        return float((self.operators.macs @ self.at(**dict.fromkeys(self.dims, 1))).sum())
+        return float((self.operators.macs @ self.value_at(**dict.fromkeys(self.dims, 1))).sum())
 
     @property
     def coverage(self) -> float:
@@ -41,7 +41,8 @@ class Captured(Workload, frozen=True, dict=True):
         return f"<b>{escape(_summary(self))}</b>{notes}<table><tr>{head}</tr>{''.join(lines)}</table>"
 
 
-def shown(workload: Workload) -> Captured:
+def as_captured(workload: Workload) -> Captured:
+    """Return a workload that shows itself in a notebook."""
     return Captured(**{name: getattr(workload, name) for name in workload.__struct_fields__})
 
 

@@ -15,26 +15,27 @@ from unittest.mock import patch
 from torch.fx.experimental import proxy_tensor
 
 
-class Held:
-    """Of each graph that was traced, the calls in order and, by call, the newest one when its result was let go."""
+class TensorLifetimes:
+    """The calls of each traced graph in order and, by call, the newest one when its result was released."""
 
     def __init__(self) -> None:
         self._order: dict[Any, list[str]] = {}
         self._until: dict[Any, dict[str, str]] = {}
         self.is_open = True
 
-    def made(self, result: Any, node: Any) -> None:
+    def record_call(self, result: Any, node: Any) -> None:
+        """Note a call, and watch until its result is released."""
         graph, name = node.graph, node.name
         self._order.setdefault(graph, []).append(name)
-        weakref.finalize(result, self._gone, graph, name)
+        weakref.finalize(result, self._record_release, graph, name)
 
-    def _gone(self, graph: Any, name: str) -> None:
+    def _record_release(self, graph: Any, name: str) -> None:
         if self.is_open:
             self._until.setdefault(graph, {})[name] = self._order[graph][-1]
 
-    def of(self, graph: Any) -> dict[str, str]:
-        """Call -> the last call of this graph, which may lack some that were traced, while its result is held; to the
-        end where it never was let go. Empty where this is not what was traced."""
+    def last_calls(self, graph: Any) -> dict[str, str]:
+        """Return call -> the last call of this graph during which its result is held, the last one of all if it was
+        never released. The graph may lack calls that were traced; the result is empty if it was not traced."""
         names = [node.name for node in graph.nodes]
         traced = max(self._order, key=lambda each: len({*names} & {*self._order[each]}), default=None)
         if not names or traced is None:
@@ -49,19 +50,19 @@ class Held:
 
 
 @contextmanager
-def watched() -> Iterator[Held]:
-    """Inside, exports are watched."""
-    held, track = Held(), getattr(proxy_tensor, "track_tensor", None)
+def watch_lifetimes() -> Iterator[TensorLifetimes]:
+    """Watch the exports inside the context."""
+    held, track = TensorLifetimes(), getattr(proxy_tensor, "track_tensor", None)
     if track is None:
         yield held
         return
 
-    def tracked(tensor: Any, proxy: Any, **options: Any) -> Any:
+    def _track_and_record(tensor: Any, proxy: Any, **options: Any) -> Any:
         done = track(tensor, proxy, **options)
         if hasattr(proxy, "node"):
-            held.made(tensor, proxy.node)
+            held.record_call(tensor, proxy.node)
         return done
 
-    with patch.object(proxy_tensor, "track_tensor", tracked):
+    with patch.object(proxy_tensor, "track_tensor", _track_and_record):
         yield held
     held.is_open = False

@@ -17,11 +17,9 @@ _kept: list[Any] = []  # an operator library's declarations vanish with the obje
 
 
 def import_torchvision() -> Any:
-    """torchvision, also where its compiled operators do not load (a build for another torch): its import
-    registers fake kernels for `nms` and `qnms`, and fails unless somebody has declared them.
-
-    They are declared only after that failure: a second declaration of a working operator aborts the process.
-    """
+    """Return torchvision, also where its compiled operators do not load (a build for another torch). Its import
+    registers fake kernels for `nms` and `qnms` and fails unless they are declared; a second declaration of a working
+    operator would abort the process, so they are declared only after that failure."""
     try:
         import torchvision
     except RuntimeError as error:
@@ -69,7 +67,7 @@ def _is_mask(place: Any) -> bool:
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Modules built inside have no memory for weights, and loading them does nothing."""
+    """Build modules without memory for weights; loading them does nothing."""
     with ExitStack() as stack:
         stack.enter_context(_AllocateOnMeta())
         stack.enter_context(patch.object(torch.nn.Module, "load_state_dict", lambda *a, **k: None))
@@ -90,7 +88,7 @@ def _weights_enum() -> Any:
 
 @contextmanager
 def export_settings() -> Iterator[None]:
-    """Inference, no warnings, and attention as separate operators rather than one fused fast path."""
+    """Set inference, no warnings, and attention as separate operators rather than one fused fast path."""
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     silenced = logging.root.manager.disable
@@ -105,6 +103,7 @@ def export_settings() -> Iterator[None]:
 
 
 def versions() -> dict[str, str]:
+    """Return the versions of torch and torchvision."""
     by_package = {"torch": torch.__version__.split("+")[0]}
     try:
         by_package["torchvision"] = import_torchvision().__version__.split("+")[0]

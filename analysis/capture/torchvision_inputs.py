@@ -17,7 +17,7 @@ _kept: list[Any] = []
 
 
 def inputs(info: zoo.ModelInfo, size: int | None) -> tuple[list[Any], list[str]]:
-    """Example inputs with batch 2, and their names."""
+    """Return example inputs with batch 2, and their names."""
     image = torch.empty(2, *zoo.input_shape(info.name, size), device=_META)
     if info.family == "optical_flow":
         return [image, torch.empty_like(image)], ["image1", "image2"]
@@ -30,7 +30,7 @@ def inputs(info: zoo.ModelInfo, size: int | None) -> tuple[list[Any], list[str]]
 
 
 def adapt(model: Any, info: zoo.ModelInfo) -> Any:
-    """The model with the part of its forward pass that has static shapes. Module names stay."""
+    """Return the model with the part of its forward pass that has static shapes. Module names stay."""
     if info.family == "detection":
         forward = _two_stage if info.name in zoo.PROPOSALS else _one_stage
         model.forward = types.MethodType(forward, model)
@@ -76,31 +76,31 @@ def _pool(pool: Any, features: dict[str, Any], rois: Any) -> Any:
 
 
 def roi_align() -> Any:
-    """An operator with torchvision's shape rule: its own is missing where compiled operators do not load."""
+    """Return an operator with torchvision's shape rule: its own is missing where compiled operators do not load."""
     if not _kept:
         library = torch.library.Library("hwexplorer", "FRAGMENT")
         library.define("roi_align(Tensor input, Tensor rois, int height, int width, int samples) -> Tensor")
 
-        def fake(input: Any, rois: Any, height: int, width: int, samples: int) -> Any:
+        def _fake(input: Any, rois: Any, height: int, width: int, samples: int) -> Any:
             return input.new_empty(rois.shape[0], input.shape[1], height, width)
 
-        library.impl("roi_align", fake, "Meta")
+        library.impl("roi_align", _fake, "Meta")
         _kept.append(library)
     return torch.ops.hwexplorer.roi_align.default
 
 
 @contextmanager
 def patches() -> Iterator[None]:
-    """`chunk` of a symbolic size asks whether the parts are equal; where they are by construction (RAFT cuts
-    2 x batch in two), narrow says so."""
+    """Replace `chunk` of a symbolic size by `narrow`: `chunk` asks whether the parts are equal, which they are by
+    construction (RAFT cuts 2 x batch in two)."""
     original = torch.chunk
 
-    def chunk(tensor: Any, chunks: int, dim: int = 0) -> Any:
+    def _chunk(tensor: Any, chunks: int, dim: int = 0) -> Any:
         size = tensor.shape[dim]
         if not isinstance(size, torch.SymInt):
             return original(tensor, chunks, dim)
         part = size // chunks
         return tuple(tensor.narrow(dim, index * part, part) for index in range(chunks))
 
-    with patch.object(torch, "chunk", chunk):
+    with patch.object(torch, "chunk", _chunk):
         yield

@@ -13,7 +13,7 @@ from analysis.capture import block_modules, torchvision_inputs
 from analysis.capture.exporter import export
 from analysis.capture.torch_settings import import_torchvision, without_weights
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.names import zoo
 
 Progress = Callable[[str, float], None]
@@ -24,7 +24,7 @@ def _silent(phase: str, fraction: float) -> None:
 
 
 def capture(spec: zoo.Spec, progress: Progress = _silent) -> Workload:
-    """The workload of a model or building block that is known by name."""
+    """Return the workload of a torchvision model or building block."""
     progress("build", 0.35)
     with without_weights():
         if spec.is_block:
@@ -45,7 +45,7 @@ def capture(spec: zoo.Spec, progress: Progress = _silent) -> Workload:
         graph = replace(graph, versions={"torch": graph.versions["torch"]})
     progress("lower", 0.95)
     origin = "building block" if spec.is_block else "torchvision"
-    return lower(graph, str(spec), spec.family, origin, spec.image_size)
+    return lower_graph(graph, str(spec), spec.family, origin, spec.image_size)
 
 
 def _torchvision(info: zoo.ModelInfo, size: int | None) -> Any:

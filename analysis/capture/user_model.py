@@ -21,7 +21,7 @@ from analysis.capture.model_factory import Built, check_call
 from analysis.capture.torch_settings import WholeMasks, import_torchvision, without_weights
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import CaptureError, ModelError
 from analysis.model.names import targets
 from analysis.model.transformer import hf_config
@@ -31,14 +31,14 @@ Progress = Callable[[str, float], None]
 
 
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
-    """The workload of a factory. Raises a `CaptureError` that says in one line what went wrong and where."""
+    """Return the workload of a factory. Raises a `CaptureError` that says in one line what went wrong and where."""
     file = targets.source(target)
-    failure_text.own(file.parent)
+    failure_text.add_user_folder(file.parent)
     imported_files.start()
     progress("build", 0.3)
     with suppress(Exception):  # where its compiled operators do not load, only so does the user's code import it
         import_torchvision()
-    if library_models.has(target):
+    if library_models.is_library_model(target):
         build = partial(library_models.build, target)
     else:
         build = partial(model_factory.build, model_factory.find(model_factory.module_of(target, file), target), target)
@@ -47,11 +47,11 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     said = hf_config.notes(target.factory) if target.is_configuration else ()
     versions = {"torch": graph.versions["torch"], **imported_files.versions()}
     graph = replace(graph, versions=versions, notes=(*said, *graph.notes))
-    return lower(graph, target.label, "custom", str(file))
+    return lower_graph(graph, target.label, "custom", str(file))
 
 
 def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -> Workload:
-    """The workload of a module at hand, whose weights stay as they are."""
+    """Return the workload of a module at hand, whose weights stay as they are."""
     was_training = module.training
     quiet = io.StringIO()
     try:
@@ -59,14 +59,14 @@ def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -
             graph = _capture(lambda: (module, inputs), (), batch_dim, lambda phase, fraction: None, ways=("real",))
     finally:
         module.train(was_training)
-    return lower(replace(graph, versions={"torch": graph.versions["torch"]}), name, "custom", "python")
+    return lower_graph(replace(graph, versions={"torch": graph.versions["torch"]}), name, "custom", "python")
 
 
 # --- a model to run ---------------------------------------------------------------------------------------
 
 
-def built(target: targets.Target, file: Path) -> Built:
-    """The module with its own weights, and the inputs that came with it. Raises CaptureError."""
+def build_model(target: targets.Target, file: Path) -> Built:
+    """Return the module with its own weights, and the inputs that came with it. Raises CaptureError."""
     try:
         return model_factory.build(model_factory.find(model_factory.module_of(target, file), target), target)
     except ModelError:
@@ -76,13 +76,13 @@ def built(target: targets.Target, file: Path) -> Built:
 
 
 def inputs_at(module: Any, target: targets.Target, given: Any, batch: int) -> Inputs:
-    """Inputs of so many samples: random numbers, and ones where they are whole numbers."""
+    """Return inputs of `batch` samples: random numbers, and ones where they are whole numbers."""
     (arguments, keywords), dims = _inputs(
-        module, target.inputs, placed(module, given), target.batch_dim, target.batch_dim is not None, TORCH_HOST
+        module, target.inputs, as_arguments(module, given), target.batch_dim, target.batch_dim is not None, TORCH_HOST
     )
     positions = iter(dims)
 
-    def filled(value: Any) -> Any:
+    def _fill(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         position, shape = next(positions), list(value.shape)
@@ -92,11 +92,11 @@ def inputs_at(module: Any, target: targets.Target, given: Any, batch: int) -> In
             return torch.rand(shape, dtype=value.dtype)
         return torch.ones(shape, dtype=value.dtype)
 
-    return tree_map(filled, (arguments, keywords))  # type: ignore[no-any-return]
+    return tree_map(_fill, (arguments, keywords))  # type: ignore[no-any-return]
 
 
 def run_with(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """One forward pass in evaluation mode. Raises CaptureError, in a line, with what its code raised."""
+    """Run one forward pass in evaluation mode. Raises CaptureError, in a line, with what the model's code raised."""
     try:
         with torch.no_grad():
             module.eval()(*arguments, **keywords)
@@ -104,9 +104,9 @@ def run_with(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) 
         raise CaptureError(failure_text.explain(error, "its forward pass")) from None
 
 
-def placed(module: torch.nn.Module, given: Any) -> Inputs:
-    """Example inputs as arguments: a tensor is one, a tuple or list several, a dictionary those of its names (or
-    one argument, where the model takes a dictionary)."""
+def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
+    """Return example inputs as arguments: a tensor is one, a tuple or list several, a dictionary those of its names (or
+    one argument, if the model takes a dictionary)."""
     if given is None:
         return (), {}
     if isinstance(given, dict):
@@ -141,8 +141,8 @@ def _capture(
     progress: Progress,
     ways: Iterable[str] = ("none", "real"),
 ) -> Graph:
-    """Without weights and for any batch if the model allows it; else with weights, else at the batch given. What fails
-    in the same manner whatever the batch, and not for want of weights, is not built once more with them."""
+    """Return the graph without weights and for any batch if the model allows it; else with weights, else at the batch
+    given. A failure that does not depend on the batch, nor on missing weights, is not tried again with weights."""
     batches = (True, False) if batch_dim is not None else (False,)
     notes: tuple[str, ...] = ()
     failures: list[tuple[_Way, BaseException]] = []
@@ -161,7 +161,7 @@ def _capture(
             failures.append((way, error))
             if way.cached and "Cache" in str(error):
                 left = [replace(other, cached=False) for other in (way, *left)]
-            elif not way.masked and "NoneType" in str(error) and kv_caches.in_use():
+            elif not way.masked and "NoneType" in str(error) and kv_caches.is_transformers_loaded():
                 left = [replace(other, masked=True) for other in (way, *left)]
             elif way.live and (most := failure_text.largest_batch(error)) and most < way.most:
                 left = [replace(way, most=most), *left]
@@ -185,13 +185,14 @@ def _capture(
 
 
 def _repeats(failures: list[tuple[_Way, BaseException]]) -> bool:
-    """Whether the last failure is that of the way before."""
+    """Return True if the last two failures have the same reason."""
     reasons = [failure_text.reason(error) for _, error in failures[-2:]]
     return len(reasons) == 2 and reasons[0] == reasons[1] and not isinstance(failures[-1][1], _BuildFailure)
 
 
 def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
-    """The failure that says most: of the way with real weights, unless these only did not fit in memory."""
+    """Return the text of the most informative failure: that with real weights, unless these only did not fit in
+    memory."""
     errors = [error for _, error in failures]
     last = errors[-1]
     if failure_text.is_memory(last) and not failure_text.is_memory(errors[0]):
@@ -225,7 +226,11 @@ def _attempt(
     kv_caches.register()
     if not way.cached and hasattr(module, "config"):
         module.config.use_cache = False
-    example = kv_caches.masked(module, *placed(module, given)) if way.masked else placed(module, given)
+    example = (
+        kv_caches.add_attention_mask(module, *as_arguments(module, given))
+        if way.masked
+        else as_arguments(module, given)
+    )
     (arguments, keywords), dims = _inputs(module, inputs, example, batch_dim, way.live, device)
     progress("export", 0.45)
     count = len(arguments) + len(keywords)
@@ -251,7 +256,7 @@ def _attempt(
 
 
 def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> bool:
-    """Whether an input is a list of edges, two nodes each."""
+    """Return True if an input is a list of edges, two nodes each."""
     given = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
     return any(
         name.startswith(("edge", "adj"))
@@ -267,7 +272,7 @@ def _inputs(
 ) -> tuple[Inputs, list[int | None]]:
     """Example inputs and where their batch is: the tensors as large there as the first one are batched."""
     if inputs:
-        made = [_made(x) for x in inputs]
+        made = [_example_input(x) for x in inputs]
         named = {x.name: tensor for x, tensor in zip(inputs, made, strict=True) if x.name}
         arguments, by_name = _assigned(module, [tensor for x, tensor in zip(inputs, made, strict=True) if not x.name])
         given = arguments, by_name | named
@@ -281,7 +286,7 @@ def _inputs(
         dims = [batch_dim if len(shape) > batch_dim and shape[batch_dim] == first else None for shape in shapes]
     positions = iter(dims)
 
-    def empty(value: Any) -> Any:
+    def _empty(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         position, shape = next(positions), list(value.shape)
@@ -289,11 +294,11 @@ def _inputs(
             shape[position] = max(2, shape[position])  # an exporter takes 1 for a constant
         return torch.zeros(shape, dtype=value.dtype, device=device)
 
-    return tree_map(empty, given), dims
+    return tree_map(_empty, given), dims
 
 
-def _made(given: targets.Input) -> Any:
-    parts = [_made(part) for part in given.parts]
+def _example_input(given: targets.Input) -> Any:
+    parts = [_example_input(part) for part in given.parts]
     if given.form == "{":
         return {part.name: value for part, value in zip(given.parts, parts, strict=True)}
     if given.form:

@@ -218,7 +218,7 @@ def _times(workload: Workload, batch: int) -> Floats:
     """Return how often each operator runs, shape (n,)."""
     if workload.repeats is None:
         return np.ones(workload.n_operators)
-    times: Floats = workload.repeats @ workload.at(batch=batch)
+    times: Floats = workload.repeats @ workload.value_at(batch=batch)
     return times
 
 

@@ -67,7 +67,7 @@ def row_lags(workload: Workload) -> Floats:
     the whole of it where the second operand is made on the way (attention). What does not lengthen the path to the
     last of the operators so far is zero, so parts of a model add up to its longest path."""
     ops, tensors = workload.operators, workload.tensors
-    rows = (ops.gemm @ workload.at(batch=1))[:, 1]
+    rows = (ops.gemm @ workload.value_at(batch=1))[:, 1]
     own = np.zeros(workload.n_operators)
     waits = np.isin(op_classes(workload), (OpClass.ATTENTION, OpClass.GEMM))
     image = np.isin(op_classes(workload), (OpClass.CONV, OpClass.DEPTHWISE))
@@ -131,14 +131,14 @@ def edge_bytes(graph: Dependencies, workload: Workload, batch: int, widths: Widt
     """Bytes of the activations that each edge carries, (e,)."""
     tensors = workload.tensors
     width = tensor_bytes(workload, widths)
-    size = ((tensors.numel @ workload.at(batch=batch)) * width).tolist()
+    size = ((tensors.numel @ workload.value_at(batch=batch)) * width).tolist()
     return [sum(size[t] for t in carried) for carried in graph.tensors]
 
 
 def operand_bytes(workload: Workload, batch: int, widths: Widths) -> Floats:
     """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
     ops, tensors = workload.operators, workload.tensors
-    point = workload.at(batch=batch)
+    point = workload.value_at(batch=batch)
     width = tensor_bytes(workload, widths)
     n = workload.n_operators
     reader = np.repeat(np.arange(n), np.diff(ops.in_ptr))

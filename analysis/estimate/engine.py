@@ -19,7 +19,7 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names import aliases, targets
-from analysis.model.names.model_ref import ModelRef, own, refer
+from analysis.model.names.model_ref import ModelRef, refer, user_target
 from analysis.model.names.targets import Target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware import device as catalogue
@@ -29,7 +29,7 @@ from hardware.errors import RequestError
 from hardware.remember import forget_memos, memoize
 
 if TYPE_CHECKING:
-    from analysis.model.process.capture_job import Job
+    from analysis.model.process.capture_job import WorkloadJob
 
 
 class CodeError(RequestError):
@@ -148,7 +148,7 @@ class Engine:
         Not `trusted`, a name that is complete already (it may come out of a state string) runs nothing.
         Raises RequestError for inputs of another model, and where no file defines it."""
         with _request_errors():
-            target = own(model)
+            target = user_target(model)
             if target is None:
                 if inputs or batch_dim is not None:
                     raise RequestError(f"{model[:60]} takes no inputs: those of a model of your own follow net.py:make")
@@ -181,7 +181,7 @@ class Engine:
             limits, again = self._limits(ref), ref in self._again
             self.keep(ref, store.load(ref, progress=progress, limits=limits, again=again))
 
-    def job(self, ref: ModelRef) -> Job:
+    def job(self, ref: ModelRef) -> WorkloadJob:
         """A capture to start, watch and cancel; `keep` its result and the model is ready."""
         with _request_errors():
             self._reading[ref] = _stamp(ref)

@@ -209,7 +209,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     needs = demand(workload, scenario.batch, runs.widths, joins)
     run = execute(needs, setup)
     if workload.repeats is not None:
-        run, needs = repeated(run, needs, workload.repeats @ workload.at(batch=scenario.batch))
+        run, needs = repeated(run, needs, workload.repeats @ workload.value_at(batch=scenario.batch))
     if workload.devices > 1:
         run = grouped(run, workload.devices)
     sums = totals(run)

@@ -60,7 +60,7 @@ def memory(workload: Workload, batch: int, widths: Widths, execution: str, block
 @memoize(keep=_KEEP)
 def weight_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     """Return the bytes of weights and buffers, which stay for the whole run."""
-    return float(_parameters(workload).size_bytes(workload.at(batch=batch), widths).sum())
+    return float(_parameters(workload).size_bytes(workload.value_at(batch=batch), widths).sum())
 
 
 @memoize(shared=True)
@@ -71,7 +71,7 @@ def _parameters(workload: Workload) -> Values:
 
 def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, widths: Widths) -> Floats:
     """Bytes of each allocation, shape (a,)."""
-    return lives.values.size_bytes(workload.at(batch=batch), widths)
+    return lives.values.size_bytes(workload.value_at(batch=batch), widths)
 
 
 def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
@@ -80,7 +80,7 @@ def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     which = roles(workload) == CACHE
     if workload.repeats is not None:
         which &= workload.tensors.role == INPUT
-    return float((workload.tensors.numel[which] @ workload.at(batch=batch)).sum() * widths.cache)
+    return float((workload.tensors.numel[which] @ workload.value_at(batch=batch)).sum() * widths.cache)
 
 
 def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
@@ -99,7 +99,7 @@ def lifetimes(workload: Workload, execution: str) -> Lifetimes:
     for tensor, kernel_of in zip(joined.moves.tensor.tolist(), joined.moves.kernel.tolist(), strict=True):
         last_touch[tensor] = max(last_touch.get(tensor, 0), kernel_of)
     spans: dict[int, tuple[int, int, int]] = {}
-    sizes = (tensors.numel @ workload.at(**dict.fromkeys(workload.dims, 2))).tolist()
+    sizes = (tensors.numel @ workload.value_at(**dict.fromkeys(workload.dims, 2))).tolist()
     roles, producers, root = tensors.role.tolist(), tensors.producer.tolist(), roots(tensors.storage)
     kernel = joined.kernel.tolist()
     for tensor, touched in sorted(last_touch.items()):

@@ -51,14 +51,14 @@ def _group(workload: Workload) -> list[list[int]]:
     in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
     out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
     producer = tensors.producer.tolist()
-    numel = tensors.numel @ workload.at(**dict.fromkeys(workload.dims, 2))
+    numel = tensors.numel @ workload.value_at(**dict.fromkeys(workload.dims, 2))
     readers: dict[int, set[int]] = {}
     for i in range(len(ops.path)):
         for t in in_tensor[in_ptr[i] : in_ptr[i + 1]]:
             readers.setdefault(t, set()).add(i)
     outputs = set(np.flatnonzero(tensors.is_output).tolist())
 
-    macs = (ops.macs @ workload.at(**dict.fromkeys(workload.dims, 2))).tolist()
+    macs = (ops.macs @ workload.value_at(**dict.fromkeys(workload.dims, 2))).tolist()
     groups: list[list[int]] = []
     work: list[float] = []
     group_of: list[int] = []

@@ -37,7 +37,7 @@ class Scenario(msgspec.Struct, frozen=True):
             ("sequence", self.sequence, request_bounds.TOKENS, 1),
             ("kv", self.kv, request_bounds.TOKENS, 0),
         ):
-            if number is not None and (wrong := request_bounds.outside(what, number, most, least)):
+            if number is not None and (wrong := request_bounds.range_error(what, number, most, least)):
                 raise RequestError(wrong)
         msgspec.structs.force_setattr(self, "precision", canonical(self.precision))
         for what, value, allowed in (

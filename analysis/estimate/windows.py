@@ -29,7 +29,7 @@ def windows(workload: Workload) -> Floats:
     which = np.flatnonzero(is_image)
     if not len(which):
         return found
-    one = workload.at(**dict.fromkeys(workload.dims, 1))
+    one = workload.value_at(**dict.fromkeys(workload.dims, 1))
     groups, rows, _, depth = (ops.gemm[which] @ one).T
     edge = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
     is_activation = tensors.role[ops.in_tensor] <= INPUT

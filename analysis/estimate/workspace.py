@@ -45,7 +45,7 @@ def blocked(device: Device, execution: str) -> float:
 def workspace(workload: Workload, batch: int, element_bytes: float, block: float) -> Floats:
     """Scratch bytes of each operator while it runs, shape (n,), under PyTorch eager on a CPU that lays `block` channels
     side by side."""
-    sizes, point = _sizes(workload, block), workload.at(batch=batch)
+    sizes, point = _sizes(workload, block), workload.value_at(batch=batch)
     operands = (sizes.reordered + sizes.weights) @ point
     scratch: Floats = np.maximum(operands, sizes.output @ point) * element_bytes
     scratch += sizes.positions @ point * _INDEX_BYTES
@@ -57,7 +57,7 @@ def workspace(workload: Workload, batch: int, element_bytes: float, block: float
 @memoize(shared=True)
 def _sizes(workload: Workload, block: float) -> _Sizes:
     ops, tensors = workload.operators, workload.tensors
-    once = workload.at(**dict.fromkeys(workload.dims, 1))
+    once = workload.value_at(**dict.fromkeys(workload.dims, 1))
     reordered, weights, output, positions = (np.zeros((workload.n_operators, len(workload.monomials))) for _ in "iwop")
     is_image = all(len(spec.shape) == 4 and _channels(spec.shape[1]) <= _PLAIN_CHANNELS for spec in workload.inputs)
     for i, kind in enumerate(ops.kind):

@@ -72,7 +72,7 @@ def compare(
             f"baseline {baseline!r} is not among the devices ({', '.join(r.device.key for r in results)})"
         )
     workload = results[0].workload
-    point = workload.at(batch=scenario.batch)
+    point = workload.value_at(batch=scenario.batch)
     macs = workload.total(workload.operators.macs, batch=scenario.batch)
     return Comparison(
         **about(results[0]),

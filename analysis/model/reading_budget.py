@@ -26,13 +26,13 @@ class Budget:
         self._reached = ("", 0.0)
 
     def spend(self, steps: int = 1) -> None:
-        """Raises a `TooMuchError` once nothing is left."""
+        """Spend steps. Raises a `TooMuchError` once none is left."""
         self.left -= steps
         if self.left < 0:
             raise TooMuchError("it asks for more work than reading any model takes (loops or lists without end?)")
 
-    def reached(self, phase: str, fraction: float) -> None:
-        """How far a phase is; told by the hundredth."""
+    def report(self, phase: str, fraction: float) -> None:
+        """Report the progress of a phase, once a hundredth."""
         if phase != self._reached[0] or fraction >= self._reached[1] + 0.01:
             self._reached = (phase, fraction)
             self._progress(phase, fraction)

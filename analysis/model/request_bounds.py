@@ -8,8 +8,8 @@ TOKENS = 1 << 20  # new tokens, and tokens in a cache
 PARAMETER = 1 << 24  # of a building block, a configuration, an input shape
 
 
-def outside(what: str, value: object, most: int, least: int = 1) -> str:
-    """Why a value is none of a whole number's from `least` to `most`; '' where it is one."""
+def range_error(what: str, value: object, most: int, least: int = 1) -> str:
+    """Return why a value is no whole number from `least` to `most`; '' if it is one."""
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return ""
     return f"{what} {str(value)[:40]} is out of range (allowed: {least} to {most})"

@@ -21,7 +21,7 @@ from analysis.model.names.zoo import Spec
 from hardware import files, places
 
 if TYPE_CHECKING:
-    from analysis.model.process.capture_job import Job
+    from analysis.model.process.capture_job import WorkloadJob
     from analysis.model.process.process_limits import ProcessLimits
 
 ProgressCallback = Callable[[str, float], None]
@@ -87,14 +87,14 @@ def _ready_spec(spec: Spec) -> Workload | None:
 
         sizes = dict(spec.parameters)
         return gemm_workload(str(spec), sizes["M"], sizes["N"], sizes["K"])
-    workload = _kept(spec)
+    workload = _find_capture(spec)
     if workload is None or workload.name == str(spec):
         return workload
     # A quantised model and its float architecture share one file.
     return msgspec.structs.replace(workload, name=str(spec), family=spec.family)
 
 
-def _kept(spec: Spec) -> Workload | None:
+def _find_capture(spec: Spec) -> Workload | None:
     """The capture that ships, or the one in the user's cache."""
     for path in _places(spec):
         workload = _read(path)
@@ -109,21 +109,23 @@ def _places(spec: Spec) -> Iterator[Path]:
 
 
 def is_captured(ref: ModelRef) -> bool:
-    """Whether the workload comes from a capture, stored or not; else it is read or written each time."""
+    """Return True if the workload comes from a capture, stored or not; else it is read or written."""
     return ref.runs_code if isinstance(ref, Target) else isinstance(ref, Spec) and ref.name != "gemm"
 
 
 def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
-    """Whether `load` returns without a capture. Runs no code of the user's."""
+    """Return True if `load` returns without a capture. Runs no code of the user's."""
     ref = refer(model, image_size)
     if isinstance(ref, Target):
         return _ready_target(ref) is not None
     if not isinstance(ref, Spec) or not is_captured(ref) or (_SHIPPED / shipped_name(ref)).is_file():
         return True
-    return _kept(ref) is not None
+    return _find_capture(ref) is not None
 
 
-def capture_job(model: str | ModelRef, image_size: int | None = None, limits: ProcessLimits | None = None) -> Job:
+def capture_job(
+    model: str | ModelRef, image_size: int | None = None, limits: ProcessLimits | None = None
+) -> WorkloadJob:
     """A capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from has
     changed meanwhile. A file that is data is read."""
     from analysis.model.process.capture_job import CaptureJob, ReadJob
@@ -144,7 +146,7 @@ def _ready_target(target: Target) -> Workload | None:
     """The capture of a factory comes from the cache while the files it was made from, those it imported included, are
     what they were. Files that are data are read each time, in a process of their own."""
     if target.path.endswith(targets.STORED):
-        return _stored(targets.source(target))
+        return _stored_target(targets.source(target))
     if not target.runs_code:
         targets.source(target)
         return None
@@ -154,7 +156,7 @@ def _ready_target(target: Target) -> Workload | None:
     return workload if workload is not None and workload.name == target.label and is_current(workload) else None
 
 
-def _stored(path: Path) -> Workload:
+def _stored_target(path: Path) -> Workload:
     """A workload somebody wrote with `hwexplorer capture -o`."""
     workload = _read(path)
     if workload is None:
@@ -166,7 +168,7 @@ FILE, PACKAGE = "file ", "package "  # in Workload.versions: `file /home/me/net.
 
 
 def is_current(workload: Workload) -> bool:
-    """Whether the files and packages it was captured from are what they were."""
+    """Return True if the files and packages that it was captured from are unchanged."""
     try:
         return all(
             targets.fingerprint(Path(key.removeprefix(FILE))) == mark
@@ -180,11 +182,13 @@ def is_current(workload: Workload) -> bool:
 
 
 def pack(workload: Workload) -> bytes:
+    """Return a workload as the bytes of a capture file."""
     # No time stamp: the same workload gives the same file.
     return gzip.compress(encode(workload), compresslevel=9, mtime=0)
 
 
 def unpack(data: bytes) -> Workload:
+    """Return the workload of a capture file. Raises ValueError."""
     return decode(files.unzip(data, _MAX_BYTES))
 
 
@@ -198,7 +202,8 @@ def shipped_name(spec: Spec) -> str:
 
 
 def cache_path(ref: ModelRef) -> Path:
-    """Where the capture of a model is kept. All that decides it makes the name, the contents of the user's file too."""
+    """Return the path of a model's capture in the user's cache. Everything that decides the capture is part of the
+    name."""
     if isinstance(ref, Target):
         file = targets.source(ref)
         name = re.sub(r"[^A-Za-z0-9_.]", "-", ref.label)[:60]
@@ -214,7 +219,7 @@ def cache_path(ref: ModelRef) -> Path:
 
 
 def version(package: str) -> str:
-    """Of an installed package, 'none' where it is not."""
+    """Return the version of an installed package, 'none' if it is missing."""
     import importlib.metadata  # 20 ms that a shipped capture does not need
 
     try:

@@ -165,7 +165,7 @@ def _memory(result: Estimate) -> Check:
     held, workload = result.memory, result.workload
     tensors, joined = workload.tensors, structure(workload, result.joins)
     moves, width = joined.moves, tensor_bytes(workload, result.plan.widths)
-    size = (tensors.numel @ workload.at(batch=result.scenario.batch)) * width
+    size = (tensors.numel @ workload.value_at(batch=result.scenario.batch)) * width
     is_passing = ~np.isin(tensors.role, (WEIGHT, BUFFER))[moves.tensor]
     root = np.array(roots(tensors.storage), dtype=np.int64)[moves.tensor]
     touched: dict[tuple[int, int], float] = {}

@@ -136,7 +136,7 @@ def concurrency(result: Estimate) -> ConcurrencyReport:
 
 
 def _flops(result: Estimate) -> Floats:
-    flops: Floats = result.workload.operators.flops @ result.workload.at(batch=result.scenario.batch)
+    flops: Floats = result.workload.operators.flops @ result.workload.value_at(batch=result.scenario.batch)
     return flops
 
 

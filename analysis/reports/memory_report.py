@@ -158,7 +158,7 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
     """Return the peak by what tensors are to the precision; the bytes add up to it."""
     workload, plan, tensors, peak = result.workload, result.plan, result.workload.tensors, result.memory.peak_bytes
     of_tensor, lives = roles(workload), lifetimes(workload, result.joins)
-    values = tensors.numel @ workload.at(batch=result.scenario.batch)
+    values = tensors.numel @ workload.value_at(batch=result.scenario.batch)
     size = values * tensor_bytes(workload, plan.widths)
     parameter = np.isin(tensors.role, (WEIGHT, BUFFER))
     live = np.isin(np.arange(len(values)), lives.tensor[(lives.first <= at) & (lives.last >= at)])

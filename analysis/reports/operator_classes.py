@@ -62,8 +62,8 @@ class OperatorInfo(msgspec.Struct, frozen=True, kw_only=True):
 def operator_infos(workload: Workload, batch: int) -> tuple[OperatorInfo, ...]:
     """Of each operator, in execution order."""
     parts = partition(workload)
-    classes, gemm = operator_classes(workload), workload.operators.gemm @ workload.at(batch=batch)
-    written = workload.tensors.numel @ workload.at(batch=batch)
+    classes, gemm = operator_classes(workload), workload.operators.gemm @ workload.value_at(batch=batch)
+    written = workload.tensors.numel @ workload.value_at(batch=batch)
     found = []
     for i in range(workload.n_operators):
         outputs = _edges(workload, i, "out")
@@ -148,7 +148,7 @@ def _conv(workload: Workload, i: int) -> str:
     """By its groups and window. Where shapes are not told, of one by one where it reads as many values of a pixel as it
     has channels."""
     tensors, ops = workload.tensors, workload.operators
-    point = workload.at(**dict.fromkeys(workload.dims, 2))
+    point = workload.value_at(**dict.fromkeys(workload.dims, 2))
     groups, rows, _, inner = ops.gemm[i] @ point
     weight = next((t for t in _edges(workload, i, "in") if tensors.role[t] == WEIGHT), None)
     shape = tensors.shape[weight] if tensors.shape and weight is not None else ()
@@ -170,7 +170,7 @@ def _producers(workload: Workload, i: int) -> Iterator[int]:
 def _squeezed(workload: Workload, product: int) -> list[int]:
     """The operators of a squeeze-excite that ends in this product; none where it is another product."""
     ops = workload.operators
-    point = workload.at(**dict.fromkeys(workload.dims, 2))
+    point = workload.value_at(**dict.fromkeys(workload.dims, 2))
     sizes = {
         p: float(workload.tensors.numel[_edges(workload, p, "out")[0]] @ point) for p in _producers(workload, product)
     }

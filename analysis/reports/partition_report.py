@@ -158,7 +158,7 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
 
 def _columns(workload: Workload, batch: int, widths: Widths) -> _Columns:
     parts, work = partition(workload), demand(workload, batch, widths, "fused")
-    flops = workload.operators.flops @ workload.at(batch=batch)
+    flops = workload.operators.flops @ workload.value_at(batch=batch)
 
     def crossing(role: int) -> Floats:
         return work.per_kernel(work.moved[role])

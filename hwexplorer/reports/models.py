@@ -52,7 +52,9 @@ def _document(state: State) -> Models:
         )
         for info in zoo.table().values()
     ]
-    written = [Model(**msgspec.structs.asdict(transformer_spec.listed(name))) for name in transformer_spec.names()]
+    written = [
+        Model(**msgspec.structs.asdict(transformer_spec.transformer_info(name))) for name in transformer_spec.names()
+    ]
     libraries = [
         Model(
             name=f"{library}:{name}",

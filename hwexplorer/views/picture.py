@@ -21,7 +21,7 @@ COLUMNS = (
 def picture(state: State) -> Table:
     """RequestError where the model is not captured."""
     workload = engine.captured(state)
-    at = workload.at(**(dict.fromkeys(workload.dims, 1) | workload.defaults))
+    at = workload.value_at(**(dict.fromkeys(workload.dims, 1) | workload.defaults))
     macs = workload.operators.macs @ at
     if workload.repeats is not None:
         macs = macs * (workload.repeats @ at)

@@ -24,7 +24,7 @@ KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default c
 def macs_from_tensors(workload: Workload, batch: int) -> dict[int, float]:
     """MACs of convolutions and dense products from the sizes of their operands, not from the counted columns."""
     ops, tensors = workload.operators, workload.tensors
-    point = workload.at(batch=batch)
+    point = workload.value_at(batch=batch)
     classes = op_classes(workload)
     found = {}
     for i in range(workload.n_operators):
@@ -43,7 +43,7 @@ def macs_from_tensors(workload: Workload, batch: int) -> dict[int, float]:
 @pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
 def test_mac_events_are_the_macs_of_the_graph(model: str, name: str) -> None:
     work = grid.workload(model)
-    point, known = work.at(batch=8), macs_from_tensors(work, 8)
+    point, known = work.value_at(batch=8), macs_from_tensors(work, 8)
     for precision in grid.distinct_precisions(grid.device(name)):
         for mode in grid.MODES:
             result = grid.run(model, name, 8, precision, mode)
@@ -58,7 +58,7 @@ def test_mac_events_are_the_macs_of_the_graph(model: str, name: str) -> None:
 
 def unpacking(result: Estimate) -> Floats:
     """Operations that unpack weights, by the tensors: each value once for every 128 rows that it meets."""
-    work, point = result.workload, result.workload.at(batch=result.scenario.batch)
+    work, point = result.workload, result.workload.value_at(batch=result.scenario.batch)
     total = np.zeros(work.n_operators)
     for i, kind in enumerate(work.operators.kind):
         edges = range(work.operators.in_ptr[i], work.operators.in_ptr[i + 1])
@@ -105,7 +105,7 @@ def test_no_traffic_is_counted_that_no_operator_asks_for(name: str) -> None:
             for mode in grid.MODES:
                 result = grid.run(work, name, batch, "fp16", mode)
                 width = result.plan.element_bytes
-                point = work.at(batch=batch)
+                point = work.value_at(batch=batch)
                 enters = float((work.tensors.numel @ point)[work.tensors.role == 1].sum()) * width
                 leaves = float((work.tensors.numel @ point)[work.tensors.is_output].sum()) * width
                 flow = result.run.mapping.traffic

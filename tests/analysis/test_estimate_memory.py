@@ -17,7 +17,7 @@ ALL = (*grid.MODELS, *grid.BLOCKS)
 def sizes(work: Workload, batch: int, width: float) -> grid.Floats:
     """Bytes of every tensor."""
     tensors = work.tensors
-    counted: grid.Floats = (tensors.numel @ work.at(batch=batch)) * np.where(
+    counted: grid.Floats = (tensors.numel @ work.value_at(batch=batch)) * np.where(
         tensors.fixed_bytes > 0, tensors.fixed_bytes, width
     )
     return counted

@@ -42,7 +42,7 @@ def _least_seconds(result: Estimate) -> list[grid.Floats]:
     """Seconds per operator on the matrix and on the vector unit, at peak, of the work the workload states; Winograd's
     F(4 x 4, 3 x 3) saves three multiplications of four and never more."""
     device, plan, operators = result.device, result.plan, result.workload.operators
-    point = result.workload.at(batch=result.scenario.batch)
+    point = result.workload.value_at(batch=result.scenario.batch)
     macs = operators.macs @ point
     executed = macs * np.where(result.run.mapping.is_reduced, 0.25, 1.0)
     flops = operators.flops @ point

@@ -25,7 +25,7 @@ def run(model: str, on: str, precision: str, batch: int, mode: str = "fused", **
 
 
 def elements(work: Workload, role: int) -> float:
-    return float((work.tensors.numel @ work.at(batch=1))[work.tensors.role == role].sum())
+    return float((work.tensors.numel @ work.value_at(batch=1))[work.tensors.role == role].sum())
 
 
 @pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
@@ -59,7 +59,7 @@ def test_bytes_are_those_of_the_formats(on: str, precision: str) -> None:
     result, asked = run(model, on, precision, 1), parse(precision)
     names = result.workload.tensors.name
     wide = np.array(["norm" in n or "lm_head" in n or "embed" in n for n in names])
-    numel = result.workload.tensors.numel @ result.workload.at(batch=1)
+    numel = result.workload.tensors.numel @ result.workload.value_at(batch=1)
     is_weight = result.workload.tensors.role == WEIGHT
     width = FORMATS[asked.weights].bytes
     kept = width if FORMATS[asked.weights].whole_file else 2.0

@@ -35,7 +35,7 @@ def test_rows_add_up(model: str, device: str, batch: int, execution: str) -> Non
         assert row.effective_flop_per_s * row.latency_s == pytest.approx(row.flops)
         assert row.sentence
     assert sum(r.flops for r in found.rows) == pytest.approx(
-        float((result.workload.operators.flops @ result.workload.at(batch=batch)).sum())
+        float((result.workload.operators.flops @ result.workload.value_at(batch=batch)).sum())
     )
 
 

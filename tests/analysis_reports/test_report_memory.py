@@ -32,7 +32,7 @@ def largest_live_set(result: Estimate) -> tuple[float, float]:
     from analysis.estimate.memory import roots
 
     s = structure(result.workload, result.joins).moves
-    size = (tensors.numel @ result.workload.at(batch=result.scenario.batch)) * np.where(
+    size = (tensors.numel @ result.workload.value_at(batch=result.scenario.batch)) * np.where(
         tensors.fixed_bytes > 0, tensors.fixed_bytes, result.plan.element_bytes
     )
     root = roots(tensors.storage)

@@ -115,7 +115,7 @@ def test_classes_of_the_field(model: str, classes: dict[str, int]) -> None:
 @pytest.mark.parametrize("batch", [1, 8])
 def test_parallelism_is_the_elements_written(model: str, batch: int) -> None:
     found, workload = report(model, batch), store.load(model)
-    written = workload.tensors.numel @ workload.at(batch=batch)
+    written = workload.tensors.numel @ workload.value_at(batch=batch)
     for i, operator in enumerate(found.operators):
         outputs = workload.operators.out_tensor[workload.operators.out_ptr[i] : workload.operators.out_ptr[i + 1]]
         together = operator.batch_parallelism * operator.channel_parallelism * operator.spatial_parallelism

@@ -16,7 +16,7 @@ from analysis.annexes.readers.onnx import onnx_model as onnx_model
 from analysis.model import store
 from analysis.model.model_errors import CaptureCancelledError, ModelError
 from analysis.model.names import targets
-from analysis.model.process.capture_job import Job, ReadJob
+from analysis.model.process.capture_job import ReadJob, WorkloadJob
 from analysis.model.process.process_limits import ProcessLimits
 from analysis.model.reading_budget import STEPS, Budget
 from tests.attack import onnx_files, pt2_files
@@ -136,7 +136,7 @@ def test_an_honest_file_says_how_far_it_is(tmp_path: Path) -> None:
 def test_a_limit_of_the_process_holds_where_the_budget_would_not(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(40_000))
-    job = Job(
+    job = WorkloadJob(
         "reading", "analysis.annexes.readers", ("--", str(path)), ProcessLimits(seconds=60, memory_bytes=64 << 20)
     )
     job.start()

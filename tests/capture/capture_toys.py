@@ -8,11 +8,11 @@ import torch
 
 from analysis.capture.exporter import export
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 
 
 def lowered(module: Any, *inputs: Any) -> Workload:
-    return lower(export(module, list(inputs) or [torch.empty(2, 8)]), "toy")
+    return lower_graph(export(module, list(inputs) or [torch.empty(2, 8)]), "toy")
 
 
 def row(workload: Workload, path: str) -> int:
@@ -20,27 +20,27 @@ def row(workload: Workload, path: str) -> int:
 
 
 def macs(workload: Workload, path: str, batch: int = 1) -> float:
-    return float(workload.operators.macs[row(workload, path)] @ workload.at(batch=batch))
+    return float(workload.operators.macs[row(workload, path)] @ workload.value_at(batch=batch))
 
 
 def flops(workload: Workload, path: str, batch: int = 1) -> float:
-    return float(workload.operators.flops[row(workload, path)] @ workload.at(batch=batch))
+    return float(workload.operators.flops[row(workload, path)] @ workload.value_at(batch=batch))
 
 
 def gemm(workload: Workload, path: str, batch: int = 1) -> tuple[int, ...]:
     """G, M, N, K."""
-    return tuple(int(x) for x in workload.operators.gemm[row(workload, path)] @ workload.at(batch=batch))
+    return tuple(int(x) for x in workload.operators.gemm[row(workload, path)] @ workload.value_at(batch=batch))
 
 
 def reads(workload: Workload, path: str, batch: int = 1) -> dict[str, int]:
     """Elements read by tensor name."""
-    operators, index, point = workload.operators, row(workload, path), workload.at(batch=batch)
+    operators, index, point = workload.operators, row(workload, path), workload.value_at(batch=batch)
     edges = range(operators.in_ptr[index], operators.in_ptr[index + 1])
     return {workload.tensors.name[operators.in_tensor[e]]: int(operators.in_numel[e] @ point) for e in edges}
 
 
 def writes(workload: Workload, path: str, batch: int = 1) -> dict[str, int]:
-    operators, index, point = workload.operators, row(workload, path), workload.at(batch=batch)
+    operators, index, point = workload.operators, row(workload, path), workload.value_at(batch=batch)
     edges = range(operators.out_ptr[index], operators.out_ptr[index + 1])
     tensors = [int(operators.out_tensor[e]) for e in edges]
     return {workload.tensors.name[t]: int(workload.tensors.numel[t] @ point) for t in tensors}

@@ -18,12 +18,12 @@ from analysis.capture.torchvision_inputs import adapt, inputs, patches
 from analysis.capture.torchvision_models import _torchvision
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.names import zoo
 
 
 def ours(workload: Workload) -> int:
-    return int(2 * (workload.operators.macs @ workload.at(batch=1)).sum())
+    return int(2 * (workload.operators.macs @ workload.value_at(batch=1)).sum())
 
 
 def theirs(module: Any, given: list[Any]) -> int:
@@ -46,7 +46,7 @@ def written(name: str, device: str = "cpu") -> tuple[int, int]:
     counted = ten()[name]
     module = counted.module.eval().to(device)
     given = [value.to(device) for value in counted.inputs]
-    workload = lower(export(counted.module, given), name)
+    workload = lower_graph(export(counted.module, given), name)
     return ours(workload), theirs(module, [value[:1] for value in given])
 
 
@@ -55,9 +55,9 @@ def part(name: str) -> tuple[int, int]:
     kind, _, device = name.partition("@")
     module, shape = PARTS[kind]
     given = [torch.zeros(shape, device=device)]
-    return ours(lower(export(module.to(device).eval(), [torch.zeros(2, *shape[1:], device=device)]), name)), theirs(
-        module, given
-    )
+    return ours(
+        lower_graph(export(module.to(device).eval(), [torch.zeros(2, *shape[1:], device=device)]), name)
+    ), theirs(module, given)
 
 
 class Attention(torch.nn.Module):

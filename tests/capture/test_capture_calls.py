@@ -120,7 +120,7 @@ def test_a_rule_and_the_right_macs(name: str) -> None:
     w = lowered(module.eval(), torch.empty(2, *shape))
     assert w.operators.has_rule.all(), [w.operators.target[i] for i in (~w.operators.has_rule).nonzero()[0]]
     for batch in (1, 4):
-        assert float((w.operators.macs @ w.at(batch=batch)).sum()) == macs * batch
+        assert float((w.operators.macs @ w.value_at(batch=batch)).sum()) == macs * batch
 
 
 def test_control_flow_says_what_it_counts() -> None:

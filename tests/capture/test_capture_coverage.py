@@ -146,6 +146,6 @@ def test_a_few_by_hand() -> None:
     w = lowered(module, *inputs)
     index = w.operators.kind.index("recurrent")
     # Two directions, three gates of six units, from four inputs and six states, seven steps.
-    assert w.operators.macs[index] @ w.at(batch=3) == 3 * 7 * 2 * (18 * 4 + 18 * 6)
+    assert w.operators.macs[index] @ w.value_at(batch=3) == 3 * 7 * 2 * (18 * 4 + 18 * 6)
     module, inputs = MODELS["depthwise_3d"]
     assert lowered(module, *inputs).operators.kind[0] == "depthwise_conv"

@@ -117,7 +117,7 @@ def test_counted_by_hand(name: str) -> None:
     w = lowered(module, torch.empty(2, *shape))
     assert w.operators.has_rule.all(), [w.operators.target[i] for i in (~w.operators.has_rule).nonzero()[0]]
     for batch in (1, 3):
-        at = w.at(batch=batch)
+        at = w.value_at(batch=batch)
         found = float((w.operators.macs @ at).sum()), float((w.operators.flops @ at).sum())
         assert found == (macs * batch, flops * batch)
 
@@ -138,7 +138,7 @@ def rows(x: Any, w: Any) -> Any:
 
 
 def total(w: Any, what: str, batch: int = 1) -> float:
-    return float((getattr(w.operators, what) @ w.at(batch=batch)).sum())
+    return float((getattr(w.operators, what) @ w.value_at(batch=batch)).sum())
 
 
 def test_a_scan_is_laid_out_turn_by_turn() -> None:

@@ -43,7 +43,7 @@ def test_a_model_of_a_library_by_its_name(name: str, library: str, gigamacs: flo
         pytest.skip(f"needs {library}")
     found = store.load(name)
     assert found.inputs[0].shape[0] == "batch"
-    assert float((found.operators.macs @ found.at(batch=1)).sum()) / 1e9 == pytest.approx(gigamacs, rel=0.01)
+    assert float((found.operators.macs @ found.value_at(batch=1)).sum()) / 1e9 == pytest.approx(gigamacs, rel=0.01)
     assert coverage(found).work == 1.0
 
 
@@ -81,7 +81,7 @@ def test_graph_networks(kind: str, tmp_path: Path) -> None:
     )
     found = store.load(f"{tmp_path / 'net.py'}:make()")
     assert [item.shape for item in found.inputs] == [(9, 16), (2, 9)]
-    assert float((found.operators.macs @ found.at(batch=1)).sum()) == pytest.approx(9 * (16 + 32) * 32, rel=0.02)
+    assert float((found.operators.macs @ found.value_at(batch=1)).sum()) == pytest.approx(9 * (16 + 32) * 32, rel=0.02)
 
 
 def test_a_unet_keeps_its_batch_within_its_range(tmp_path: Path) -> None:

@@ -169,13 +169,13 @@ def test_element_wise_figures() -> None:
         w = lowered(module(lambda s, x: s.layer(x), layer=layer), torch.empty(2, 4, 3, 3))
         assert w.operators.kind == (kind,)
         assert flops(w, "layer", 2) == 72 * per_element
-        assert float(w.operators.special[0] @ w.at(batch=2)) == 72 * special
+        assert float(w.operators.special[0] @ w.value_at(batch=2)) == 72 * special
 
 
 def test_layer_norm_has_one_root_per_row() -> None:
     w = lowered(module(lambda s, x: s.norm(x), norm=nn.LayerNorm(6)), torch.empty(2, 5, 6))
     assert flops(w, "norm", 3) == 8 * 90
-    assert float(w.operators.special[0] @ w.at(batch=3)) == 15
+    assert float(w.operators.special[0] @ w.value_at(batch=3)) == 15
     assert reads(w, "norm", 3) == {"x": 90, "norm.weight": 6, "norm.bias": 6}
 
 
@@ -236,7 +236,7 @@ def test_recurrent_layers() -> None:
     w = lowered(module(lambda s, x: s.rnn(x)[0], rnn=layer), torch.empty(2, 7, 4))
     index = w.operators.kind.index("recurrent")
     steps = 2 * 7
-    assert w.operators.macs[index] @ w.at(batch=2) == steps * (20 * 4 + 20 * 5 + 20 * 5 + 20 * 5)
+    assert w.operators.macs[index] @ w.value_at(batch=2) == steps * (20 * 4 + 20 * 5 + 20 * 5 + 20 * 5)
     assert w.operators.has_rule.all()
 
 

@@ -63,7 +63,7 @@ def eager_peak(name: str) -> int:
 
 def captured_peak(workload: Workload) -> float:
     tensors = workload.tensors
-    size = tensors.numel @ workload.at(batch=BATCH) * np.where(tensors.fixed_bytes, tensors.fixed_bytes, 4)
+    size = tensors.numel @ workload.value_at(batch=BATCH) * np.where(tensors.fixed_bytes, tensors.fixed_bytes, 4)
     live = np.zeros(workload.n_operators)
     for first in np.flatnonzero(tensors.role == ACTIVATION):
         if tensors.storage[first] == first:

@@ -46,7 +46,7 @@ def save(module: nn.Module, path: Path, *inputs: torch.Tensor, dynamo: bool = Tr
 
 
 def total(w: Workload, what: str, batch: int = 1) -> float:
-    return float((getattr(w.operators, what) @ w.at(batch=batch)).sum())
+    return float((getattr(w.operators, what) @ w.value_at(batch=batch)).sum())
 
 
 Exported = Callable[[str, bool], Path]

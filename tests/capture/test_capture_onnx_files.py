@@ -25,7 +25,7 @@ Parts = tuple[Any, ...]
 
 
 def total(w: Workload, what: str = "macs", batch: int = 1) -> float:
-    return float((getattr(w.operators, what) @ w.at(batch=batch)).sum())
+    return float((getattr(w.operators, what) @ w.value_at(batch=batch)).sum())
 
 
 # name -> nodes, inputs, outputs, constants; MACs and flops beside them for one input.
@@ -332,7 +332,7 @@ def test_inputs_that_are_numbers_are_passed_over_or_given_by_name(tmp_path: Path
     path = save(tmp_path, nodes, inputs, ["y"], [numbers("zero", 0)])
     w = store.load(f"{path}(2x1,n=7)")
     assert [item.shape for item in w.inputs] == [(), ("batch", 1)]
-    assert w.operators.flops[-1] @ w.at(batch=2) == 14
+    assert w.operators.flops[-1] @ w.value_at(batch=2) == 14
     with pytest.raises(UnreadableError, match="it has no input 'm': n, x"):
         store.load(f"{path}(m=7)")
 
@@ -520,5 +520,5 @@ def test_shapes_agree_with_onnx(name: str, tmp_path: Path) -> None:
     inferred = onnx.shape_inference.infer_shapes(onnx.load(path), data_prop=True).graph.output[0]
     sizes = [size.dim_value for size in inferred.type.tensor_type.shape.dim]
     w = load(path)
-    ours = w.tensors.numel[w.tensors.is_output] @ w.at(batch=5)
+    ours = w.tensors.numel[w.tensors.is_output] @ w.value_at(batch=5)
     assert ours.tolist() == [np.prod(sizes)] if all(sizes) else name.startswith("batch kept")

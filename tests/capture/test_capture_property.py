@@ -25,7 +25,7 @@ def counted(module: nn.Module, x: Any) -> int:
 
 def compare(module: nn.Module, x: Any) -> None:
     w = lowered(module, x)
-    at = w.at(batch=x.shape[0])
+    at = w.value_at(batch=x.shape[0])
     assert int((w.operators.macs @ at).sum()) == counted(module, x)
     with torch.no_grad():
         assert int((w.tensors.numel[w.tensors.is_output] @ at).sum()) == module(x).numel()
@@ -65,8 +65,8 @@ points = st.tuples(st.integers(1, 50), st.integers(1, 50))
 @given(sizes, sizes, points)
 def test_polynomials_are_a_ring(a: Poly, b: Poly, point: tuple[int, int]) -> None:
     at = {"batch": point[0], "seq": point[1]}
-    assert (a + b).at(**at) == a.at(**at) + b.at(**at)
-    assert (a * b).at(**at) == a.at(**at) * b.at(**at)
+    assert (a + b).value_at(**at) == a.value_at(**at) + b.value_at(**at)
+    assert (a * b).value_at(**at) == a.value_at(**at) * b.value_at(**at)
     assert a - a == poly(0)
     assert a * 0 == poly(0)
     assert a * b == b * a

@@ -153,7 +153,7 @@ def test_the_cache_key_knows_versions_rules_and_size(monkeypatch: pytest.MonkeyP
 def test_cancel_kills_the_subprocess_at_once(cache: Path) -> None:
     job = store.capture_job("regnet_y_16gf", 320)
     job.start()
-    while job.progress[0] == "start" and not job.done:
+    while job.progress[0] == "start" and not job.is_done:
         time.sleep(0.01)
     assert job._child is not None
     group = job._child.process.pid
@@ -173,7 +173,7 @@ def test_cancel_before_start_never_starts() -> None:
     job = store.capture_job("resnet18", 64)
     job.cancel()
     job.start()
-    assert job.done
+    assert job.is_done
     assert job._child is None
     with pytest.raises(CaptureCancelledError):
         job.result()

@@ -15,7 +15,7 @@ def test_counted_by_hand(name: str) -> None:
     w = lowered(counted.module.eval(), *counted.inputs)
     assert w.operators.has_rule.all(), [w.operators.target[i] for i in (~w.operators.has_rule).nonzero()[0]]
     for batch in (1, 3):
-        found = (w.operators.macs @ w.at(batch=batch)).tolist()
+        found = (w.operators.macs @ w.value_at(batch=batch)).tolist()
         macs = {path: value for path, value in zip(w.operators.path, found, strict=True) if value}
         assert macs == {path: value * batch for path, value in counted.macs.items()}
     assert {path: flops(w, path) for path in counted.flops} == counted.flops

@@ -15,7 +15,7 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import CaptureError, ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import targets
-from analysis.model.names.model_ref import own
+from analysis.model.names.model_ref import user_target
 from analysis.model.process import capture_job as job_module
 from analysis.model.process.process_limits import ProcessLimits
 from hardware.errors import RequestError
@@ -56,7 +56,7 @@ def test_a_module_of_ones_own() -> None:
     assert w.name == "own_models.py:Net"
     assert w.parameters == 3 * 8 * 9 + 8 + 8 * 4 + 4
     assert w.inputs[0].shape == ("batch", 3, 16, 16)
-    assert float((w.operators.macs @ w.at(batch=5)).sum()) == 5 * (14 * 14 * 8 * 27 + 32)
+    assert float((w.operators.macs @ w.value_at(batch=5)).sum()) == 5 * (14 * 14 * 8 * 27 + 32)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_lists_tuples_and_dictionaries_of_tensors(factory: str, inputs: str, mac
     assert str(target) == f"{OWN}:{factory}({inputs})"
     w = captured(factory, inputs)
     assert [item.shape[0] for item in w.inputs] == ["batch"] * len(w.inputs)
-    assert float((w.operators.macs @ w.at(batch=3)).sum()) == 3 * macs
+    assert float((w.operators.macs @ w.value_at(batch=3)).sum()) == 3 * macs
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_nodes_of_a_graph_are_no_batch() -> None:
     w = captured("messages", "")
     assert [item.shape for item in w.inputs] == [(5, 16), (2, 9)]
     assert any("its inputs are one graph" in note for note in w.notes)
-    assert float((w.operators.macs @ w.at(batch=1)).sum()) == 5 * 16 * 8
+    assert float((w.operators.macs @ w.value_at(batch=1)).sum()) == 5 * 16 * 8
 
 
 def test_a_model_that_reads_a_mask_it_was_not_given_gets_one() -> None:
@@ -130,23 +130,23 @@ def test_a_model_that_reads_a_mask_it_was_not_given_gets_one() -> None:
     assert [(item.name, item.shape) for item in w.inputs] == [
         (n, ("batch", 6)) for n in ("input_ids", "attention_mask")
     ]
-    assert float((w.operators.macs @ w.at(batch=1)).sum()) == 6 * 4 * 4
+    assert float((w.operators.macs @ w.value_at(batch=1)).sum()) == 6 * 4 * 4
 
 
 def test_loops_taken_out_of_a_graph_leave_its_edges() -> None:
     """How many there are depends on data: none is taken for one, and an edge from each node to itself is added."""
     w = captured("Loops", "5x16,2x9:int64")
     assert any("none from a node to itself" in note for note in w.notes)
-    assert float((w.operators.macs @ w.at(batch=1)).sum()) == 5 * 16 * 8
+    assert float((w.operators.macs @ w.value_at(batch=1)).sum()) == 5 * 16 * 8
     joined = w.operators.out_tensor[w.operators.out_ptr[w.operators.kind.index("cat")]]
-    assert float(w.tensors.numel[joined] @ w.at(batch=1)) == 2 * (9 + 5)
+    assert float(w.tensors.numel[joined] @ w.value_at(batch=1)) == 2 * (9 + 5)
 
 
 def test_a_cache_goes_in_and_comes_out() -> None:
     """One token after six; what a model keeps is among its results."""
     w = captured("remembering", "")
     assert [item.shape for item in w.inputs] == [("batch", 2, 4), ("batch", 6, 4)]
-    assert float((w.operators.macs @ w.at(batch=3)).sum()) == 3 * 2 * 16
+    assert float((w.operators.macs @ w.value_at(batch=3)).sum()) == 3 * 2 * 16
     assert w.operators.kind.count("cat") == 1
 
 
@@ -176,7 +176,7 @@ def test_a_model_that_fixes_its_batch_is_captured_at_it() -> None:
     assert w.inputs[0].shape == (4, 3, 8, 8)
     assert any(note.startswith("captured at batch 4 alone") for note in w.notes)
     assert targets.fixed_batch(w) == 4
-    assert (w.operators.macs @ w.at(batch=1) == w.operators.macs @ w.at(batch=9)).all()
+    assert (w.operators.macs @ w.value_at(batch=1) == w.operators.macs @ w.value_at(batch=9)).all()
     assert targets.fixed_batch(captured("Net", "4x3x8x8,batch=none")) == 1
 
 
@@ -196,13 +196,13 @@ def test_inputs_by_name_in_dictionaries_and_lists(factory: str, inputs: str, nam
     w = captured(factory, inputs)
     assert {item.name for item in w.inputs} == names
     assert all(item.shape[0] == "batch" for item in w.inputs)
-    assert float((w.operators.macs @ w.at(batch=3)).sum()) == 3 * NET_MACS
+    assert float((w.operators.macs @ w.value_at(batch=3)).sum()) == 3 * NET_MACS
 
 
 def test_what_is_exported_already_and_what_learns_its_sizes() -> None:
     w = captured("exported", "")
     assert (w.parameters, targets.fixed_batch(w)) == (260, 2)
-    assert float((w.operators.macs @ w.at(batch=2)).sum()) == 2 * NET_MACS
+    assert float((w.operators.macs @ w.value_at(batch=2)).sum()) == 2 * NET_MACS
     assert captured("lazy").parameters == 8 * 27 + 8 + 8 * 14 * 14 * 4 + 4
 
 
@@ -235,7 +235,7 @@ def test_a_formula_that_its_author_registers_covers_an_operator() -> None:
     w = captured("Stated")
     assert w.operators.has_rule.all()
     own = w.operators.target.index("own_models.stated.default")
-    assert (w.operators.kind[own], w.operators.flops[own] @ w.at(batch=3)) == ("custom", 3 * 7 * 256)
+    assert (w.operators.kind[own], w.operators.flops[own] @ w.value_at(batch=3)) == ("custom", 3 * 7 * 256)
 
 
 def test_an_operator_without_a_rule_is_listed_and_lowers_coverage() -> None:
@@ -317,7 +317,7 @@ def test_wrong_names_say_so_before_anything_runs(text: str, words: list[str], mo
     "text", ["resnet50", "gemm:M=8", "gemm:8x8x8", "hf:some/folder", "hf:x.py", "resnet50@b8/h100_sxm", "gemm:8"]
 )
 def test_other_names_are_no_targets(text: str) -> None:
-    assert own(text) is None
+    assert user_target(text) is None
 
 
 # --- the cache --------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ PUBLISHED = [
 
 
 def total_macs(workload: Workload, batch: int = 1) -> float:
-    return float((workload.operators.macs @ workload.at(batch=batch)).sum())
+    return float((workload.operators.macs @ workload.value_at(batch=batch)).sum())
 
 
 @pytest.mark.parametrize(("info", "weights"), PUBLISHED)
@@ -82,7 +82,7 @@ def check(w: Workload) -> None:
     assert operators.in_numel.shape == (e, len(w.monomials))
     assert (operators.in_tensor < t).all()
     for batch in (1, 2, 3, 7, 4096):
-        at = w.at(batch=batch)
+        at = w.value_at(batch=batch)
         macs, flops, special = operators.macs @ at, operators.flops @ at, operators.special @ at
         gemm = operators.gemm @ at
         assert (macs >= 0).all()
@@ -110,7 +110,7 @@ def check(w: Workload) -> None:
     assert (tensors.live_until[operators.in_tensor] >= reader).all()
     assert tensors.is_output.any()
     weights = tensors.role == WEIGHT
-    assert int((tensors.numel[weights] @ w.at(batch=1)).sum()) == w.parameters
+    assert int((tensors.numel[weights] @ w.value_at(batch=1)).sum()) == w.parameters
 
 
 def test_sizes_are_affine_in_the_batch() -> None:
@@ -164,7 +164,7 @@ def test_real_shapes_at_several_batches(name: str) -> None:
             handle.remove()
         for path, numel in seen.items():
             out = workload.operators.out_tensor[workload.operators.out_ptr[index[path]]]
-            assert workload.tensors.numel[out] @ workload.at(batch=batch) == numel, (path, batch)
+            assert workload.tensors.numel[out] @ workload.value_at(batch=batch) == numel, (path, batch)
             compared += 1
     assert compared >= 4 * 15
 
@@ -174,7 +174,7 @@ def test_blocks_and_their_parameters() -> None:
         assert store.load(name).family == "block"
     assert store.load("gemm:8192x8192x8192").name == "gemm:M=8192,N=8192,K=8192"
     w = store.load("gemm:M=16,K=4")
-    assert tuple(w.operators.gemm[0] @ w.at(batch=3)) == (1, 48, 1024, 4)
+    assert tuple(w.operators.gemm[0] @ w.value_at(batch=3)) == (1, 48, 1024, 4)
     assert store.load("conv2d").operators.path == ("conv", "bn", "relu")
 
 

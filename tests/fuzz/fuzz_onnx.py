@@ -103,7 +103,7 @@ def possible(workload: Workload) -> None:
     """Figures that can be, at any batch: whole, finite, not negative."""
     operators = workload.operators
     for batch in (1, 64):
-        at = workload.at(batch=batch)
+        at = workload.value_at(batch=batch)
         for figures in (operators.macs, operators.flops, operators.special, operators.in_numel, workload.tensors.numel):
             assert np.isfinite(figures @ at).all(), "a figure without end"
             assert (figures @ at >= 0).all(), "a negative figure"

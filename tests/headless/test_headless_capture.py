@@ -110,8 +110,8 @@ class Slow:
         return ended
 
     def wait(self, timeout: float) -> bool:
-        time.sleep(0.0 if self.done else timeout)
-        return self.done
+        time.sleep(0.0 if self.is_done else timeout)
+        return self.is_done
 
     def cancel(self) -> None:
         self.cancelled = True

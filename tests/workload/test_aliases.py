@@ -8,7 +8,7 @@ from analysis.estimate.engine import Engine
 from analysis.model import store
 from analysis.model.model_errors import UnknownModelError
 from analysis.model.names import aliases, targets, zoo
-from analysis.model.names.model_ref import names, own, plain, refer
+from analysis.model.names.model_ref import names, plain, refer, user_target
 from hardware import files
 from hwexplorer import cli
 from hwexplorer.state import parse
@@ -62,7 +62,7 @@ def engine() -> Engine:
 @pytest.mark.parametrize("typed", MODELS)
 def test_models(typed: str) -> None:
     assert str(refer(typed)) == MODELS[typed]
-    assert (own(typed) is not None) == MODELS[typed].endswith("()")
+    assert (user_target(typed) is not None) == MODELS[typed].endswith("()")
     state = parse(f"{typed}@b8,FP16/gpu")
     assert (str(refer(state.model)), state.batch, state.precision, state.devices) == (
         MODELS[typed],
@@ -126,7 +126,7 @@ PUBLISHED = {
 def test_families_that_ship_open_as_published(name: str) -> None:
     found = store.load(name)
     macs, parameters = PUBLISHED[name]
-    counted = float((found.operators.macs @ found.at(batch=1)).sum())
+    counted = float((found.operators.macs @ found.value_at(batch=1)).sum())
     assert macs is None or counted == pytest.approx(macs, rel=0.01)
     assert parameters is None or found.parameters == pytest.approx(parameters, rel=0.03)  # as rounded there
     assert found.operators.has_rule.all()
@@ -139,7 +139,7 @@ def test_what_is_listed_is_what_ships(name: str) -> None:
     found, listed = store.ready(name), zoo.libraries()[name.partition(":")[0]][name.partition(":")[2]]
     assert found is not None
     assert found.parameters == listed["parameters"]
-    assert float((found.operators.macs @ found.at(batch=1)).sum()) == pytest.approx(listed["macs"], rel=1e-9)
+    assert float((found.operators.macs @ found.value_at(batch=1)).sum()) == pytest.approx(listed["macs"], rel=1e-9)
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ class Decoder(nn.Module):  # type: ignore[misc, name-defined]
 
 def per_kind(model: Workload, values: Any, batch: int) -> Counter[str]:
     found: Counter[str] = Counter()
-    for kind, value in zip(model.operators.kind, (values @ model.at(batch=batch)).tolist(), strict=True):
+    for kind, value in zip(model.operators.kind, (values @ model.value_at(batch=batch)).tolist(), strict=True):
         found[kind] += value
     return found
 

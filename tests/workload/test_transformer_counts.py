@@ -109,7 +109,7 @@ def test_every_operator_is_known_and_named(name: str) -> None:
     assert len(set(ops.path)) == len(ops.path)
     assert set(ops.kind) <= set(KINDS)
     gemm, product = ops.gemm, np.zeros(len(ops.path))
-    point = workload(name).at(batch=3)
+    point = workload(name).value_at(batch=3)
     product = np.prod(gemm @ point, axis=1)
     plain = np.array([kind in ("linear", "matmul") for kind in ops.kind])
     np.testing.assert_allclose(product[plain], (ops.macs @ point)[plain], rtol=1e-12)

@@ -82,7 +82,7 @@ def test_all_experts_are_held_and_the_touched_ones_read() -> None:
 @given(st.integers(1, 256), st.integers(1, 16), st.integers(1, 10_000))
 def test_routing(experts: int, active: int, tokens: int) -> None:
     active = min(active, experts)
-    touched, rows = Routing(experts, active).at(tokens)
+    touched, rows = Routing(experts, active).expert_load(tokens)
     assert active <= touched * (1 + 1e-12)
     assert touched <= experts
     assert touched * rows == pytest.approx(tokens * active)

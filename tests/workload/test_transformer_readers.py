@@ -58,14 +58,14 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_published_configuration_is_the_model_of_its_name(name: str) -> None:
     known = presets.preset(name).config
-    read = hf_config.of({"tie_word_embeddings": known.tied, **PUBLISHED[name]})
+    read = hf_config.parse_config({"tie_word_embeddings": known.tied, **PUBLISHED[name]})
     different = {key: (getattr(read, key), getattr(known, key)) for key in known.__struct_fields__}
     assert {key: pair for key, pair in different.items() if pair[0] != pair[1]} == {}
 
 
 def test_a_kind_without_a_reader_says_what_can_be_captured() -> None:
     with pytest.raises(ValueError, match=r"'mamba' is not supported.*others need transformers"):
-        hf_config.of({"model_type": "mamba"})
+        hf_config.parse_config({"model_type": "mamba"})
 
 
 _SMALL = {
@@ -91,7 +91,7 @@ _SMALL = {
     ],
 )
 def test_stored_formats_are_said(stated: dict[str, Any], said: str) -> None:
-    notes = hf_config.of(_SMALL | {"quantization_config": stated}).notes
+    notes = hf_config.parse_config(_SMALL | {"quantization_config": stated}).notes
     assert len(notes) == 1
     assert said in notes[0]
 
@@ -102,4 +102,4 @@ def test_parts_left_out_are_said(tmp_path: Path) -> None:
     notes = hf_config.config(str(tmp_path)).notes
     assert notes[0] == "the language model alone: without its vision tower and its audio encoder"
     assert "fp8kv16" in notes[1]
-    assert hf_config.of(_SMALL).notes == ()
+    assert hf_config.parse_config(_SMALL).notes == ()

@@ -98,7 +98,7 @@ def test_prefill_of_latent_attention_is_the_product_with_expanded_keys() -> None
 
 
 def test_experts_that_a_step_touches_are_those_of_its_batch() -> None:
-    touched, rows = Routing(8, 2).at(1)
+    touched, rows = Routing(8, 2).expert_load(1)
     assert (touched, rows) == pytest.approx((2, 1))
     name = "decoder:hidden=64,layers=1,heads=4,ffn=96,vocab=1000,experts=8,active=2,in=64,out=8"
     model = workload(name)
@@ -107,7 +107,7 @@ def test_experts_that_a_step_touches_are_those_of_its_batch() -> None:
     later = (
         len(model.operators.path) - 1 - [p.endswith("experts.up_proj") for p in model.operators.path[::-1]].index(True)
     )
-    groups = (model.operators.gemm @ model.at(batch=1))[:, 0]
+    groups = (model.operators.gemm @ model.value_at(batch=1))[:, 0]
     assert groups[first] == pytest.approx(8, rel=1e-3)
     assert groups[later] == pytest.approx(2)
 

@@ -86,4 +86,4 @@ def run(
 
 
 def total(values: np.ndarray, model: Workload, batch: int = 1, **lengths: int) -> float:
-    return float((values @ model.bound(**lengths).at(batch=batch)).sum())
+    return float((values @ model.bound(**lengths).value_at(batch=batch)).sum())

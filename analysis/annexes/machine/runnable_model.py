@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map
 
 from analysis.capture import block_modules, failure_text, torchvision_inputs
 from analysis.capture.torch_settings import import_torchvision
-from analysis.capture.user_model import built, inputs_at, run_with
+from analysis.capture.user_model import build_model, inputs_at, run_with
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
@@ -58,8 +58,8 @@ def _prepare_own_model(target: targets.Target, batch: int) -> ModelCall:
     if not target.runs_code:
         raise CaptureError(f"{target.label} is read as data, not run: name the Python that makes the module")
     file = targets.source(target)
-    failure_text.own(file.parent)
-    module, given = built(target, file)
+    failure_text.add_user_folder(file.parent)
+    module, given = build_model(target, file)
     arguments, keywords = inputs_at(module, target, given, batch)
     run_with(module, arguments, keywords)
     return module, arguments, keywords

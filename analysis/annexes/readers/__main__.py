@@ -12,6 +12,7 @@ from analysis.model.reading_budget import Budget
 
 
 def main() -> int:
+    """Read the file that the arguments name and answer. Return the exit code."""
     return answer(lambda progress: encode(_read(sys.argv[-1], progress)))
 
 

@@ -27,7 +27,7 @@ from analysis.model.ir.operator_graph import (
 )
 from analysis.model.ir.poly import Poly, SizeError, dim, poly
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Workload
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import ModelError
 from analysis.model.names.targets import fixed_note
 from analysis.model.reading_budget import Budget, TooMuchError
@@ -71,8 +71,8 @@ def load(path: Path, budget: Budget | None = None) -> Workload:
         program, ties = _read(path, budget)
         _check_version(program)
         graph = _ProgramReader(program, ties, budget).graph()
-        budget.reached("lower", 0.0)
-        return lower(graph, path.name, "custom", str(path))
+        budget.report("lower", 0.0)
+        return lower_graph(graph, path.name, "custom", str(path))
     except (ArchiveError, TooMuchError) as error:
         raise type(error)(f"{path.name}: {error}") from None
     except SizeError as error:
@@ -150,7 +150,7 @@ class _ProgramReader:
         nodes: list[GraphNode] = []
         for index, raw in enumerate(calls):
             if index % _REPORT_EVERY == 0:
-                self.budget.reached("shapes", index / len(calls))
+                self.budget.report("shapes", index / len(calls))
             nodes += self._nodes(index, raw)
         known = {source.name for source in sources} | {node.name for node in nodes}
         outputs = [ref.name for raw in self.body["outputs"] for ref in references(self._value(raw))]

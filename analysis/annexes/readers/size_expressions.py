@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
-from analysis.model.ir.poly import Poly, SizeError, bounded, poly
+from analysis.model.ir.poly import Poly, SizeError, check_size, poly
 
 _MAX_EXPRESSION = 4000
 _MAX_SIZE = 1 << 48
@@ -39,7 +39,7 @@ def _number(node: ast.expr, symbols: Mapping[str, Poly]) -> int:
         values = [_number(argument, symbols) for argument in node.args] if node.func.id in _NUMBERS else []
         if values:
             return _NUMBERS[node.func.id](values)
-    return _size(node, symbols).at(batch=REFERENCE)
+    return _size(node, symbols).value_at(batch=REFERENCE)
 
 
 _NUMBERS: dict[str, Callable[[list[int]], int]] = {"Min": min, "Max": max, "Mul": prod, "Add": sum}
@@ -72,7 +72,7 @@ def _size(node: ast.expr, symbols: Mapping[str, Poly]) -> Poly:
         raise SizeError(f"a shape expression calls {name[:40]}")
     result = _size(parts[0], symbols)
     for part in parts[1:]:
-        result = bounded(_STEPS[name](result, _size(part, symbols)))
+        result = check_size(_STEPS[name](result, _size(part, symbols)))
     return result
 
 
@@ -82,7 +82,7 @@ def _power(base: Poly, exponent: Poly) -> Poly:
         raise SizeError(f"a shape expression has a power of {str(count)[:20]}")
     result = base
     for _ in range(count - 1):
-        result = bounded(result * base)
+        result = check_size(result * base)
     return result
 
 
@@ -121,7 +121,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides at the ref
 
 def layout(sizes: Sequence[Poly], strides: Sequence[int]) -> Layout:
     """Return sizes and strides at the reference point of live dimensions."""
-    return tuple(size.at(batch=REFERENCE) for size in sizes), tuple(strides)
+    return tuple(size.value_at(batch=REFERENCE) for size in sizes), tuple(strides)
 
 
 def is_viewable(held: Layout, new: Sequence[int]) -> bool:

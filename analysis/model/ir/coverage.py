@@ -27,6 +27,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
     @property
     def work(self) -> float:
+        """The lesser of the shares of bytes and FLOPs."""
         return min(self.bytes, self.flops)
 
     @property
@@ -51,20 +52,20 @@ def least() -> float:
 
 
 def coverage(workload: Workload, batch: int = 1) -> Coverage:
-    """What of a workload has a cost rule at a batch."""
+    """Return the share of a workload that has a cost rule at a batch."""
     return Coverage() if workload.operators.has_rule.all() else _partial(workload, batch)
 
 
-def lacking(workload: Workload, batch: int = 1) -> str:
-    """What the figures of a workload are without, in one line: operators that have no cost rule, where they are too
-    many, and parts of the model that are not in it; '' for a whole one."""
+def uncovered_note(workload: Workload, batch: int = 1) -> str:
+    """Return in one line what the figures of a workload leave out: operators without a rule, parts that are not
+    captured; '' if nothing is missing."""
     parts = (note for note in workload.notes if note.startswith(ALONE))
     return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))
 
 
 @memoize(keep=16)
 def _partial(workload: Workload, batch: int) -> Coverage:
-    ops, tensors, point = workload.operators, workload.tensors, workload.at(batch=batch)
+    ops, tensors, point = workload.operators, workload.tensors, workload.value_at(batch=batch)
     known, count = ops.has_rule, workload.n_operators
     times = np.ones(count) if workload.repeats is None else workload.repeats @ point
     width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, _table()["width"])

@@ -24,7 +24,7 @@ class Routing(msgspec.Struct, frozen=True):
     active: int
     devices: int = 1
 
-    def at(self, tokens: float) -> tuple[float, float]:
+    def expert_load(self, tokens: float) -> tuple[float, float]:
         """The distinct experts that so many tokens touch, on average, E (1 - (1 - k/E)^T), and the tokens at each; of
         several devices those of the busiest, which has sqrt(2 m ln D) choices more than the mean m of all D."""
         if self.devices > 1:
@@ -71,6 +71,6 @@ def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routin
             lengths[attended_dim(window, suffix)] = through_window(window, new, before)
             lengths[cached_dim(window, suffix)] = min(before + (new - 1.0) / 2.0 if suffix else before, float(window))
         if routing is not None:
-            experts, rows = routing.at(values["batch"] * at_once)
+            experts, rows = routing.expert_load(values["batch"] * at_once)
             lengths |= {EXPERTS + suffix: experts, EXPERT_ROWS + suffix: rows}
     return lengths

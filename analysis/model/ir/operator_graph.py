@@ -23,6 +23,7 @@ class Meta:
 
     @property
     def numel(self) -> Poly:
+        """The number of elements."""
         return product(self.shape)
 
 
@@ -77,6 +78,8 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class InputShape:
+    """An input of the model as its author declares it."""
+
     name: str
     dtype: str
     shape: tuple[int | str, ...]
@@ -84,8 +87,8 @@ class InputShape:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`held`: call -> the last call during which the program that it was read from keeps the result; empty where that
-    is not known."""
+    """The operator calls of a model. `held` maps a call to the last call during which the program keeps its result; it
+    is empty if that is not known."""
 
     sources: tuple[Source, ...]
     nodes: tuple[GraphNode, ...]
@@ -100,19 +103,19 @@ class Graph:
 
 
 def _check(name: str, *tensors: Meta) -> None:
-    """Whichever reader wrote them: a size below nothing would be work below nothing. Raises SizeError."""
+    """Raise SizeError for a negative size, whichever reader wrote it: it would be negative work."""
     for tensor in tensors:
         if any(map(is_negative, tensor.shape)):
             raise SizeError(f"a tensor has a negative size ({name[:40]}: {', '.join(map(str, tensor.shape))[:80]})")
 
 
 def meta(shape: tuple[Poly | int, ...], storage: int, dtype: str = "float32") -> Meta:
-    """A tensor description from plain sizes, for graphs written by hand."""
+    """Return a tensor description from plain sizes, for graphs written by hand."""
     return Meta(tuple(poly(size) for size in shape), dtype, storage)
 
 
 def base_name(target: str) -> tuple[str, bool]:
-    """`aten.relu_.default` -> (`relu`, in place). Other namespaces keep theirs: `torchvision.nms`."""
+    """Split `aten.relu_.default` into (`relu`, is in place). Other namespaces keep theirs: `torchvision.nms`."""
     parts = target.split(".")
     name = parts[1] if len(parts) > 1 else parts[0]
     in_place = name.endswith("_") and not name.endswith("__")
@@ -121,7 +124,7 @@ def base_name(target: str) -> tuple[str, bool]:
 
 
 def references(value: Any) -> list[Ref]:
-    """The references in one argument, nested lists included, in order."""
+    """Return the references in one argument, nested lists included, in order."""
     if isinstance(value, Ref):
         return [value]
     if isinstance(value, list):

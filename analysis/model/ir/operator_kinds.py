@@ -10,7 +10,7 @@ import msgspec
 from hardware.demand import OpClass
 
 
-class Kind(msgspec.Struct, frozen=True):
+class OperatorKind(msgspec.Struct, frozen=True):
     """`op_class`: how hardware sees it. `fuses`: 'anchor', 'epilogue' or 'alone'."""
 
     op_class: OpClass
@@ -33,4 +33,4 @@ _KINDS = (
     ("alone", OpClass.GATHER, "gather scatter embedding resample sort roi_align"),
     ("alone", OpClass.OTHER, "fft linalg custom unknown"),
 )
-KINDS = {name: Kind(op_class, fuses) for fuses, op_class, names in _KINDS for name in names.split()}
+KINDS = {name: OperatorKind(op_class, fuses) for fuses, op_class, names in _KINDS for name in names.split()}

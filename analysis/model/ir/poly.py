@@ -85,25 +85,27 @@ class Poly:
 
     @property
     def is_constant(self) -> bool:
+        """True if the size has no live dimension."""
         return not any(self.terms)
 
     def constant(self) -> int:
-        """The value of a size without live dimensions."""
+        """Return the value of a size without live dimensions."""
         if not self.is_constant:
             raise ValueError(f"{self} depends on a live dimension")
         return int(self.terms.get((), 0))
 
     @property
     def label(self) -> int | str:
-        """As a shape shows it."""
+        """The size as a shape shows it."""
         return self.constant() if self.is_constant else "batch" if self == dim("batch") else str(self)
 
     @property
     def half(self) -> Poly:
-        """What a count of pairs needs: n (n + 1) / 2 is whole although its coefficients are not."""
+        """The half, as a count of pairs needs: n (n + 1) / 2 is whole although its coefficients are not."""
         return Poly({key: Fraction(value, 2) for key, value in self.terms.items()})
 
-    def at(self, **dims: int) -> int:
+    def value_at(self, **dims: int) -> int:
+        """Return the size at these values of the live dimensions."""
         return int(sum(value * prod(dims[name] for name in key) for key, value in self.terms.items()))
 
     def __str__(self) -> str:
@@ -116,17 +118,19 @@ Size = Poly | int
 
 
 def poly(size: Size) -> Poly:
+    """Return a size as a polynomial."""
     if isinstance(size, Poly):
         return size
     return Poly({(): size} if size else {})
 
 
 def dim(name: str) -> Poly:
-    """A live dimension."""
+    """Return a live dimension."""
     return Poly({(name,): 1})
 
 
 def product(sizes: Iterable[Size]) -> Poly:
+    """Return the product of sizes."""
     number: Coefficient = 1
     live: Poly | None = None
     for size in sizes:
@@ -140,9 +144,9 @@ def product(sizes: Iterable[Size]) -> Poly:
     return Poly({key: value * number for key, value in terms.items()} if number else {})
 
 
-def bounded(size: Poly) -> Poly:
-    """The same size. Raises a `SizeError` for one that no tensor can have: files ask for the square of a square of
-    a square, so every step of a computation is looked at."""
+def check_size(size: Poly) -> Poly:
+    """Return the same size. Raises a `SizeError` for one that no tensor can have: files ask for the square of a square
+    of a square, so every step of a computation is checked."""
     terms = size.terms.items()
     if any(len(key) > _MAX_DEGREE or not -_MAX_NUMBER <= value <= _MAX_NUMBER for key, value in terms):
         raise SizeError("a number is too large to be a size")
@@ -150,15 +154,15 @@ def bounded(size: Poly) -> Poly:
 
 
 def is_negative(size: Poly) -> bool:
-    """Whether a size is below nothing where every live dimension is one, and where all are many."""
+    """Return True if a size is negative with every live dimension one, or with all large."""
     if all(value >= 0 for value in size.terms.values()):  # most are
         return False
     names = {name for monomial in size.terms for name in monomial}
-    return any(size.at(**dict.fromkeys(names, count)) < 0 for count in (1, _REFERENCE, request_bounds.BATCH))
+    return any(size.value_at(**dict.fromkeys(names, count)) < 0 for count in (1, _REFERENCE, request_bounds.BATCH))
 
 
 def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:
-    """The lesser of two sizes, with every live dimension at `reference`; the left where they are equal."""
+    """Return the lesser of two sizes, with every live dimension at `reference`; the left one if they are equal."""
     return left if _value(left, reference) <= _value(right, reference) else right
 
 

@@ -133,12 +133,12 @@ def _edges(workload: Workload) -> None:
     ):
         steps = np.diff(pointers)
         _require(pointers[0] == 0 and pointers[-1] == len(index) and (steps >= 0).all(), f"{name}_ptr that cannot be")
-        _require(_within(index, 0, t), f"{name}_tensor that is none")
+        _require(_is_within(index, 0, t), f"{name}_tensor that is none")
     reader, writer = np.repeat(each, np.diff(operators.in_ptr)), np.repeat(each, np.diff(operators.out_ptr))
-    _require(_within(tensors.role, 0, _ROLES), "a role that is none")
-    _require(_within(tensors.fixed_bytes, 0, _WIDEST_BYTES + 1), "elements of a width that cannot be")
-    _require(_within(tensors.producer, -1, n) and _within(tensors.live_until, -1, n), "an operator that is none")
-    _require(_within(tensors.storage, 0, t), "a storage that is none")
+    _require(_is_within(tensors.role, 0, _ROLES), "a role that is none")
+    _require(_is_within(tensors.fixed_bytes, 0, _WIDEST_BYTES + 1), "elements of a width that cannot be")
+    _require(_is_within(tensors.producer, -1, n) and _is_within(tensors.live_until, -1, n), "an operator that is none")
+    _require(_is_within(tensors.storage, 0, t), "a storage that is none")
     _require((tensors.storage[tensors.storage] == tensors.storage).all(), "a storage within another")
     _require((tensors.producer[operators.in_tensor] < reader).all(), "a tensor read before it is written")
     _require((tensors.producer[operators.out_tensor] == writer).all(), "a tensor written by another operator")
@@ -146,7 +146,7 @@ def _edges(workload: Workload) -> None:
     _require((tensors.live_until >= tensors.producer).all(), "a tensor that ends before it begins")
 
 
-def _within(values: NDArray[np.int32], least: int, end: int) -> bool:
+def _is_within(values: NDArray[np.int32], least: int, end: int) -> bool:
     return bool(((values >= least) & (values < end)).all())
 
 
@@ -158,7 +158,7 @@ def _amounts(workload: Workload) -> None:
     _require(all(np.isfinite(array).all() for array in amounts), "an amount that is no number")
     for batch in _BATCHES:
         try:
-            point = workload.at(batch=batch)
+            point = workload.value_at(batch=batch)
         except KeyError as name:
             raise ValueError(f"a live dimension {name} of no size") from None
         for array in amounts:

@@ -141,7 +141,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What follows a verb of the command line to mean this model."""
+        """The words after a verb of the command line that name this model."""
         return self.asked or (self.name,)
 
     @property
@@ -151,11 +151,11 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def devices(self) -> int:
-        """How many devices run it together, each its share."""
+        """The number of devices that run it together, each its share."""
         return self.parallel.degree if self.parallel else 1
 
-    def attended(self, batch: int) -> int:
-        """Sequences of a batch that one of the devices attends to."""
+    def sequences_attended(self, batch: int) -> int:
+        """Return the sequences of a batch that one of the devices attends to."""
         return -(-batch // self.routing.devices) if self.routing and SHARE in self.dims else batch
 
     @property
@@ -169,10 +169,11 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def n_operators(self) -> int:
+        """The number of operators."""
         return len(self.operators.path)
 
-    def at(self, **dims: int) -> Floats:
-        """Return the value of each monomial at a point, shape (m,): `workload.macs @ workload.at(batch=8)`.
+    def value_at(self, **dims: int) -> Floats:
+        """Return the value of each monomial at a point, shape (m,): `workload.macs @ workload.value_at(batch=8)`.
 
         Live dimensions not given have their defaults; those that follow from others are derived. The last few points
         are remembered, and are not to be written to."""
@@ -180,7 +181,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     def total(self, values: Floats, **dims: int) -> float:
         """A quantity of all operators, (n, m), in one inference at a point."""
-        point = self.at(**dims)
+        point = self.value_at(**dims)
         times = 1.0 if self.repeats is None else self.repeats @ point
         return float((values @ point * times).sum())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Ref, Scope, Source, meta
 from analysis.model.ir.poly import dim
 from analysis.model.ir.workload import INPUT, WEIGHT, Workload
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 
 
 def gemm_workload(name: str, rows: int, columns: int, inner: int) -> Workload:
@@ -27,4 +27,4 @@ def gemm_workload(name: str, rows: int, columns: int, inner: int) -> Workload:
         parameters=inner * columns,
         inputs=(InputShape("a", "float32", ("batch", rows, inner)),),
     )
-    return lower(graph, name, family="block", origin="building block")
+    return lower_graph(graph, name, family="block", origin="building block")

@@ -19,7 +19,7 @@ ZERO = poly(0)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a name in the graph stands for: a window on a storage, with the distinct elements in reach."""
+    """The value of a name in the graph: a view of a storage, with the number of distinct elements that it reaches."""
 
     meta: Meta
     storage: int
@@ -44,6 +44,7 @@ class Lowering:
     folded: int = 0
 
     def source(self, source: Source) -> None:
+        """Add an input, weight or buffer."""
         storage = source.meta.storage
         if source.label in self.by_label:  # a tied weight under its second name
             storage = self.by_label[source.label]
@@ -59,6 +60,7 @@ class Lowering:
         self.version[storage] = len(self.tensors) - 1
 
     def node(self, node: GraphNode) -> None:
+        """Add a call: a view, a constant or an operator."""
         if node.target == "getitem":
             parts = self.values[node.args["self"].name]
             self.values[node.name] = [parts[node.args["index"]]]
@@ -227,8 +229,10 @@ class Lowering:
         return names.pop() if len(names) == 1 else ""
 
 
-def lower(graph: Graph, name: str, family: str = "custom", origin: str = "", image_size: int | None = None) -> Workload:
-    """The workload of a captured graph."""
+def lower_graph(
+    graph: Graph, name: str, family: str = "custom", origin: str = "", image_size: int | None = None
+) -> Workload:
+    """Return the workload of a graph of operator calls. Raises an `EmptyModelError` for a graph without work."""
     walk = Lowering(graph)
     for source in graph.sources:
         walk.source(source)

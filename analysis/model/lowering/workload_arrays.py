@@ -49,6 +49,7 @@ class TensorRow:
 
     @property
     def numel(self) -> Poly:
+        """The number of elements."""
         return product(self.shape)
 
 
@@ -64,11 +65,13 @@ def assemble(
     origin: str,
     image_size: int | None,
 ) -> Workload:
+    """Return the workload of rows. `live_until` has the last operator that needs each tensor, `outputs` the tensors
+    that are results."""
     paths = _paths(rows)
     for row, path in zip(rows, paths, strict=True):
         for position, index in enumerate(row.writes):
             tensors[index].name = path if position == 0 else f"{path}:{position}"
-    keep = _needed(rows, tensors, outputs)
+    keep = _tensors_in_use(rows, tensors, outputs)
     index_of = {old: new for new, old in enumerate(keep)}
     kept = [tensors[old] for old in keep]
     monomials = _monomials(graph.dims, rows, kept, graph.repeats.values())
@@ -108,7 +111,7 @@ def _size(size: Poly) -> int | str:
 
 
 def _times(row: OperatorRow, graph: Graph) -> Poly:
-    """How often the module of a row runs in one inference."""
+    """Return how often the module of a row runs in one inference."""
     return next((graph.repeats[scope.path] for scope in row.scopes if scope.path in graph.repeats), poly(1))
 
 
@@ -135,7 +138,7 @@ def _operators(rows: list[OperatorRow], paths: list[str], matrix: _Matrix, index
     )
 
 
-def _needed(rows: list[OperatorRow], tensors: list[TensorRow], outputs: set[int]) -> list[int]:
+def _tensors_in_use(rows: list[OperatorRow], tensors: list[TensorRow], outputs: set[int]) -> list[int]:
     """All tensors but the buffers that nothing reads (a batch norm's step counter)."""
     read = {index for row in rows for index, _ in row.reads} | outputs
     read |= {_root(tensors, index) for index in range(len(tensors)) if tensors[index].shares is not None}
@@ -169,13 +172,13 @@ def _paths(rows: list[OperatorRow]) -> list[str]:
         if scope and module and module not in parents and alone[scope.key] == 1:
             path = module
         else:
-            path = _below(module, row.hint) or f"{module}.{row.kind}".lstrip(".")
+            path = _name_below(module, row.hint) or f"{module}.{row.kind}".lstrip(".")
         seen[path] += 1
         paths.append(path if seen[path] == 1 else f"{path}~{seen[path]}")
     return paths
 
 
-def _below(module: str, weight: str) -> str:
+def _name_below(module: str, weight: str) -> str:
     """`self_attention` and its weight `self_attention.in_proj_weight` -> `self_attention.in_proj`."""
     prefix = f"{module}." if module else ""
     if not weight.startswith(prefix):

@@ -51,10 +51,10 @@ def model(text: str, names: list[str]) -> str:
         library = known(first, libraries())
         if library is not None:
             return f"{library}:{second}{text[len(first) + len(second) + 1 :]}"
-        if known(first, names) is None and (meant := _one(second, names)):
+        if known(first, names) is None and (meant := _find_model(second, names)):
             return meant + text[len(first) + len(second) + 1 :]
     base = first.partition(":")[0]
-    return (_one(base, names) or base) + text[len(base) :]
+    return (_find_model(base, names) or base) + text[len(base) :]
 
 
 def of_library(library: str, name: str) -> tuple[str, str]:
@@ -63,7 +63,7 @@ def of_library(library: str, name: str) -> tuple[str, str]:
     return library, known(name, zoo.libraries().get(library, ())) or name
 
 
-def _one(name: str, names: list[str]) -> str | None:
+def _find_model(name: str, names: list[str]) -> str | None:
     """The model of a name, said how it was trained or not; None for another name."""
     while True:
         meant = known(name, names) or _by_sound("models").get(folded(name))

@@ -27,7 +27,7 @@ ModelRef: TypeAlias = "Spec | Target | Request"
 
 
 def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
-    """What a name means. Raises a `ModelError` that says what is wrong, with the nearest right name."""
+    """Return what a name means. Raises a `ModelError` that says what is wrong, with the nearest right name."""
     if not isinstance(model, str):
         return model
     text = model.strip()
@@ -37,12 +37,12 @@ def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
 
 def _refer(text: str, image_size: int | None) -> ModelRef:
     name, colon, options = text.partition(":")
-    model = zoo.known(name)
+    model = zoo.find_name(name)
     if model is None and (meant := plain(text)) != text:
         return _refer(meant, image_size)
     if model is not None:
-        return zoo.sized(zoo.spec(model, options if colon else None), image_size)
-    target = own(text)
+        return zoo.resize(zoo.spec(model, options if colon else None), image_size)
+    target = user_target(text)
     if target is not None:
         if image_size is not None:
             like = f"--input 1x3x{image_size}x{image_size}"
@@ -61,7 +61,7 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
 
 
 def phases(model: str) -> dict[str, str]:
-    """What is asked of a language model in each phase (`Request.phases`); none of another model, or of no model."""
+    """Return the names of a language model in each phase (`Request.phases`); {} for another model, or for none."""
     try:
         meant = refer(model)
     except ModelError:
@@ -69,8 +69,8 @@ def phases(model: str) -> dict[str, str]:
     return {} if isinstance(meant, Spec | Target) else meant.phases
 
 
-def own(text: str) -> Target | None:
-    """The model of the user's that a word names, None for the name of something else. Raises `ModelSpecError`."""
+def user_target(text: str) -> Target | None:
+    """Return the user's model that a word names, None for the name of something else. Raises `ModelSpecError`."""
     if text.lower().startswith("hf:"):
         return _configured(text)
     meant = plain(text)
@@ -80,7 +80,7 @@ def own(text: str) -> Target | None:
     if target is not None and target.is_module:
         from analysis.model.transformer import transformer_request as transformers
 
-        if zoo.known(target.path) or transformers.handles(meant):
+        if zoo.find_name(target.path) or transformers.handles(meant):
             return None
     return target
 
@@ -112,17 +112,17 @@ def _refuse_file(text: str) -> None:
 
 
 def plain(text: str) -> str:
-    """A model, or a state string that begins with one, as people type it -> with its name here."""
+    """Return a model, or a state string that begins with one, under the name that its model has here."""
     text = text.strip()
     first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
-    return text if zoo.known(first) or first.lower() == "hf" else aliases.model(text, names())
+    return text if zoo.find_name(first) or first.lower() == "hf" else aliases.model(text, names())
 
 
 _remembered = lru_cache(maxsize=256)(_refer)
 
 
 def names() -> list[str]:
-    """Everything that is known by name, building blocks first."""
+    """Return everything that is known by name, building blocks first."""
     from analysis.model.transformer import transformer_request as transformers
 
     return [*zoo.names(), *transformers.names()]

@@ -79,6 +79,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def runs_code(self) -> bool:
+        """True if opening it runs code of the user's."""
         return not self.path.endswith(_READ)
 
     @property
@@ -103,6 +104,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def takes_inputs(self) -> bool:
+        """True if its file can leave the shapes of inputs open."""
         return self.runs_code or self.path.endswith(".onnx")
 
     @property
@@ -233,6 +235,7 @@ def _parts(text: str, name: str, rest: str) -> Input:
 
 
 def parse_batch_dim(text: str) -> int | None:
+    """Return the dimension that is the batch, None for `none`. Raises `ModelSpecError`."""
     if text == "none":
         return None
     if not re.fullmatch(r"[0-9]{1,2}", text) or int(text) >= _MAX_RANK:
@@ -247,10 +250,12 @@ _UP_TO = r"captured for batches up to ([0-9]+) alone"
 
 
 def fixed_note(batch: int, why: str) -> str:
+    """Return the note of a workload that has figures for one batch only; `fixed_batch` reads it."""
     return f"captured at batch {batch} alone: {why}"
 
 
 def range_note(most: int, why: str) -> str:
+    """Return the note of a workload that has figures up to a batch; `largest_batch` reads it."""
     return f"captured for batches up to {most} alone: {why}"
 
 
@@ -290,7 +295,7 @@ def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:
 
 
 def shipped_at(target: Target) -> Path:
-    """Where the capture of a library's model lies if it ships."""
+    """Return the path where the capture of a library's model would ship."""
     is_plain = target.is_library and not target.inputs and target.batch_dim == 0
     name = f"{target.path}-{target.factory}{STORED}" if is_plain else ""
     return Path(__file__).parents[1] / "captures" / name

@@ -35,7 +35,7 @@ class Proposals(msgspec.Struct, frozen=True):
 PROPOSALS = msgspec.convert(_DATA["proposals"], dict[str, Proposals])
 
 
-class Weights(msgspec.Struct, frozen=True):
+class PublishedWeights(msgspec.Struct, frozen=True):
     """One published set of weights: the oracle for its crop size."""
 
     name: str
@@ -59,7 +59,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
     min_size: int
     metric: str
     value: float | None
-    weights: tuple[Weights, ...]
+    weights: tuple[PublishedWeights, ...]
 
     @property
     def input(self) -> tuple[int, ...]:
@@ -77,10 +77,12 @@ class Spec(msgspec.Struct, frozen=True):
 
     @property
     def is_block(self) -> bool:
+        """True for a building block."""
         return self.family == "block"
 
     @property
     def label(self) -> str:
+        """The name for titles."""
         return str(self)
 
     def __str__(self) -> str:
@@ -91,7 +93,7 @@ class Spec(msgspec.Struct, frozen=True):
 
 @cache
 def table() -> dict[str, ModelInfo]:
-    """Every torchvision model of the table, by name."""
+    """Return every torchvision model of the table, by name."""
     by_model: dict[str, list[dict[str, str]]] = {}
     with _TABLE.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(line for line in lines if not line.startswith("#")):
@@ -101,7 +103,7 @@ def table() -> dict[str, ModelInfo]:
 
 def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
     weights = tuple(
-        Weights(
+        PublishedWeights(
             name=row["weights"],
             is_default=row["default"] == "1",
             parameters=int(row["parameters"]),
@@ -130,28 +132,28 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
 
 @cache
 def libraries() -> dict[str, dict[str, Any]]:
-    """Models of other libraries, by library and by their name there: how large those are that ship, what others are
-    made of."""
+    """Return the models of other libraries, by library and by their name there: the size of those that ship, the
+    configuration of others."""
     return files.table(Path(__file__).with_name("libraries.toml"))
 
 
 def models(family: str | None = None) -> list[ModelInfo]:
-    """Models that can be loaded, by name; of one family, if given."""
+    """Return the models that can be loaded, of one family if given."""
     return [info for info in table().values() if info.family in FAMILIES and (family is None or info.family == family)]
 
 
 def names() -> list[str]:
-    """The building blocks, then the models of the table that can be loaded."""
+    """Return the building blocks, then the models of the table that can be loaded."""
     return [*BLOCKS, *(info.name for info in models())]
 
 
-def known(name: str) -> str | None:
-    """The model or block that is meant, None for the name of something else."""
+def find_name(name: str) -> str | None:
+    """Return the model or block that is meant, None for the name of something else."""
     return known_name(name, names())
 
 
 def input_shape(name: str, image_size: int | None) -> tuple[int, ...]:
-    """Shape of one input without the batch: channels, frames of a clip, height, width."""
+    """Return the shape of one input without the batch: channels, frames of a clip, height, width."""
     family = table()[name].family
     frames = (_DATA["frames"][family],) if family in _DATA["frames"] else ()
     size = image_size or 0
@@ -159,7 +161,7 @@ def input_shape(name: str, image_size: int | None) -> tuple[int, ...]:
 
 
 def notes(name: str) -> tuple[str, ...]:
-    """What a capture of this model leaves out or assumes."""
+    """Return what a capture of this model leaves out or assumes."""
     info = table()[architecture(name)]
     if info.family != "detection":
         return ()
@@ -176,12 +178,13 @@ def notes(name: str) -> tuple[str, ...]:
 
 
 def architecture(name: str) -> str:
-    """The float architecture behind a quantised model; any other name is its own."""
+    """Return the float architecture behind a quantised model; any other name is its own."""
     return name.removeprefix("quantized_")
 
 
 def spec(name: str, options: str | None = None) -> Spec:
-    """A known name with what stands after its colon: `gemm` and `M=8192,N=8192,K=8192` or `8192x8192x8192`."""
+    """Return the model of a known name and of what stands after its colon: `gemm` and `M=8192,N=8192,K=8192` or
+    `8192x8192x8192`. Raises ModelSpecError."""
     if name in BLOCKS:
         return Spec(name, "block", tuple(_parameters(name, options or "").items()))
     if options is not None:
@@ -213,19 +216,19 @@ def _parameters(name: str, text: str) -> dict[str, int]:
     return values
 
 
-def sized(of: Spec, image_size: int | None) -> Spec:
-    """The same at another image size, which of a block is its `size`. Raises ModelSpecError where that cannot be."""
+def resize(spec: Spec, image_size: int | None) -> Spec:
+    """Return the same model at another image size, which of a block is its `size`. Raises ModelSpecError."""
     if image_size is None:
-        return of
-    if wrong := request_bounds.outside("image size", image_size, request_bounds.IMAGE_SIZE):
+        return spec
+    if wrong := request_bounds.range_error("image size", image_size, request_bounds.IMAGE_SIZE):
         raise ModelSpecError(wrong)
-    if not of.is_block:
-        _check_size(table()[of.name], image_size)
-        return msgspec.structs.replace(of, image_size=image_size)
-    parameters = dict(of.parameters)
+    if not spec.is_block:
+        _check_size(table()[spec.name], image_size)
+        return msgspec.structs.replace(spec, image_size=image_size)
+    parameters = dict(spec.parameters)
     if "size" not in parameters:
-        raise ModelSpecError(f"{of.name} has no image size; its parameters: {', '.join(parameters)}")
-    return msgspec.structs.replace(of, parameters=tuple((parameters | {"size": image_size}).items()))
+        raise ModelSpecError(f"{spec.name} has no image size; its parameters: {', '.join(parameters)}")
+    return msgspec.structs.replace(spec, parameters=tuple((parameters | {"size": image_size}).items()))
 
 
 def _check_size(info: ModelInfo, size: int) -> None:
@@ -241,8 +244,8 @@ def _check_size(info: ModelInfo, size: int) -> None:
 
 
 def size_multiple(name: str) -> int:
-    """Vision transformers cut the image into whole patches; MaxViT into whole windows at every stage; RAFT
-    works on an eighth of the image."""
+    """Return what the image size must be a multiple of. Vision transformers cut the image into whole patches, MaxViT
+    into whole windows at every stage; RAFT works on an eighth of the image."""
     if name.startswith("vit_"):
         return int(name.rsplit("_", 1)[1])
     if name.startswith("maxvit"):
@@ -253,7 +256,8 @@ def size_multiple(name: str) -> int:
 
 
 def smallest_size(info: ModelInfo) -> int:
-    """torchvision's smallest input; for transformers it states the size of the weights, not a limit."""
+    """Return the smallest image size. For transformers torchvision states the size of the weights, which is no
+    limit."""
     if info.name.startswith(("vit_", "maxvit", "mvit")):
         return size_multiple(info.name)
     if info.name == "ssd300_vgg16":
@@ -264,6 +268,6 @@ def smallest_size(info: ModelInfo) -> int:
 
 
 def crop_sizes(info: ModelInfo) -> list[int]:
-    """Every crop size the published weights use, the default first."""
+    """Return every crop size that the published weights use, the default first."""
     sizes = [info.image_size, *(item.crop_size for item in info.weights)]
     return list(dict.fromkeys(size for size in sizes if size is not None))

@@ -17,7 +17,7 @@ STATED = "flops stated by its author"
 
 
 def cost_of(call: OperatorCall) -> OperatorCost:
-    """The cost of a call; kind `unknown` where no rule exists or the rule does not fit the arguments."""
+    """Return the cost of a call; kind `unknown` if no rule exists or the rule does not fit the arguments."""
     cost = _cost(call)
     are_complex = [meta.dtype.startswith("complex") for meta in call.metas.values()]
     return _in_reals(cost, call, all(are_complex)) if any(are_complex) else cost
@@ -51,7 +51,7 @@ def _cost(call: OperatorCall) -> OperatorCost:
 
 
 def bias_of(call: OperatorCall) -> Ref | None:
-    """The tensor a contraction adds to its result, or None."""
+    """Return the tensor that a contraction adds to its result, or None."""
     name = {"addmm": "self", "baddbmm": "self", "addbmm": "self", "addmv": "self"}.get(call.name, "bias")
     value = call.args.get(name) if call.name in BIASED else None
     return value if isinstance(value, Ref) else None
@@ -135,18 +135,18 @@ def _gathers(kind: str, call: OperatorCall) -> OperatorCost:
         source = call.tensors()[-1]
         adds = "add" in call.name or "reduce" in call.name or bool(call.args.get("accumulate"))
         return OperatorCost(kind, source.numel if adds else ZERO)
-    return OperatorCost(kind, first_read=_picked(call.result.numel, call.tensors()[0]))
+    return OperatorCost(kind, first_read=_elements_picked(call.result.numel, call.tensors()[0]))
 
 
 def _embedding_bag(call: OperatorCall) -> OperatorCost:
     rows, width = call.tensor("indices"), call.tensor("weight").shape[-1]
     read = rows.numel * width
-    return OperatorCost("embedding", read, first_read=_picked(read, call.tensor("weight")))
+    return OperatorCost("embedding", read, first_read=_elements_picked(read, call.tensor("weight")))
 
 
-def _picked(read: Poly, table: Meta) -> Poly:
-    """What is read of an indexed table: every element picked, or all of it where one sample already picks
-    more. (At large batches picks repeat; they are counted each time.)"""
+def _elements_picked(read: Poly, table: Meta) -> Poly:
+    """Return the elements read of an indexed table: every element picked, or all of it if one sample already picks
+    more. At large batches picks repeat; they are counted each time."""
     return smaller(read, table.numel, reference=1)
 
 
@@ -295,6 +295,7 @@ _RULES |= {alias: _RULES[name] for alias, name in element_costs.ALIASES.items()}
 
 
 def has_rule(name: str) -> bool:
+    """Return True if calls of this base name have a cost rule."""
     return name in _RULES
 
 

@@ -39,6 +39,7 @@ def answer(work: Callable[[Progress], bytes]) -> int:
 
 
 def one_line(error: BaseException) -> str:
+    """Return type and first line of an error."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text}"[:300]
 

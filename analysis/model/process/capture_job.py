@@ -24,7 +24,7 @@ _INSTALL = "pip install torch torchvision"
 READ_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=4 << 30)
 
 
-class Job:
+class WorkloadJob:
     """A workload that another process makes: a module of ours that calls `answer.answer`, and its arguments.
     Nothing runs before `start`. `what` is the subject of its messages."""
 
@@ -53,7 +53,7 @@ class Job:
 
     def start(self) -> None:
         """Start the subprocess. What it lacks is an error of the job, not of this call."""
-        missing = self._missing()
+        missing = self._missing_library()
         if missing is not None:
             self._finish(error=missing)
             return
@@ -68,7 +68,8 @@ class Job:
         threading.Thread(target=self._watch, args=(self._child,), name="capture", daemon=True).start()
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
+        """True once it has ended."""
         return self._done.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -82,7 +83,7 @@ class Job:
             child = self._child
         if child is not None:
             child.end("cancelled")
-        elif not self.done:
+        elif not self.is_done:
             self._finish(error=CaptureCancelledError(f"{self._what} cancelled"))
 
     def result(self, timeout: float | None = None) -> Workload:
@@ -96,8 +97,8 @@ class Job:
     def _command(self) -> tuple[str, ...]:
         return self._words
 
-    def _missing(self) -> ModelError | None:
-        """What has to be installed first."""
+    def _missing_library(self) -> ModelError | None:
+        """Return an error that names what has to be installed first, None if nothing."""
         return None
 
     def _explain(self, reason: str) -> ModelError:
@@ -136,7 +137,7 @@ class Job:
             self._done.set()
 
 
-class CaptureJob(Job):
+class CaptureJob(WorkloadJob):
     """One capture. Construction checks that it is allowed, and that a model of the user's is there."""
 
     def __init__(
@@ -156,7 +157,8 @@ class CaptureJob(Job):
         arguments = (*size, "--", str(ref))
         super().__init__(f"capture of {ref.label}", "analysis.capture", arguments, limits or default, on_done)
 
-    def _missing(self) -> ModelError | None:
+    def _missing_library(self) -> ModelError | None:
+        """Return an error that names what has to be installed first, None if nothing."""
         needs_torchvision = isinstance(self._ref, zoo.Spec) and not self._ref.is_block
         for name in ("torch", "torchvision") if needs_torchvision else ("torch",):
             if importlib.util.find_spec(name) is None:
@@ -168,7 +170,7 @@ class CaptureJob(Job):
         return CaptureError(f"cannot capture {self._ref.label}{at}: {reason}")
 
 
-class ReadJob(Job):
+class ReadJob(WorkloadJob):
     """A file that is data (`.onnx`, `.pt2`), which may be a stranger's: nothing of it runs, but it can be made to keep
     its reader busy."""
 
@@ -188,10 +190,12 @@ class ReadJob(Job):
 _POLL_S = 0.05
 
 
-def run_all(jobs: Sequence[Job], at_once: int, tick: Callable[[Sequence[Job]], None] = lambda running: None) -> None:
+def run_all(
+    jobs: Sequence[WorkloadJob], at_once: int, tick: Callable[[Sequence[WorkloadJob]], None] = lambda running: None
+) -> None:
     """Run all jobs, `at_once` at a time, until each is done; how each ended, it says itself. `tick` is called with
     those that run. Whatever interrupts the waiting ends them all."""
-    waiting, running = list(jobs), list[Job]()
+    waiting, running = list(jobs), list[WorkloadJob]()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -199,7 +203,7 @@ def run_all(jobs: Sequence[Job], at_once: int, tick: Callable[[Sequence[Job]], N
                 running[-1].start()
             tick(running)
             running[0].wait(_POLL_S)
-            running = [job for job in running if not job.done]
+            running = [job for job in running if not job.is_done]
     except BaseException:
         for job in running:
             job.cancel()

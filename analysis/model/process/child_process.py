@@ -38,7 +38,7 @@ _PATIENCE_S = 2.0  # between asking it to end and killing it
 
 
 class Refusal(ModelError):
-    """What the subprocess itself says against the request, in one line."""
+    """A reason in one line that the subprocess gives against the request."""
 
 
 class _Message(msgspec.Struct):
@@ -72,8 +72,8 @@ class Child:
         self._shown.start()
 
     def answer(self, report: Callable[[str, float], None]) -> bytes | None:
-        """What it answers, None where it ends without; `report` is called with its progress. Afterwards nothing of
-        it runs. Raises `Refusal`."""
+        """Return its answer, None if it ends without one; call `report` with its progress. Afterwards nothing of it
+        runs. Raises `Refusal`."""
         over = "answered"
         try:
             answer = self._answer(report)
@@ -107,13 +107,13 @@ class Child:
         if self.ending == "unreadable":
             return "sent something unreadable"
         if code in PASSED or code == -signal.SIGXCPU:
-            return self._passed(PASSED.get(code, "processor time"))
+            return self._limit_text(PASSED.get(code, "processor time"))
         if code < 0:
             hint = " (out of memory?)" if code in (-signal.SIGKILL, -signal.SIGABRT) else ""
             return f"was killed by signal {-code}{hint}"
         return f"ended with code {code}"
 
-    def _passed(self, what: str) -> str:
+    def _limit_text(self, what: str) -> str:
         most = {
             "memory": f"{(self.limits.memory_bytes or 0) / 2**30:.3g} GiB of memory",
             "processor time": f"{self.limits.seconds:g} s of processor time",
@@ -132,7 +132,7 @@ class Child:
                 while b"\n" not in got:
                     if len(got) > _LINE_MAX:
                         raise ValueError("a line without end")
-                    if not self._more(selector, pipe, got):
+                    if not self._read_more(selector, pipe, got):
                         return None
                 line, _, rest = bytes(got).partition(b"\n")
                 got[:] = rest
@@ -146,12 +146,12 @@ class Child:
                 if not 0 <= message.bytes <= _ANSWER_MAX:
                     raise ValueError("an answer larger than any")
                 while len(got) < message.bytes:
-                    if not self._more(selector, pipe, got):
+                    if not self._read_more(selector, pipe, got):
                         return None
                 return bytes(memoryview(got)[: message.bytes])
         raise ValueError("more lines than anybody reads")
 
-    def _more(self, selector: selectors.BaseSelector, pipe: IO[bytes], got: bytearray) -> bool:
+    def _read_more(self, selector: selectors.BaseSelector, pipe: IO[bytes], got: bytearray) -> bool:
         """Wait for bytes and append them; False where none will come."""
         while True:
             now = time.monotonic()
@@ -177,7 +177,7 @@ class Child:
                     pipe.close()
 
     def _has_ended(self, seconds: float) -> bool:
-        """Whether it ends in this time."""
+        """Return True if it ends within `seconds`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         return self.process.returncode is not None
@@ -188,7 +188,7 @@ def _line(text: str) -> str:
 
 
 def _show(pipe: IO[bytes] | None) -> None:
-    """What it prints, on standard error, without what would steer the terminal."""
+    """Copy what it prints to standard error, without what would steer the terminal."""
     if pipe is None:
         return
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

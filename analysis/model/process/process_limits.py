@@ -6,9 +6,8 @@ import msgspec
 
 
 class ProcessLimits(msgspec.Struct, frozen=True):
-    """What a subprocess and all it starts may take together, and whether what it prints is seen (on standard error).
-
-    `seconds` by the clock, and as many of processor time."""
+    """The limits of a subprocess and all it starts together: `seconds` by the clock, and as many of processor time.
+    `show_output` copies what it prints to standard error."""
 
     seconds: float = 300.0
     memory_bytes: int | None = None

@@ -37,8 +37,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 class Process(NamedTuple):
-    """What one process uses: bytes of memory that no file backs, seconds of processors (children it waited for
-    included)."""
+    """The use of one process: bytes of memory that no file backs, seconds of processors (ended children included)."""
 
     pid: int
     memory_bytes: int
@@ -46,6 +45,7 @@ class Process(NamedTuple):
 
 
 def main() -> int:
+    """Run the command under the limits. Return the exit code."""
     limits: dict[str, float | None] = json.loads(sys.argv[1])
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     woken, wake = os.pipe()
@@ -64,8 +64,8 @@ def main() -> int:
             break
         if woken in ready:
             os.read(woken, 4096)
-        status = _reaped(command)
-        before, seen = seen, _passed(limits)  # seen twice: a process may end while the others are counted
+        status = _reap(command)
+        before, seen = seen, _limit_passed(limits)  # seen twice: a process may end while the others are counted
         passed = seen if seen == before and status is None else ""
     _end_all()
     if passed:
@@ -114,8 +114,8 @@ def _start(command: list[str], limits: dict[str, float | None]) -> int:
 
 
 def _limit(limits: dict[str, float | None]) -> None:
-    """What the kernel holds each process to. No process may write a larger file than it may hold in memory: shared
-    memory is files."""
+    """Set the limits that the kernel holds each process to. No process may write a larger file than it may hold in
+    memory: shared memory is files."""
     size, seconds = limits["memory_bytes"], limits["cpu_s"]
     wanted = {resource.RLIMIT_CORE: 0}
     if size is not None:
@@ -129,8 +129,8 @@ def _limit(limits: dict[str, float | None]) -> None:
             resource.setrlimit(kind, (least, least))
 
 
-def _reaped(command: int) -> int | None:
-    """How the command ended, None while it runs. Orphans that ended are put to rest as well."""
+def _reap(command: int) -> int | None:
+    """Return how the command ended, None while it runs. Orphans that ended are reaped as well."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == command:
@@ -138,13 +138,13 @@ def _reaped(command: int) -> int | None:
     return None
 
 
-def _passed(limits: dict[str, float | None]) -> str:
-    """The limit that all processes together passed, '' while none is."""
+def _limit_passed(limits: dict[str, float | None]) -> str:
+    """Return the limit that all processes together passed, '' if none."""
     there = list(processes(os.getpid()))
     size, seconds = limits["memory_bytes"], limits["cpu_s"]
     if len(there) > _PROCESSES_MAX:
         return "processes"
-    if size is not None and sum(each.memory_bytes for each in there) > size and _shared(there) > size:
+    if size is not None and sum(each.memory_bytes for each in there) > size and _shared_bytes(there) > size:
         return "memory"
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     used_s = ended.ru_utime + ended.ru_stime + sum(each.cpu_s for each in there)
@@ -204,8 +204,9 @@ def _kibibytes(path: str, names: tuple[str, ...]) -> int:
     return sum(int(line.split()[1]) for line in _text(path).splitlines() if line.startswith(names))
 
 
-def _shared(there: list[Process]) -> int:
-    """Bytes of all, pages that several hold counted once: the children of a large process share its weights."""
+def _shared_bytes(there: list[Process]) -> int:
+    """Return the bytes of all; pages that several hold count once: the children of a large process share its
+    weights."""
     total = 0
     for each in there:
         try:
@@ -221,7 +222,7 @@ def _text(path: str) -> str:
 
 
 def _by_ps(root: int) -> Iterator[Process]:
-    """Where there is no /proc: what `ps` lists below this process or in its process group."""
+    """Yield what `ps` lists below this process or in its process group, for systems without /proc."""
     try:
         ps = subprocess.Popen(["ps", "-A", "-o", "pid=,ppid=,pgid=,rss=,time="], stdout=subprocess.PIPE, text=True)
     except OSError:

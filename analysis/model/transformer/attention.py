@@ -7,10 +7,11 @@ from typing import Any
 from analysis.model.ir.lengths import attended_dim
 from analysis.model.ir.poly import Poly, dim
 from analysis.model.transformer.graph_writer import Tensor
-from analysis.model.transformer.step_writer import Step
+from analysis.model.transformer.step_writer import StepWriter
 
 
-def attention(step: Step, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
+def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
+    """Write the attention of a layer. New keys and values are added to `caches`."""
     c, w = step.config, step.w
     with w.module("attention", "Attention"):
         if c.kv_lora:
@@ -25,17 +26,17 @@ def attention(step: Step, x: Tensor, caches: list[Tensor], layer: int, reduce: b
             shape = (step.batch, step.heads, step.sequence, c.value_dim)
             mixed = _full(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
         out = w.linear("o_proj", w.view(mixed, (*step.rows, step.heads * c.value_dim)), c.hidden, c.o_bias)
-        return step.reduced("all_reduce", out) if reduce else out
+        return step.all_reduce("all_reduce", out) if reduce else out
 
 
-def _full(step: Step, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
+def _full(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
     """Every token sees every other."""
     with step.w.module("sdpa", "ScaledDotProduct"):
         target = "aten.scaled_dot_product_attention.default"
         return step.w.call(target, shape, query=heads[0], key=heads[1], value=heads[2])
 
 
-def _projected(step: Step, x: Tensor) -> list[Tensor]:
+def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
     """Query, key and value, each (batch, sequence, heads, width)."""
     c, w = step.config, step.w
     counts, widths = (step.heads, step.kv_heads, step.kv_heads), (c.head_dim, c.head_dim, c.value_dim)
@@ -50,7 +51,7 @@ def _projected(step: Step, x: Tensor) -> list[Tensor]:
     return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=True)]
 
 
-def _latent(step: Step, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
+def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
     """Multi-head latent attention: the cache keeps one vector per token. Prefill expands it to keys and values of
     all heads; decoding moves the expansion to the queries and results, and attends to the vectors themselves."""
     c, w = step.config, step.w
@@ -59,8 +60,8 @@ def _latent(step: Step, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
     packed = w.linear("kv_a_proj", x, c.kv_lora + c.rotary)
     vector, turned = w.views(packed, [(*step.rows, c.kv_lora), (*step.rows, 1, c.rotary)])
     vector, turned = w.norm("kv_a_norm", vector, c.norm), _rotated(step, "k", turned)
-    past = _past(step, layer, 1, c.kv_lora + c.rotary)
-    caches += [_appended(step, [vector, turned], (*step.rows, c.kv_lora + c.rotary))]
+    past = _cached_input(step, layer, 1, c.kv_lora + c.rotary)
+    caches += [_append_to_cache(step, [vector, turned], (*step.rows, c.kv_lora + c.rotary))]
     if step.run.phase == "decode":
         absorbed = _per_head(step, "kv_b_query", query, (plain, c.kv_lora), c.kv_lora + c.rotary)
         shape = (step.batch, step.heads, step.sequence, c.kv_lora)
@@ -79,7 +80,7 @@ def _latent(step: Step, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
     )
 
 
-def _latent_query(step: Step, x: Tensor) -> Tensor:
+def _latent_query(step: StepWriter, x: Tensor) -> Tensor:
     c, w = step.config, step.w
     if c.q_lora:
         x = w.norm("q_a_norm", w.linear("q_a_proj", x, c.q_lora), c.norm)
@@ -87,7 +88,7 @@ def _latent_query(step: Step, x: Tensor) -> Tensor:
     return _rotated(step, "q", w.view(wide, (*step.rows, step.heads, c.head_dim)))
 
 
-def _per_head(step: Step, name: str, x: Tensor, widths: tuple[int, int], width: int) -> Tensor:
+def _per_head(step: StepWriter, name: str, x: Tensor, widths: tuple[int, int], width: int) -> Tensor:
     """A matrix of its own for every head, from one of the widths to the other; the rest of a head passes by."""
     w, (inner, outer) = step.w, widths
     with w.module(name, "HeadLinear"):
@@ -97,7 +98,7 @@ def _per_head(step: Step, name: str, x: Tensor, widths: tuple[int, int], width: 
         )
 
 
-def _positioned(step: Step, name: str, x: Tensor) -> Tensor:
+def _positioned(step: StepWriter, name: str, x: Tensor) -> Tensor:
     """Normalised per head and rotated, where the model does."""
     c, w = step.config, step.w
     if c.qk_norm == "head":
@@ -105,42 +106,45 @@ def _positioned(step: Step, name: str, x: Tensor) -> Tensor:
     return _rotated(step, name, x) if c.position == "rotary" else x
 
 
-def _rotated(step: Step, name: str, x: Tensor) -> Tensor:
+def _rotated(step: StepWriter, name: str, x: Tensor) -> Tensor:
     table = step.w.buffer("rotary.cos_sin", (step.sequence, step.config.rotary))
     with step.w.module(f"rotary_{name}", "Rotary"):
         return step.w.call("hwexplorer.rotary.default", x.shape, input=x, table=table, rotated=step.config.rotary)
 
 
-def _by_head(step: Step, x: Tensor) -> Tensor:
+def _by_head(step: StepWriter, x: Tensor) -> Tensor:
     return step.w.view(x, (step.batch, x.shape[2], step.sequence, x.shape[3]))
 
 
-def _past(step: Step, layer: int, heads: int, width: int) -> Tensor | None:
-    """What the cache holds of earlier tokens (within the window, where there is one), or room for a whole request."""
+def _cached_input(step: StepWriter, layer: int, heads: int, width: int) -> Tensor | None:
+    """Return the cache of earlier tokens (within the window, if there is one), or room for a whole request; None
+    without."""
     if not step.kv.terms:
         return None
     kept = step.cached(layer) if step.config.window_of(layer) or not step.phase else step.room
     return step.w.input(f"layers.{layer}.attention.kv_cache", (step.batch, heads, kept, width))
 
 
-def _appended(step: Step, parts: list[Tensor], shape: tuple[Poly | int, ...]) -> Tensor:
+def _append_to_cache(step: StepWriter, parts: list[Tensor], shape: tuple[Poly | int, ...]) -> Tensor:
     with step.w.module("cache_append", "Cache"):
         named = {f"part{i}": part for i, part in enumerate(parts)}
         return step.w.call("hwexplorer.cache_append.default", shape, **named)
 
 
-def _cached(step: Step, shape: tuple[Poly | int, ...], heads: list[Tensor], caches: list[Tensor], layer: int) -> Tensor:
+def _cached(
+    step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor], caches: list[Tensor], layer: int
+) -> Tensor:
     """New keys and values join the cache; attention reads what was there and what is new."""
     c, w = step.config, step.w
     query, key, value = heads
     with w.module("cache_append", "Cache"):
         new = w.calls("hwexplorer.cache_append.default", [key.shape, value.shape], key=key, value=value)
     caches += new
-    return _attend(step, shape, query, new, _past(step, layer, step.kv_heads, c.head_dim + c.value_dim), layer)
+    return _attend(step, shape, query, new, _cached_input(step, layer, step.kv_heads, c.head_dim + c.value_dim), layer)
 
 
 def _attend(
-    step: Step,
+    step: StepWriter,
     shape: tuple[Poly | int, ...],
     query: Tensor,
     new: list[Tensor],

@@ -121,24 +121,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             msgspec.structs.force_setattr(self, field, value)
 
     def is_sparse(self, layer: int) -> bool:
-        """Whether this layer routes its tokens to experts."""
+        """Return True if this layer routes its tokens to experts."""
         return bool(self.experts) and layer >= self.dense_layers and (layer + 1) % self.sparse_every == 0
 
     def window_of(self, layer: int) -> int:
-        """How many tokens back attention of this layer sees; 0 for all."""
+        """Return how many tokens back the attention of this layer sees; 0 for all."""
         full = self.full_every and (layer + 1) % self.full_every == 0
         return 0 if full else self.window
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """How it is run: `sequence` new tokens of each of the batch after `kv` tokens whose keys and values are cached.
-
-    `phase` sets the defaults of both, and for which tokens logits are computed: prefill for the last one,
-    decode for all. A `request` is the prefill of `sequence` tokens, then steps until `output` tokens are there.
-    `tp` devices share each layer, or `ep` devices the experts and the sequences, or as many as both say each layer but
-    not the experts, of which each has some whole; with `link` bytes per second between them in each direction (0: those
-    of the device's own links).
-    """
+class StepSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one step: `sequence` new tokens of each of the batch after `kv` tokens in the cache, or of a
+    request with `output` tokens; how many devices share it."""
 
     phase: str
     sequence: int
@@ -150,7 +144,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spreads_sequences(self) -> bool:
-        """Whether each device attends to its own sequences, and sends others' experts their tokens."""
+        """True if each device attends to its own sequences, and sends others' experts their tokens."""
         return self.ep > 1 and self.tp == 1
 
 
@@ -171,6 +165,7 @@ class Size(msgspec.Struct, frozen=True):
 
     @property
     def parameters(self) -> int:
+        """The number of parameters."""
         return self.linear + self.head + self.tables + self.vectors + self.idle
 
 
@@ -218,11 +213,11 @@ def _vectors(c: Config, sparse: int) -> int:
     return total + norm * (2 if c.embed_norm else 1) + (c.vocab if c.head_bias else 0) + (c.hidden if c.pooler else 0)
 
 
-def macs(config: Config, run: Run, batch: int = 1) -> float:
+def macs(config: Config, run: StepSettings, batch: int = 1) -> float:
     """Multiply-accumulates of one step, or of a request, of the whole model (not of one of several devices)."""
     if run.phase == "request":
-        first = Run(phase="prefill", sequence=run.sequence, kv=0)
-        later = [Run(phase="decode", sequence=1, kv=run.sequence + i) for i in range(int(steps(run.output)))]
+        first = StepSettings(phase="prefill", sequence=run.sequence, kv=0)
+        later = [StepSettings(phase="decode", sequence=1, kv=run.sequence + i) for i in range(int(steps(run.output)))]
         return sum(macs(config, each, batch) for each in (first, *later))
     c, sizes, tokens = config, size(config), batch * run.sequence
     linear: float = sizes.linear - (c.hidden**2 if c.pooler else 0)
@@ -232,14 +227,14 @@ def macs(config: Config, run: Run, batch: int = 1) -> float:
     if c.kv_lora and not latent:  # those of the cache are expanded again
         expanded = c.kv_lora * c.heads * (c.head_dim - c.rotary + c.value_dim)
         linear += c.layers * expanded * run.kv / run.sequence
-    seen = [run.sequence if c.encoder else _seen(run, c.window_of(layer)) for layer in range(c.layers)]
+    seen = [run.sequence if c.encoder else _attended_tokens(run, c.window_of(layer)) for layer in range(c.layers)]
     attention = c.heads * width * sum(seen)
     scored = batch if run.phase == "prefill" else tokens
     pooled = batch * c.hidden**2 if c.pooler else 0
     return tokens * (linear + attention) + scored * sizes.head + pooled
 
 
-def _seen(run: Run, window: int) -> float:
+def _attended_tokens(run: StepSettings, window: int) -> float:
     """Tokens that a new one sees, itself included, in the mean over the new ones."""
     return through_window(window or run.kv + run.sequence, run.sequence, run.kv)
 

@@ -21,10 +21,12 @@ class Tensor:
 
     @property
     def shape(self) -> tuple[Poly, ...]:
+        """The sizes."""
         return self.meta.shape
 
     @property
     def ref(self) -> Ref:
+        """The reference of a call's argument."""
         return Ref(self.name)
 
 
@@ -76,6 +78,7 @@ class Writer:
         return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), BUFFER)
 
     def input(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
+        """Add an input of the model."""
         return self._source(name, meta(tuple(shape), self._storage(), dtype), INPUT)
 
     def _source(self, label: str, description: Meta, role: int) -> Tensor:
@@ -127,6 +130,7 @@ class Writer:
         notes: tuple[str, ...],
         repeats: dict[str, Poly] | None = None,
     ) -> Graph:
+        """Return the graph of everything that was written."""
         names = tuple(value.name for value in outputs)
         nodes = tuple(self.nodes)
         return Graph(tuple(self.sources), nodes, names, self.parameters, inputs, dims, notes, repeats=repeats or {})
@@ -134,6 +138,7 @@ class Writer:
     # --- the modules that every transformer has -----------------------------------------------------------
 
     def linear(self, name: str, x: Tensor, width: int, bias: bool = False) -> Tensor:
+        """Write a linear layer."""
         with self.module(name, "Linear"):
             weight = self.weight("weight", (width, x.shape[-1]))
             args: dict[str, Any] = {"input": x, "weight": weight}
@@ -142,10 +147,12 @@ class Writer:
             return self.call("aten.linear.default", (*x.shape[:-1], width), **args)
 
     def tied_linear(self, name: str, x: Tensor, weight: Tensor) -> Tensor:
+        """Write a linear layer with the weight of another module."""
         with self.module(name, "Linear"):
             return self.call("aten.linear.default", (*x.shape[:-1], weight.shape[0]), input=x, weight=weight)
 
     def norm(self, name: str, x: Tensor, kind: str) -> Tensor:
+        """Write a normalisation over the last dimension."""
         width = x.shape[-1]
         with self.module(name, "RMSNorm" if kind == "rms" else "LayerNorm"):
             args: dict[str, Any] = {"input": x, "normalized_shape": [width], "weight": self.weight("weight", (width,))}
@@ -161,10 +168,12 @@ class Writer:
         return embedded, table
 
     def add(self, name: str, left: Tensor, right: Tensor) -> Tensor:
+        """Write a sum of two tensors."""
         with self.module(name, "Add"):
             return self.call("aten.add.Tensor", left.shape, self=left, other=right)
 
     def activation(self, name: str, x: Tensor) -> Tensor:
+        """Write an activation function."""
         kind, approximate = ("gelu", "tanh") if name == "gelu_tanh" else (name, "none")
         with self.module("activation", kind.capitalize()):
             extra = {"approximate": approximate} if kind == "gelu" else {}

@@ -39,25 +39,25 @@ Raw = dict[str, Any]
 
 
 def config(where: str) -> Config:
-    """The configuration in a folder, in a `config.json`, or of a model in the local hub cache."""
+    """Return the model of a folder, of a `config.json`, or of the local hub cache."""
     policy.require_unserved(f"reading {where}", where)
-    return of(_read(hub_files.file(where.strip())))
+    return parse_config(_read(hub_files.file(where.strip())))
 
 
 def has_reader(where: str) -> bool:
-    """Whether the architecture of a configuration has a reader here."""
+    """Return True if the architecture of a configuration has a reader here."""
     policy.require_unserved(f"reading {where}", where)
     return _read(hub_files.file(where)).get("model_type", "") in _READERS
 
 
 def notes(where: str) -> tuple[str, ...]:
-    """What a configuration says beside what the model is made of: parts left out, formats that are stored."""
+    """Return the notes of a configuration: parts left out, formats of the weights."""
     raw = _read(hub_files.file(where))
     return (*_left_out(raw), *weight_formats.notes(raw))
 
 
-def of(raw: Raw) -> Config:
-    """What a configuration says, as it stands in a `config.json`. Raises a `ModelSpecError`."""
+def parse_config(raw: Raw) -> Config:
+    """Return the model that a `config.json` describes. Raises a `ModelSpecError`."""
     kind = str(raw.get("model_type", ""))
     reader = _READERS.get(kind)
     if reader is None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.model.transformer.graph_writer import Tensor
-from analysis.model.transformer.step_writer import Step
+from analysis.model.transformer.step_writer import StepWriter
 
 
-def mlp(step: Step, x: Tensor, layer: int, reduce: bool = True) -> Tensor:
+def mlp(step: StepWriter, x: Tensor, layer: int, reduce: bool = True) -> Tensor:
+    """Write the feed-forward part of a layer, of experts where the layer has them."""
     c, w = step.config, step.w
     with w.module("mlp", "MLP"):
         y = _experts(step, x) if c.is_sparse(layer) else _dense(step, x, c.ffn)
-        return step.reduced("all_reduce", y) if reduce else y
+        return step.all_reduce("all_reduce", y) if reduce else y
 
 
-def _dense(step: Step, x: Tensor, width: int) -> Tensor:
+def _dense(step: StepWriter, x: Tensor, width: int) -> Tensor:
     c, w = step.config, step.w
     part = step.part(width)
     if c.gated:
@@ -26,12 +27,12 @@ def _dense(step: Step, x: Tensor, width: int) -> Tensor:
     return w.linear("down_proj", wide, c.hidden, c.mlp_bias)
 
 
-def _gated(step: Step, gate: Tensor, up: Tensor) -> Tensor:
+def _gated(step: StepWriter, gate: Tensor, up: Tensor) -> Tensor:
     with step.w.module("gate_mul", "Mul"):
         return step.w.call("aten.mul.Tensor", gate.shape, self=gate, other=up)
 
 
-def _experts(step: Step, x: Tensor) -> Tensor:
+def _experts(step: StepWriter, x: Tensor) -> Tensor:
     c, w = step.config, step.w
     logits = w.linear("router", x, c.experts, c.router_bias)
     with w.module("router_softmax", "Softmax"):
@@ -41,7 +42,7 @@ def _experts(step: Step, x: Tensor) -> Tensor:
         top, which = w.calls("aten.topk.default", [chosen, chosen], ("float32", "int64"), self=scores, k=c.active)
     with w.module("dispatch", "Dispatch"):
         tokens = w.call("hwexplorer.expert_dispatch.default", (*chosen, c.hidden), input=x, indices=which)
-    tokens = step.exchanged("dispatch_exchange", tokens)
+    tokens = step.exchange_tokens("dispatch_exchange", tokens)
     with w.module("experts", "Experts"):
         width = c.expert_ffn if step.run.ep > 1 else step.part(c.expert_ffn)
         up = _expert(step, "up_proj", tokens, width)
@@ -51,7 +52,7 @@ def _experts(step: Step, x: Tensor) -> Tensor:
         else:
             up = w.activation(c.activation, up)
         down = _expert(step, "down_proj", up, c.hidden)
-    down = step.exchanged("combine_exchange", down)
+    down = step.exchange_tokens("combine_exchange", down)
     with w.module("combine", "Combine"):
         y = w.call("hwexplorer.expert_combine.default", x.shape, input=down, weights=top)
     if not c.shared_ffn:
@@ -61,7 +62,7 @@ def _experts(step: Step, x: Tensor) -> Tensor:
     return w.add("shared_add", y, shared)
 
 
-def _expert(step: Step, name: str, x: Tensor, width: int) -> Tensor:
+def _expert(step: StepWriter, name: str, x: Tensor, width: int) -> Tensor:
     """One matrix of every expert, applied to the tokens that chose it."""
     w, experts = step.w, step.config.experts // step.run.ep
     args: dict[str, Any] = {"phase": step.phase, "spread": step.run.ep > 1}

@@ -25,11 +25,13 @@ class Preset(msgspec.Struct, frozen=True):
 
 
 def names() -> list[str]:
+    """Return the names of all presets."""
     return [name for name in files.shipped(_FILE) if name not in _NOT_MODELS]
 
 
 @cache
 def preset(name: str) -> Preset:
+    """Return the preset of a name."""
     row = files.shipped(_FILE)[name]
     config = family(row["like"]) if "like" in row else {}
     full = msgspec.convert(config | row["config"], Config)
@@ -37,5 +39,5 @@ def preset(name: str) -> Preset:
 
 
 def family(name: str) -> dict[str, Any]:
-    """What the models of a family have in common, as fields of a Config."""
+    """Return the fields of a Config that the models of a family share."""
     return dict(files.shipped(_FILE)["families"][name])

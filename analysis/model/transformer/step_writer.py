@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 from analysis.model.ir.lengths import cached_dim
 from analysis.model.ir.poly import Poly, dim
-from analysis.model.transformer.config import Config, Run
+from analysis.model.transformer.config import Config, StepSettings
 from analysis.model.transformer.graph_writer import Tensor, Writer
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepWriter:
     """A model being written: widths are those of one of `tp` devices, experts those of one of `ep`; where that is all,
     sequences too."""
 
     config: Config
-    run: Run
+    run: StepSettings
     w: Writer
     batch: Poly
     sequence: Poly
@@ -26,10 +26,12 @@ class Step:
 
     @property
     def heads(self) -> int:
+        """Query heads of one device."""
         return self.config.heads // self.run.tp
 
     @property
     def kv_heads(self) -> int:
+        """Key and value heads of one device."""
         return max(1, self.config.kv_heads // self.run.tp)
 
     @property
@@ -40,6 +42,7 @@ class Step:
 
     @property
     def rows(self) -> tuple[Poly, Poly]:
+        """The dimensions before the width: batch and sequence."""
         return self.batch, self.sequence
 
     def cached(self, layer: int) -> Poly:
@@ -51,15 +54,16 @@ class Step:
         """One device's share of a width, rounded up."""
         return -(-width // self.run.tp)
 
-    def reduced(self, name: str, x: Tensor) -> Tensor:
-        """The sum over devices of what each has computed of x; x itself on one device."""
+    def all_reduce(self, name: str, x: Tensor) -> Tensor:
+        """Write the sum over devices of what each has computed of x; return x itself on one device."""
         if self.run.tp == 1:
             return x
         with self.w.module(name, "AllReduce"):
             return self.w.call("hwexplorer.all_reduce.default", x.shape, input=x)
 
-    def exchanged(self, name: str, x: Tensor) -> Tensor:
-        """What each device has for the experts of the others, or they for it; x itself where all have all tokens."""
+    def exchange_tokens(self, name: str, x: Tensor) -> Tensor:
+        """Write the exchange of tokens between the devices of the experts; return x itself if each device has all
+        tokens."""
         if not self.run.spreads_sequences:
             return x
         with self.w.module(name, "AllToAll"):

@@ -11,7 +11,7 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets
-from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, Run, macs, size
+from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings, macs, size
 from hardware.names import hint, known
 
 GENERIC = ("decoder", "encoder")
@@ -48,11 +48,12 @@ class Request(msgspec.Struct, frozen=True):
 
     text: str
     config: Config
-    run: Run
+    run: StepSettings
     image_size: None = None
 
     @property
     def label(self) -> str:
+        """The name for titles."""
         return self.text
 
     def __str__(self) -> str:
@@ -60,8 +61,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def phases(self) -> dict[str, str]:
-        """What asks the same of the model in each phase, from the one it is in on: `llama3_8b:decode` in `decode`.
-        Lengths are those of a phase by default; none for an encoder, which has one."""
+        """The request in each phase, from the one it is in on: `llama3_8b` -> prefill, decode and request."""
         if self.config.encoder:
             return {}
         is_hub = self.text.startswith(HUB)
@@ -73,11 +73,12 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def names() -> list[str]:
+    """Return the names of transformers, presets and generic ones."""
     return [*presets.names(), *GENERIC]
 
 
 def handles(text: str) -> bool:
-    """Whether a request is for a transformer."""
+    """Return True if a name is that of a transformer."""
     return text.strip().lower().startswith(HUB) or _name(text.partition(":")[0]) in names()
 
 
@@ -90,7 +91,7 @@ def parse(text: str) -> Request:
     """Raises ModelSpecError with what is allowed. A configuration file is read each time: it may have changed."""
     text = text.strip()
     if not text.lower().startswith(HUB):
-        return _named(text)
+        return _named_config(text)
     from analysis.model.transformer import hf_config as transformer_hf
 
     where, options = split_hub(text[len(HUB) :])
@@ -98,7 +99,7 @@ def parse(text: str) -> Request:
 
 
 @lru_cache(maxsize=256)
-def _named(text: str) -> Request:
+def _named_config(text: str) -> Request:
     name, _, options = text.partition(":")
     head = _name(name)
     return _request(head, presets.preset(head).config if head not in GENERIC else _generic(head), options)
@@ -140,21 +141,21 @@ def _request(head: str, config: Config, options: str) -> Request:
             changes[key] = _whole(key, value, 0, request_bounds.PARAMETER)
         else:
             raise ModelSpecError(_unknown(head, key, config))
-    return _assembled(head, config, changes, phase, lengths)
+    return _build_request(head, config, changes, phase, lengths)
 
 
-def of(name: str, config: Config, options: str) -> Request:
+def request_of(name: str, config: Config, options: str) -> Request:
     """A request for a model of this configuration."""
     return _request(name, config, options)
 
 
-def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
+def _build_request(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
     changes = {key: value for key, value in changes.items() if getattr(config, key) != value}
     is_request = phase == "request"
     if is_request and not lengths.keys().isdisjoint(("sequence", "kv")):
         raise ModelSpecError(f"{head[:60]}: a request has lengths in= and out=, not sequence= and kv=")
     sequence, kv, output = DEFAULTS[phase]
-    run = Run(
+    run = StepSettings(
         phase=phase,
         sequence=lengths.get("in" if is_request else "sequence", sequence),
         kv=0 if config.encoder else lengths.get("kv", kv),
@@ -171,10 +172,10 @@ def _assembled(head: str, config: Config, changes: dict[str, Any], phase: str, l
     words += [f"tp={run.tp}"] if run.tp > 1 else []
     words += [f"ep={run.ep}"] if run.ep > 1 else []
     words += [f"link={lengths['link']}"] if max(run.tp, run.ep) > 1 and run.link else []
-    return Request(head + (":" + ",".join(words) if words else ""), _changed(config, changes), run)
+    return Request(head + (":" + ",".join(words) if words else ""), _change_config(config, changes), run)
 
 
-def _changed(config: Config, changes: dict[str, Any]) -> Config:
+def _change_config(config: Config, changes: dict[str, Any]) -> Config:
     """The configuration with other fields; sizes that follow from those changed follow again."""
     if not changes:
         return config
@@ -212,7 +213,7 @@ def _unknown(head: str, key: str, config: Config) -> str:
     return f"{head[:60]} has no parameter {key[:40]!r}; {right}"
 
 
-class Listed(msgspec.Struct, frozen=True):
+class TransformerInfo(msgspec.Struct, frozen=True):
     """A transformer in a list of models: its size, and one step at the default lengths and batch 1."""
 
     name: str
@@ -223,12 +224,13 @@ class Listed(msgspec.Struct, frozen=True):
     source: str
 
 
-def listed(name: str) -> Listed:
+def transformer_info(name: str) -> TransformerInfo:
+    """Return the entry of a transformer in the list of models."""
     request = parse(name)
     lengths = {"sequence": request.run.sequence}
     if not request.config.encoder:
         lengths["kv"] = request.run.kv
-    return Listed(
+    return TransformerInfo(
         name,
         "encoder" if request.config.encoder else "language",
         size(request.config).parameters,

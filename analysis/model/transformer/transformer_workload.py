@@ -15,17 +15,17 @@ from analysis.model.ir.lengths import DECODING, EXPERT_ROWS, EXPERTS, SHARE, Rou
 from analysis.model.ir.operator_graph import Graph, InputShape
 from analysis.model.ir.poly import dim, poly
 from analysis.model.ir.workload import Parallel, Workload
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import call_costs as _rules  # noqa: F401  # registers what its calls cost
 from analysis.model.transformer.attention import attention
-from analysis.model.transformer.config import Config, Run, degrees
+from analysis.model.transformer.config import Config, StepSettings, degrees
 from analysis.model.transformer.graph_writer import Tensor, Writer
 from analysis.model.transformer.mlp import mlp
-from analysis.model.transformer.step_writer import Step
+from analysis.model.transformer.step_writer import StepWriter
 
 
-def build(name: str, config: Config, run: Run, origin: str = "configuration") -> Workload:
+def build(name: str, config: Config, run: StepSettings, origin: str = "configuration") -> Workload:
     """The workload of one step or request. Raises ModelSpecError where the devices cannot share the model evenly."""
     if run.tp not in degrees(config):
         allowed = ", ".join(str(degree) for degree in degrees(config))
@@ -35,7 +35,7 @@ def build(name: str, config: Config, run: Run, origin: str = "configuration") ->
         spread = [str(n) for n in shares if config.experts and config.experts % n == 0]
         raise ModelSpecError(f"ep={run.ep} does not divide the experts evenly; allowed: {', '.join(spread) or 1}")
     graph = _graph(config, run)
-    workload = lower(graph, name, family=family(config), origin=origin)
+    workload = lower_graph(graph, name, family=family(config), origin=origin)
     lengths = {"sequence": run.sequence, "kv": run.kv, "output": run.output}
     return msgspec.structs.replace(
         workload,
@@ -52,13 +52,14 @@ def windows(config: Config) -> tuple[int, ...]:
 
 
 def family(config: Config) -> str:
+    """Return 'encoder' or 'language'."""
     return "encoder" if config.encoder else "language"
 
 
-def _graph(config: Config, run: Run) -> Graph:
+def _graph(config: Config, run: StepSettings) -> Graph:
     w = Writer("Encoder" if config.encoder else "Decoder")
     sequences = SHARE if run.spreads_sequences else "batch"
-    prompt = Step(config, run, w, dim(sequences), dim("sequence"), dim("kv"))
+    prompt = StepWriter(config, run, w, dim(sequences), dim("sequence"), dim("kv"))
     ids = InputShape("input_ids", "int64", (sequences, "sequence"))
     if config.encoder:
         return w.graph(_pooled(prompt, _layers(prompt, [])[0]), (ids,), ("batch", "sequence"), _notes(config, run))
@@ -75,14 +76,14 @@ def _graph(config: Config, run: Run) -> Graph:
     return w.graph([*results, *caches], (ids, cache), tuple(dims), _notes(config, run), repeats)
 
 
-def _request(prompt: Step) -> list[Tensor]:
+def _request(prompt: StepWriter) -> list[Tensor]:
     """The prompt, then one token at a time: each step is the same graph after more tokens, so it is written once, at
     the mean length, and counted as often as it runs. The cache has room for all tokens from the start."""
     w, output = prompt.w, dim("output")
     first = replace(prompt, run=msgspec.structs.replace(prompt.run, phase="prefill"), kv=poly(0))
     with w.phase("prefill", "Prefill"):
         start = _head(first, *_layers(first, []))
-    # Step i of output - 1 sees the prompt and i - 1 tokens before its own.
+    # StepWriter i of output - 1 sees the prompt and i - 1 tokens before its own.
     before = prompt.sequence + output.half - 1
     run = msgspec.structs.replace(prompt.run, phase="decode")
     room = prompt.sequence + output
@@ -91,7 +92,7 @@ def _request(prompt: Step) -> list[Tensor]:
         return [start, _head(step, *_layers(step, []))]
 
 
-def _layers(step: Step, caches: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _layers(step: StepWriter, caches: list[Tensor]) -> tuple[Tensor, Tensor]:
     """The result of the last layer, and the embedding table."""
     x, table = _embed(step)
     for layer in range(step.config.layers):
@@ -100,7 +101,7 @@ def _layers(step: Step, caches: list[Tensor]) -> tuple[Tensor, Tensor]:
     return x, table
 
 
-def _notes(config: Config, run: Run) -> tuple[str, ...]:
+def _notes(config: Config, run: StepSettings) -> tuple[str, ...]:
     notes = [*config.notes, *([] if config.encoder else ["sampling is not counted"])]
     if config.experts:
         notes.append(
@@ -121,11 +122,11 @@ def _notes(config: Config, run: Run) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _embed(step: Step) -> tuple[Tensor, Tensor]:
+def _embed(step: StepWriter) -> tuple[Tensor, Tensor]:
     c, w = step.config, step.w
     ids = w.input("input_ids", step.rows, "int64")
     x, table = w.embedding("embed_tokens", ids, step.part(c.vocab), c.hidden)
-    x = step.reduced("embed_reduce", x)
+    x = step.all_reduce("embed_reduce", x)
     if c.scale_embedding:
         with w.module("embed_scale", "Scale"):
             x = w.call("aten.mul.Scalar", x.shape, self=x, other=2)
@@ -140,7 +141,7 @@ def _embed(step: Step) -> tuple[Tensor, Tensor]:
     return (w.norm("embed_norm", x, c.norm) if c.post_norm or c.embed_norm else x), table
 
 
-def _layer(step: Step, x: Tensor, layer: int, caches: list[Tensor]) -> Tensor:
+def _layer(step: StepWriter, x: Tensor, layer: int, caches: list[Tensor]) -> Tensor:
     c, w = step.config, step.w
     if c.post_norm:
         x = w.norm("attention_norm", w.add("attention_residual", x, attention(step, x, caches, layer)), c.norm)
@@ -149,17 +150,17 @@ def _layer(step: Step, x: Tensor, layer: int, caches: list[Tensor]) -> Tensor:
     if c.parallel:
         second = normed if c.shared_norm else w.norm("mlp_norm", x, c.norm)
         parts = w.add("parallel_add", attention(step, normed, caches, layer, False), mlp(step, second, layer, False))
-        return w.add("residual", x, step.reduced("all_reduce", parts))
-    x = w.add("attention_residual", x, _after(step, "attention_after_norm", attention(step, normed, caches, layer)))
-    return w.add("mlp_residual", x, _after(step, "mlp_after_norm", mlp(step, w.norm("mlp_norm", x, c.norm), layer)))
+        return w.add("residual", x, step.all_reduce("all_reduce", parts))
+    x = w.add("attention_residual", x, _residual(step, "attention_after_norm", attention(step, normed, caches, layer)))
+    return w.add("mlp_residual", x, _residual(step, "mlp_after_norm", mlp(step, w.norm("mlp_norm", x, c.norm), layer)))
 
 
-def _after(step: Step, name: str, part: Tensor) -> Tensor:
+def _residual(step: StepWriter, name: str, part: Tensor) -> Tensor:
     """A part's result, normalised once more where the model does."""
     return step.w.norm(name, part, step.config.norm) if step.config.sandwich_norm else part
 
 
-def _head(step: Step, x: Tensor, table: Tensor) -> Tensor:
+def _head(step: StepWriter, x: Tensor, table: Tensor) -> Tensor:
     """Logits: after prefill those of the last token."""
     c, w = step.config, step.w
     x = w.norm("norm", x, c.norm)
@@ -173,7 +174,7 @@ def _head(step: Step, x: Tensor, table: Tensor) -> Tensor:
         return w.call("hwexplorer.all_gather.default", (*logits.shape[:-1], part * step.run.tp), input=logits)
 
 
-def _pooled(step: Step, x: Tensor) -> list[Tensor]:
+def _pooled(step: StepWriter, x: Tensor) -> list[Tensor]:
     """An encoder's results: every token, and the first one through the pooler."""
     c, w = step.config, step.w
     x = x if c.post_norm else w.norm("norm", x, c.norm)

@@ -18,7 +18,7 @@ def notes(raw: Raw) -> list[str]:
     if not isinstance(stated, dict):
         return []
     method = str(stated.get("quant_method", ""))[:40]
-    bits, kind, activations = _stored(method, stated)
+    bits, kind, activations = _stored_format(method, stated)
     name = files.shipped(_FILE)["precisions"].get(f"{bits} {kind} {activations}")
     if name is None:
         known = ", ".join(files.shipped(_FILE)["methods"])
@@ -33,7 +33,7 @@ def notes(raw: Raw) -> list[str]:
     ]
 
 
-def _stored(method: str, stated: Raw) -> tuple[int, str, int]:
+def _stored_format(method: str, stated: Raw) -> tuple[int, str, int]:
     """Bits of weights, what they are, bits of activations; no bits where it is not told."""
     if method == "compressed-tensors":
         return _compressed(stated)
@@ -47,7 +47,7 @@ def _stored(method: str, stated: Raw) -> tuple[int, str, int]:
 
 
 def _compressed(stated: Raw) -> tuple[int, str, int]:
-    """Of the first group of layers."""
+    """Return bits and kind of weights, and bits of activations, of the first group of layers."""
     groups = stated.get("config_groups")
     group: Any = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
     group = group if isinstance(group, dict) else {}

@@ -33,8 +33,8 @@ _BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.erro
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """What a header tells: how many elements there are of each format, and what the model calls itself."""
+class WeightHeader:
+    """The header of a weight file: the number of elements of each format, and what the model calls itself."""
 
     formats: dict[str, int]
     facts: dict[str, Any]
@@ -42,6 +42,7 @@ class Weights:
 
     @property
     def parameters(self) -> int:
+        """The number of elements in all formats."""
         return sum(self.formats.values())
 
     def __str__(self) -> str:
@@ -51,6 +52,7 @@ class Weights:
 
 @cache
 def table() -> dict[str, Any]:
+    """Return weight_headers.toml."""
     return files.table(Path(__file__).with_suffix(".toml"))
 
 
@@ -65,17 +67,17 @@ def load(path: Path, options: str, budget: Budget) -> Workload:
         raise UnreadableError(f"{path.name} is no {path.suffix[1:]} file, or a broken one") from None
     from analysis.model.transformer import transformer_request, transformer_workload
 
-    request = transformer_request.of(path.name, _config(path, held), options)
+    request = transformer_request.request_of(path.name, _config(path, held), options)
     workload = transformer_workload.build(path.name, request.config, request.run, str(path))
     note = f"{path.name} holds {held}; --precision says what it runs in"
     return msgspec.structs.replace(workload, notes=(*workload.notes, note))
 
 
-def _config(path: Path, held: Weights) -> Any:
+def _config(path: Path, held: WeightHeader) -> Any:
     from analysis.model.transformer import hf_config
 
     if path.suffix == ".gguf":
-        return hf_config.of(_raw(path, held))
+        return hf_config.parse_config(_raw(path, held))
     if (path.parent / "config.json").is_file():
         return hf_config.config(str(path.parent))
     raise UnreadableError(
@@ -84,7 +86,7 @@ def _config(path: Path, held: Weights) -> Any:
     )
 
 
-def _raw(path: Path, held: Weights) -> dict[str, Any]:
+def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
     """The facts of a GGUF file as config.json has them."""
     kind = str(held.facts.get("general.architecture", ""))
     known = table()["architectures"]
@@ -101,7 +103,7 @@ def _raw(path: Path, held: Weights) -> dict[str, Any]:
     return raw
 
 
-def _safetensors(file: BinaryIO, size: int, budget: Budget) -> Weights:
+def _safetensors(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
     (length,) = struct.unpack("<Q", file.read(8))
     if length > min(_HEADER_MAX, size):
         raise ValueError
@@ -111,7 +113,7 @@ def _safetensors(file: BinaryIO, size: int, budget: Budget) -> Weights:
     for name, tensor in header.items():
         if name != "__metadata__":
             formats[str(tensor["dtype"])[:12].lower()] += _elements(tensor["shape"])
-    return Weights(dict(formats), {}, frozenset(header))
+    return WeightHeader(dict(formats), {}, frozenset(header))
 
 
 def _elements(shape: Any) -> int:
@@ -127,6 +129,7 @@ class _Gguf:
         self.file, self.left, self.budget = file, size, budget
 
     def bytes(self, count: int) -> bytes:
+        """Read bytes. Raises ValueError beyond the end of the file."""
         self.left -= count
         self.budget.spend(_STEPS + count // 50)
         if self.left < 0:
@@ -134,10 +137,12 @@ class _Gguf:
         return self.file.read(count)
 
     def number(self, kind: str) -> Any:
+        """Read one number in the format `kind` of struct."""
         (value,) = struct.unpack(f"<{kind}", self.bytes(struct.calcsize(f"<{kind}")))
         return value
 
     def text(self) -> str:
+        """Read a string with its length."""
         length = self.number("Q")
         if length > _TEXT_MAX:
             raise ValueError
@@ -168,7 +173,7 @@ class _Gguf:
         self.file.seek(count, 1)
 
 
-def _gguf(file: BinaryIO, size: int, budget: Budget) -> Weights:
+def _gguf(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
     reader = _Gguf(file, size, budget)
     if reader.bytes(4) != b"GGUF" or not 2 <= reader.number("I") <= 3:
         raise ValueError
@@ -187,4 +192,4 @@ def _gguf(file: BinaryIO, size: int, budget: Budget) -> Weights:
         kind = reader.number("I")
         reader.number("Q")
         formats[names[kind] if kind < len(names) else f"format {kind}"] += _elements(shape)
-    return Weights(dict(formats), facts, frozenset(found))
+    return WeightHeader(dict(formats), facts, frozenset(found))

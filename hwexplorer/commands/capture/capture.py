@@ -16,11 +16,11 @@ import msgspec
 from analysis.document import Column
 from analysis.explore.search.workers import cores
 from analysis.model import store
-from analysis.model.ir.coverage import coverage, lacking
+from analysis.model.ir.coverage import coverage, uncovered_note
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names import targets
-from analysis.model.process.capture_job import Job, run_all
+from analysis.model.process.capture_job import WorkloadJob, run_all
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine, output, own_model, request
@@ -59,16 +59,16 @@ def _run(arguments: argparse.Namespace) -> None:
         output.complain(failure)
     if failures:
         raise RequestError(failures[-1])
-    gaps = [gap for item in done if (gap := own_model.gap(item.workload))]
+    gaps = [gap for item in done if (gap := own_model.uncovered_text(item.workload))]
     if arguments.strict and gaps:
         raise output.OutputError("; ".join(gaps))
 
 
 def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[_Done], list[str]]:
-    """What was captured, in the order asked for, and a line for each that was not."""
+    """Return the captures in the order asked for, and a line for each that failed."""
     done: dict[str, _Done] = {}
     failures: dict[str, str] = {}
-    jobs: dict[str, tuple[State, Job]] = {}
+    jobs: dict[str, tuple[State, WorkloadJob]] = {}
     for name in names:
         try:
             arguments.model = name
@@ -93,18 +93,18 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
 
 
 class _Clock:
-    """How long each job took; shows what runs."""
+    """Times each job and shows those that run."""
 
-    def __init__(self, jobs: Sequence[Job], progress: output.Progress) -> None:
+    def __init__(self, jobs: Sequence[WorkloadJob], progress: output.Progress) -> None:
         self.seconds: dict[int, float] = {}
         self._jobs, self._progress = jobs, progress
         self._started: dict[int, float] = {}
 
-    def __call__(self, running: Sequence[Job]) -> None:
+    def __call__(self, running: Sequence[WorkloadJob]) -> None:
         now = time.perf_counter()
         for job in running:
             self.seconds[id(job)] = now - self._started.setdefault(id(job), now)
-        ended = sum(job.done for job in self._jobs)
+        ended = sum(job.is_done for job in self._jobs)
         count = f" {ended} of {len(self._jobs)} done;" if len(self._jobs) > 1 else ""
         parts = ", ".join(f"{job.name} {job.progress[0]} {job.progress[1]:.0%}" for job in running)
         self._progress.show(f"capturing:{count} {parts}")
@@ -123,8 +123,8 @@ def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str])
 
 
 class CaptureSheet(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture holds. `coverage` is the lesser of the shares of bytes and FLOPs with a cost rule; what the other
-    operators compute is bounded, not known."""
+    """The result of `capture` for one model. `coverage` is the lesser of the shares of bytes and FLOPs with a cost
+    rule; the work of other operators is bounded, not known."""
 
     model: str
     origin: str
@@ -144,13 +144,15 @@ class CaptureSheet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captures(msgspec.Struct, frozen=True):
+    """The sheets of several models, and a line for each that failed."""
+
     captures: tuple[CaptureSheet, ...]
     failures: tuple[str, ...]
 
 
 def _captured(workload: Workload, seconds: float) -> CaptureSheet:
     covered = coverage(workload)
-    at = workload.at(**dict.fromkeys(workload.dims, 1))
+    at = workload.value_at(**dict.fromkeys(workload.dims, 1))
     return CaptureSheet(
         model=workload.name,
         origin=workload.origin,
@@ -161,7 +163,7 @@ def _captured(workload: Workload, seconds: float) -> CaptureSheet:
         coverage=covered.work,
         coverage_bytes=covered.bytes,
         coverage_flops=covered.flops,
-        incomplete=lacking(workload),
+        incomplete=uncovered_note(workload),
         uncovered=dict(covered.missing),
         inputs=tuple({"name": i.name, "dtype": i.dtype, "shape": list(i.shape)} for i in workload.inputs),
         notes=workload.notes,

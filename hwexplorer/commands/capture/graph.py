@@ -8,7 +8,7 @@ from itertools import chain
 
 import msgspec
 
-from analysis.model.ir.coverage import lacking
+from analysis.model.ir.coverage import uncovered_note
 from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
 from analysis.reports.operator_classes import TensorInfo
 from hwexplorer import engine, output, request
@@ -25,7 +25,7 @@ def _run(arguments: argparse.Namespace) -> None:
     request.prepare((state,), arguments.strict)
     result = engine.result(state)
     makers = {
-        "json": lambda graph: encode(graph, lacking(result.workload, state.batch)),
+        "json": lambda graph: encode(graph, uncovered_note(result.workload, state.batch)),
         "graphml": _graphml,
         "dot": _dot,
     }

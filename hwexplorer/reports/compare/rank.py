@@ -27,7 +27,7 @@ COLUMNS = (
 
 
 def _states(state: State, models: list[str] | None, family: str, order: str) -> tuple[State, ...]:
-    transformers = {name: transformer_spec.listed(name).family for name in transformer_spec.names()}
+    transformers = {name: transformer_spec.transformer_info(name).family for name in transformer_spec.names()}
     families = (*zoo.FAMILIES, *dict.fromkeys(transformers.values()))
     if family not in families:
         raise unknown("family", family, families)

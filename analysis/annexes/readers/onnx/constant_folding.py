@@ -77,7 +77,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 def _compare(function: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
     """Return a comparison that holds for every batch. Raises ShapeError if it depends on the batch."""
-    points = [[x.at(batch=n) if isinstance(x, Poly) else x for x in (left, right)] for n in (1, 7, 4096)]
+    points = [[x.value_at(batch=n) if isinstance(x, Poly) else x for x in (left, right)] for n in (1, 7, 4096)]
     answers = {function(*point) for point in points}
     if len(answers) > 1:
         raise ShapeError("a comparison depends on the batch")

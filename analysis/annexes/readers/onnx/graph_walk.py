@@ -165,7 +165,7 @@ class GraphWalk:
         inner = replace(frame, outer=stored)
         for place, node in enumerate(frame.graph.nodes):
             if not frame.prefix and place % _REPORT_EVERY == 0:
-                self.budget.reached("shapes", place / len(frame.graph.nodes))
+                self.budget.report("shapes", place / len(frame.graph.nodes))
             self._node(_resolve_attributes(node, frame), inner)
 
     def _node(self, node: OnnxNode, frame: Frame) -> None:

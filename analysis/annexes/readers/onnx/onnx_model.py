@@ -12,7 +12,7 @@ from analysis.annexes.readers.onnx.onnx_file import OnnxError, OnnxModel, read
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.poly import SizeError
 from analysis.model.ir.workload import Workload
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.names.targets import Input, fixed_note
 from analysis.model.reading_budget import Budget, TooMuchError
 
@@ -23,8 +23,8 @@ def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None)
     budget = budget or Budget()
     try:
         graph = _graph(read(path, budget), inputs, budget)
-        budget.reached("lower", 0.0)
-        return lower(graph, path.name, "custom", str(path))
+        budget.report("lower", 0.0)
+        return lower_graph(graph, path.name, "custom", str(path))
     except (OnnxError, TooMuchError) as error:
         raise type(error)(f"{path.name}: {error}") from None
     except SizeError as error:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from analysis.annexes.readers.onnx.onnx_file import MAX_VALUES, OnnxNode, StoredTensor
 from analysis.model.ir.operator_graph import Meta, Ref
-from analysis.model.ir.poly import Poly, Size, bounded, poly
+from analysis.model.ir.poly import Poly, Size, check_size, poly
 
 Shape = tuple[Poly, ...]
 Known = NDArray[Any]  # numbers and, where a size is live, Poly
@@ -62,6 +62,7 @@ class OnnxOp:
         return self.declared_shapes[place] if place < len(self.declared_shapes) else None
 
     def has_input(self, index: int) -> bool:
+        """Return True if an input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def value(self, index: int = 0) -> OnnxValue:
@@ -127,6 +128,7 @@ class OnnxOp:
         return self.node.attributes.get(name, default)
 
     def int_attr(self, name: str, default: int) -> int:
+        """Return a whole number of an attribute, `default` without it."""
         given = self.attr(name, default)
         if not isinstance(given, int):
             raise ShapeError(f"its attribute {name} is no number")
@@ -169,7 +171,7 @@ def positive_axis(axis: int, rank: int) -> int:
 def shape_of(sizes: Sequence[Size | Any]) -> Shape:
     """Return sizes as a shape. Raises ShapeError if one is negative."""
     shape = tuple(size if isinstance(size, Poly) else poly(int(size)) for size in sizes)
-    if any(bounded(size).is_constant and size.constant() < 0 for size in shape):
+    if any(check_size(size).is_constant and size.constant() < 0 for size in shape):
         raise ShapeError("a size comes out negative")
     return shape
 
@@ -201,7 +203,7 @@ def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Kno
     for place, item in enumerate(items):
         plain = item.item() if isinstance(item, np.generic) else item
         if isinstance(plain, Poly | int):
-            size = bounded(poly(plain))
+            size = check_size(poly(plain))
             plain = size.constant() if size.is_constant and isinstance(plain, Poly) else plain
         array[place] = plain
     return array.reshape(shape if shape is not None else (len(items),))

@@ -34,7 +34,7 @@ class Wire:
     def bytes(self, at: int, end: int) -> bytes:
         """Raises an IndexError where the file is shorter."""
         if not self._start <= at <= end <= self._start + len(self._window):
-            self.budget.reached("read", at / max(1, self.size))
+            self.budget.report("read", at / max(1, self.size))
             self.file.seek(at)
             self._window, self._start = self.file.read(max(_WINDOW, end - at)), at
             if len(self._window) < end - at:
