@@ -35,6 +35,7 @@ from analysis.capture import user_model
 from analysis.capture.torch_settings import import_torchvision, versions, without_weights
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
+from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.names import targets
 from analysis.model.process.answering import one_line
 from analysis.model.reading_budget import Budget
