@@ -30,7 +30,7 @@ from analysis.annexes.machine.measurement_log import (
 )
 from analysis.model import store
 from analysis.model.ir.workload import encode
-from analysis.model.lowering.graph_lowering import lower
+from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.names.targets import Target
@@ -260,7 +260,7 @@ def _prepare_probe(op: str, shape: dict[str, int], threads: int, precision: str,
     module = module.eval()
     if precision == "fp32":  # other formats are for peaks only
         example = [torch.cat([value[:1]] * 2) for value in inputs]
-        workload = base64.b64encode(encode(lower(export(module, example), key))).decode()
+        workload = base64.b64encode(encode(lower_graph(export(module, example), key))).decode()
         case = msgspec.structs.replace(case, workload=workload)
     module = module.to(device=device, dtype=dtype)
     placed = [value.to(device, dtype if value.is_floating_point() else value.dtype) for value in inputs]

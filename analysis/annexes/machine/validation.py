@@ -179,7 +179,7 @@ def _time_power_w(result: Estimate) -> float:
 def _input_copy_s(result: Estimate) -> float:
     """Return the seconds to copy the fp32 inputs of a batch from pageable host memory."""
     tensors = result.workload.tensors
-    numel = (tensors.numel @ result.workload.at(batch=result.scenario.batch))[tensors.role == INPUT].sum()
+    numel = (tensors.numel @ result.workload.value_at(batch=result.scenario.batch))[tensors.role == INPUT].sum()
     link = "" if result.device.software.shares_host_memory else "_pcie"
     return float(numel) * 4.0 / common(f"pageable_copy_bandwidth{link}").value
 

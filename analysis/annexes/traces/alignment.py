@@ -140,7 +140,7 @@ def _kernel_of(i: int, owner: dict[int, int], result: Estimate) -> int | None:
 
 def _model_items(result: Estimate) -> list[_Item]:
     ops, tensors = result.workload.operators, result.workload.tensors
-    point = result.workload.at(batch=result.scenario.batch)
+    point = result.workload.value_at(batch=result.scenario.batch)
     read, sizes, is_weight = ops.in_numel @ point, tensors.numel @ point, tensors.role == WEIGHT
     items = []
     for i, kind in enumerate(ops.kind):
