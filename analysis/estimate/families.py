@@ -62,3 +62,8 @@ def instructions(result: Estimate) -> float:
     """Instructions the device fetches and decodes for the model; none where its schedule lies in space."""
     arch = result.device.arch
     return float(result.run.counts[arch.row[arch.instruction_event]].sum()) if arch.instruction_event else 0.0
+
+
+def static_power_w(result: Estimate) -> float:
+    """Return the power that the device draws whatever it does."""
+    return result.component_j["static"] / result.latency_s if result.latency_s else 0.0

@@ -1,8 +1,8 @@
-"""The difference of two runs of one model divided in several ways: by component, family of events, cause, subgraph,
-kind of memory; or by place and cause at once. The parts of each add up to the difference.
+"""Attribution of a difference between two estimates of one model: by component, event family, cause, subgraph, kind of
+memory, or by stage and cause at once. The parts of each attribution add up to the difference.
 
 Energy and latency are sums, so their differences are sums of differences. EDP is a product: its difference is
-divided by Shapley, `de * mean(t) + dt * mean(e)`, which adds up and is the same, negated, for B against A.
+attributed by Shapley, `de * mean(t) + dt * mean(e)`, which adds up and changes its sign with the sides.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from analysis.model.ir.workload import Floats
 from hardware.execute import RESOURCES
 from hardware.remember import memoize
 
-_NOTHING = 1e-12  # relative: below this, a difference is rounding
+_ROUNDING = 1e-12  # relative difference that is none
+_MOST_IN_ONE = 0.6  # share of the subgraphs: a stage with more of them says little
 TIMES = (*RESOURCES, "launch and dispatch", "power limit")
-Groups = dict[str, tuple["Part", ...]]
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -39,93 +39,80 @@ class Part(msgspec.Struct, frozen=True):
     fraction: float
 
 
-def divisions(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Groups:
-    """The difference of a metric, divided in each way it can be."""
+Groups = dict[str, tuple[Part, ...]]
+
+
+def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Groups:
+    """Attribute the difference of a metric in each way that it can be, by the name of the way."""
+    if metric == "memory":
+        return _attribute_memory(a, b)
+    if metric == "edp":
+        return _attribute_edp(a, b)
+    if metric == "energy":
+        mine, theirs = _energies(a, per_inference), _energies(b, per_inference)
+        names = {"component": COMPONENTS, "family": FAMILIES, "subgraph": a.partition.id}
+    else:
+        mine, theirs = ((time_parts(side), _step_times(side), _subgraph_times(side)) for side in (a, b))
+        names = {"cause": TIMES, "step": STEPS, "subgraph": a.partition.id}
     return {
-        "energy": _energy_groups,
-        "latency": _latency_groups,
-        "memory": _memory_groups,
-        "edp": _edp_groups,
-    }[metric](a, b, per_inference)
+        way: list_parts(labels, x, y, is_sorted=way == "subgraph")
+        for (way, labels), x, y in zip(names.items(), mine, theirs, strict=True)
+    }
 
 
-def static_power(result: Estimate) -> float:
-    """Watts that the device draws whatever it does."""
-    return result.component_j["static"] / result.latency_s if result.latency_s else 0.0
-
-
-def parts(names: Sequence[str], a: Floats, b: Floats, ordered: bool = True) -> tuple[Part, ...]:
-    """Parts by name, the largest difference first where `ordered` is asked for."""
-    return _parts(names, a, b, a - b, ordered)
-
-
-def _parts(names: Sequence[str], a: Floats, b: Floats, difference: Floats, ordered: bool) -> tuple[Part, ...]:
+def list_parts(names: Sequence[str], a: Floats, b: Floats, is_sorted: bool = True) -> tuple[Part, ...]:
+    """Return the parts of a difference by name, the largest first unless the names have an order of their own."""
+    difference = a - b
     total = float(difference.sum())
-    if abs(total) < _NOTHING * float(np.abs(a).sum() + np.abs(b).sum()):
+    if abs(total) < _ROUNDING * float(np.abs(a).sum() + np.abs(b).sum()):
         total = np.inf  # the sides are equal: rounding has no causes
-    order = np.argsort(-np.abs(difference), kind="stable") if ordered else np.arange(len(names))
+    return _sorted_parts(names, a, b, difference, total, is_sorted)
+
+
+def _sorted_parts(
+    names: Sequence[str], a: Floats, b: Floats, difference: Floats, total: float, is_sorted: bool = True
+) -> tuple[Part, ...]:
+    order = np.argsort(-np.abs(difference), kind="stable") if is_sorted else np.arange(len(names))
     columns = (a.tolist(), b.tolist(), difference.tolist(), (difference / total).tolist())
     return tuple(Part(names[i], *(column[i] for column in columns)) for i in order.tolist())
 
 
-# --- energy -----------------------------------------------------------------------------------------------
+# --- energy and latency -----------------------------------------------------------------------------------
 
 
 def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Floats]:
-    """Energy by component (3,), family (8,) and subgraph (s,)."""
+    """Return the energy by component (3,), family (8,) and subgraph (s,), J."""
     scale = 1.0 / result.scenario.batch if per_inference else 1.0
-    subgraph = result.partition.total(result.run.energy_j)
     component = np.array(list(result.component_j.values()))
-    return component * scale, family_energy(result) * scale, subgraph * scale
-
-
-def _energy_groups(a: Estimate, b: Estimate, per_inference: bool) -> dict[str, tuple[Part, ...]]:
-    mine, theirs = _energies(a, per_inference), _energies(b, per_inference)
-    names = (COMPONENTS, FAMILIES, a.partition.id)
-    return {
-        label: parts(name, x, y, label == "subgraph")
-        for label, name, x, y in zip(("component", "family", "subgraph"), names, mine, theirs, strict=True)
-    }
-
-
-# --- latency ----------------------------------------------------------------------------------------------
+    return component * scale, family_energy(result) * scale, result.partition.total(result.run.energy_j) * scale
 
 
 def time_parts(result: Estimate) -> Floats:
-    """The latency divided into what each kernel waits for, in the order of TIMES, shape (6,).
+    """Return the latency by what each kernel waits for, in the order of TIMES, shape (6,), s.
 
-    A kernel's busy time belongs to the resource that bounds it; overhead is what launch and dispatch add; what
-    the power limit adds comes on top."""
+    A kernel's busy time belongs to the resource that bounds it, overhead to launch and dispatch; what the power limit
+    adds comes on top."""
     run = result.run
     times = np.bincount(run.resource, run.busy_s, minlength=len(RESOURCES)).astype(np.float64)
     throttled = float((run.kernel_s - run.unthrottled_s).sum())
     return np.array([*times, float(run.overhead_s.sum()), throttled])
 
 
-def _latencies(result: Estimate) -> tuple[Floats, Floats]:
-    return time_parts(result), result.partition.total(result.run.latency_s)
-
-
-def _steps(result: Estimate) -> Floats:
-    """The latency by the steps from the roofs to what is estimated, (5,)."""
+def _step_times(result: Estimate) -> Floats:
+    """Return the latency by the steps from the roofs to the estimate, (5,), s."""
     total: Floats = steps(causes(result).of(slice(None))).sum(axis=1)
     return total
 
 
-def _latency_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, tuple[Part, ...]]:
-    mine, theirs = _latencies(a), _latencies(b)
-    return {
-        "cause": parts(TIMES, mine[0], theirs[0], False),
-        "step": parts(STEPS, _steps(a), _steps(b), False),
-        "subgraph": parts(a.partition.id, mine[1], theirs[1]),
-    }
+def _subgraph_times(result: Estimate) -> Floats:
+    return result.partition.total(result.run.latency_s)
 
 
 # --- memory -----------------------------------------------------------------------------------------------
 
 
 def live_at_peak(result: Estimate) -> dict[str, float]:
-    """What is held when the most is: weights, workspace, and each live activation by name, in bytes."""
+    """Return the bytes held at the memory peak: weights, workspace, and each live activation by name."""
     workload, held = result.workload, result.memory
     batch, widths = result.scenario.batch, result.plan.widths
     held_bytes = {"weights": held.weight_bytes, "workspace": held.workspace_peak_bytes}
@@ -140,20 +127,17 @@ def live_at_peak(result: Estimate) -> dict[str, float]:
     return held_bytes
 
 
-def _memory_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, tuple[Part, ...]]:
-    mine, theirs = live_at_peak(a), live_at_peak(b)
-    names = tuple(sorted({*mine, *theirs}))  # an order that does not depend on who is named first
-
-    def column(held: dict[str, float]) -> Floats:
-        return np.array([held.get(name, 0.0) for name in names])
-
-    def kinds(result: Estimate) -> Floats:
-        held = result.memory
-        return np.array([held.weight_bytes, held.activation_peak_bytes, held.workspace_peak_bytes])
-
+def _attribute_memory(a: Estimate, b: Estimate) -> Groups:
+    live = [live_at_peak(side) for side in (a, b)]
+    names = tuple(sorted({*live[0], *live[1]}))  # an order that does not depend on which side is named first
+    mine, theirs = (np.array([held.get(name, 0.0) for name in names]) for held in live)
+    kind_a, kind_b = (
+        np.array([held.weight_bytes, held.activation_peak_bytes, held.workspace_peak_bytes])
+        for held in (a.memory, b.memory)
+    )
     return {
-        "kind": parts(("weights", "activations", "workspace"), kinds(a), kinds(b), False),
-        "live at the peak": parts(names, column(mine), column(theirs)),
+        "kind": list_parts(("weights", "activations", "workspace"), kind_a, kind_b, is_sorted=False),
+        "live at the peak": list_parts(names, mine, theirs),
     }
 
 
@@ -161,91 +145,78 @@ def _memory_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, 
 
 
 def _shapley(
-    names: Sequence[str], energies: tuple[Floats, Floats], times: tuple[Floats, Floats], a: Estimate, b: Estimate
+    names: Sequence[str], energies: Sequence[Floats], times: Sequence[Floats], a: Estimate, b: Estimate
 ) -> tuple[Part, ...]:
-    """Parts of the difference of e x t: each side's energy and latency parts weighed with the mean of the other."""
+    """Attribute the difference of e x t: each side's energy and latency parts weighed with the mean of the other."""
     energy_j = [side.energy_j_per_inference for side in (a, b)]
     latency_s = [a.latency_s, b.latency_s]
     by_energy = (energies[0] - energies[1]) * (latency_s[0] + latency_s[1]) / 2
     difference = by_energy + (times[0] - times[1]) * (energy_j[0] + energy_j[1]) / 2
     mine, theirs = (0.5 * (energies[i] * latency_s[i] + times[i] * energy_j[i]) for i in range(2))
-    total = float(difference.sum())
-    order = np.argsort(-np.abs(difference), kind="stable").tolist()
-    return tuple(
-        Part(names[i], float(mine[i]), float(theirs[i]), float(difference[i]), float(difference[i]) / (total or np.inf))
-        for i in order
-    )
+    return _sorted_parts(names, mine, theirs, difference, float(difference.sum()) or np.inf)
 
 
-def _edp_groups(a: Estimate, b: Estimate, _per_inference: bool) -> dict[str, tuple[Part, ...]]:
-    energy, time = [_energies(side, True) for side in (a, b)], [_latencies(side) for side in (a, b)]
-
-    def factors(side: int) -> tuple[Floats, Floats]:
-        return np.array([energy[side][0].sum(), 0.0]), np.array([0.0, time[side][0].sum()])
-
-    def padded(values: Floats, before: int, after: int) -> Floats:
-        return np.concatenate([np.zeros(before), values, np.zeros(after)])
-
-    families, causes = len(FAMILIES), len(TIMES)
-    names = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
+def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
+    sides = [(*_energies(side, True), time_parts(side), _subgraph_times(side)) for side in (a, b)]
+    no_energy, no_time = np.zeros(len(FAMILIES)), np.zeros(len(TIMES))
+    causes = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
     return {
         "factor": _shapley(
-            ("energy", "latency"), (factors(0)[0], factors(1)[0]), (factors(0)[1], factors(1)[1]), a, b
+            ("energy", "latency"),
+            [np.array([component.sum(), 0.0]) for component, *_ in sides],
+            [np.array([0.0, times.sum()]) for *_, times, _ in sides],
+            a, b,
         ),
         "cause": _shapley(
-            names,
-            (padded(energy[0][1], 0, causes), padded(energy[1][1], 0, causes)),
-            (padded(time[0][0], families, 0), padded(time[1][0], families, 0)),
-            a,
-            b,
+            causes,
+            [np.concatenate([family, no_time]) for _, family, *_ in sides],
+            [np.concatenate([no_energy, times]) for *_, times, _ in sides],
+            a, b,
         ),
-        "subgraph": _shapley(a.partition.id, (energy[0][2], energy[1][2]), (time[0][1], time[1][1]), a, b),
+        "subgraph": _shapley(
+            a.partition.id, [subgraph for _, _, subgraph, *_ in sides], [times for *_, times in sides], a, b
+        ),
     }  # fmt: skip
 
 
-# --- by place and cause ---------------------------------------------------------------------------------
+# --- by stage and cause -----------------------------------------------------------------------------------
 
 
-_MOST_IN_ONE = 0.6  # of the subgraphs: a place that holds more of them says little
-
-
-class Difference(msgspec.Struct, frozen=True):
-    """`parts` (places, causes) in the unit of the metric."""
+class StageDifference(msgspec.Struct, frozen=True):
+    """A difference by stage of the model and by cause: `parts` (stages, causes) in the unit of the metric."""
 
     parts: Floats
-    places: tuple[str, ...]
+    stages: tuple[str, ...]
     causes: tuple[str, ...]
 
 
 def is_comparable(here: Estimate, there: Estimate) -> bool:
-    """Whether both are of the same model, divided in the same way."""
+    """Return whether both estimates are of the same model in the same subgraphs."""
     return here.workload.name == there.workload.name and here.partition.id == there.partition.id
 
 
-def difference(here: Estimate, there: Estimate, metric: str) -> Difference:
-    """The difference of two comparable runs."""
-    stage = stages(here.partition.id)
-    places = tuple(dict.fromkeys(stage))
-    where = np.array([places.index(name) for name in stage])
-    energy = _energy(here) - _energy(there)
-    time = _time(here) - _time(there)
+def attribute_to_stages(here: Estimate, there: Estimate, metric: str) -> StageDifference:
+    """Attribute the difference of two comparable estimates to stages and causes."""
+    stage_of = stage_names(here.partition.id)
+    stages = tuple(dict.fromkeys(stage_of))
+    stage = np.array([stages.index(name) for name in stage_of])
+    energy = _family_energies(here) - _family_energies(there)
+    time = _cause_times(here) - _cause_times(there)
     if metric == "edp":
-        mean_time = (here.latency_s + there.latency_s) / 2
-        mean_energy = (here.energy_j_per_inference + there.energy_j_per_inference) / 2
-        energy, time = energy * mean_time, time * mean_energy
+        energy = energy * ((here.latency_s + there.latency_s) / 2)
+        time = time * ((here.energy_j_per_inference + there.energy_j_per_inference) / 2)
     elif metric == "energy":
         time = time * 0.0
     else:
         energy = energy * 0.0
-    each = np.concatenate([energy, time], axis=1)
-    parts = np.zeros((len(places), each.shape[1]))
-    np.add.at(parts, where, each)
+    columns = np.concatenate([energy, time], axis=1).T
+    parts = np.stack([np.bincount(stage, column, minlength=len(stages)) for column in columns], axis=1).astype(float)
     causes = (*(f"{name.removesuffix(' power')} energy" for name in FAMILIES), *(f"{name} time" for name in TIMES))
-    return Difference(parts, places, causes)
+    return StageDifference(parts, stages, causes)
 
 
-def stages(ids: tuple[str, ...]) -> list[str]:
-    """The part of the model each subgraph is in: the first level of its path where none holds most of them."""
+def stage_names(ids: tuple[str, ...]) -> list[str]:
+    """Return the stage of each subgraph: the first level of its path at which no stage holds most of them."""
     paths = [name.split("/")[0].split(".") for name in ids]
     for depth in range(1, max(map(len, paths), default=1) + 1):
         names = [".".join(path[:depth]) for path in paths]
@@ -254,27 +225,23 @@ def stages(ids: tuple[str, ...]) -> list[str]:
     return list(ids)
 
 
-@memoize()
-def _energy(result: Estimate) -> Floats:
-    """Joules per inference by subgraph and family, computed once per estimate: the pinned side stays."""
+@remembered()
+def _family_energies(result: Estimate) -> Floats:
+    """Return the energy per inference by subgraph and family, (s, 8), J. Cached, since the pinned side stays."""
     price = np.zeros((len(FAMILIES), len(result.events)))  # of each event, in the row of its family
     for place, (event, each_j) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
         price[FAMILIES.index(family_of(event)), place] = each_j
     by_operator = price @ result.run.counts  # (families, operators)
-    by_subgraph = np.zeros((len(result.partition.id), len(FAMILIES)))
-    np.add.at(by_subgraph, result.partition.subgraph, by_operator.T)
-    return np.asarray(by_subgraph / result.scenario.batch, dtype=np.float64)
+    return np.stack([result.partition.total(row) for row in by_operator], axis=1) / result.scenario.batch
 
 
-def _time(result: Estimate) -> Floats:
-    """Seconds by subgraph and what kernels wait for, divided among operators as their latency is."""
+def _cause_times(result: Estimate) -> Floats:
+    """Return the time by subgraph and by what kernels wait for, (s, 6), s, divided as the latency of operators is."""
     run, kernel = result.run, result.demand.kernel
     per_kernel = np.zeros((result.demand.n_kernels, len(TIMES)))
     per_kernel[np.arange(len(run.busy_s)), run.resource] = run.busy_s
     per_kernel[:, -2] = run.overhead_s
     per_kernel[:, -1] = run.kernel_s - run.unthrottled_s
     total = per_kernel.sum(axis=1)
-    part = per_kernel / np.where(total > 0, total, 1.0)[:, None]
-    by_subgraph = np.zeros((len(result.partition.id), len(TIMES)))
-    np.add.at(by_subgraph, result.partition.subgraph, run.latency_s[:, None] * part[kernel])
-    return by_subgraph
+    shares = per_kernel / np.where(total > 0, total, 1.0)[:, None]
+    return np.stack([result.partition.total(run.latency_s * share[kernel]) for share in shares.T], axis=1)

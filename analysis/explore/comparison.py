@@ -15,7 +15,7 @@ from analysis.estimate.figures import Figures, Head, about, figures
 from analysis.estimate.scenario import Scenario
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
-from analysis.explore.runtime_share import split
+from analysis.explore.runtime_share import attribute_to_software
 from analysis.model.ir.workload import Workload
 from analysis.text.headline import phrases
 from analysis.text.insight import comparison_sentence, design_price_sentence, device_sentences, request_sentence
@@ -166,7 +166,7 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
     for result in results:
         if result is not reference and result.energy_j > 0 and result.fits and reference.fits:
             slower, quicker = sorted((reference, result), key=lambda side: -side.latency_s)
-            software = split(slower, quicker)
+            software = attribute_to_software(slower, quicker)
             doubt = odds_sentence([one for one in chances if one.device == result.device.key])
             lines.append(comparison_sentence(result, reference, software.text if software else "", doubt))
     lines += [line for line in (deciding_measurement(chances),) if line]

@@ -1,4 +1,4 @@
-"""How much of a ratio between two devices is the software that they run with, and how much the chip."""
+"""Attribution of a ratio between two devices to the software that they run with and to the chip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hardware.runtime import LIKE_FOR_LIKE
 WORTH_SAYING = 0.05  # of the ratio
 
 
-class Split(msgspec.Struct, frozen=True):
+class SoftwareShare(msgspec.Struct, frozen=True):
     """`ratio` of two latencies = `software` x `chip`; the chip's part is that of both by their ahead-of-time
     compilers, the rest is what they run with: `cause`, in words."""
 
@@ -22,12 +22,12 @@ class Split(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """As in `15.5x: 8.1x is host dispatch, 1.9x the chip`."""
+        """Write it as in `15.5x: 8.1x is host dispatch, 1.9x the chip`."""
         return f"{self.ratio:.3g}x: {self.software:.2g}x is {self.cause}, {self.chip:.2g}x the chip"
 
 
-def split(slower: Estimate, quicker: Estimate) -> Split | None:
-    """How the ratio of two latencies comes about; None where software has no part in it worth saying."""
+def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare | None:
+    """Attribute the ratio of two latencies; None where software has no part in it worth saying."""
     if not slower.latency_s or not quicker.latency_s:
         return None
     sides = slower, quicker
@@ -40,7 +40,7 @@ def split(slower: Estimate, quicker: Estimate) -> Split | None:
     responsible = sides[0 if penalties[0] >= penalties[1] else 1]
     waits = responsible.runtime.mode != "fused" and responsible.bound == BOUNDS[LAUNCH]
     names = " against ".join(dict.fromkeys(side.runtime.name for side in sides))
-    return Split(ratio, software, chip, f"host dispatch ({names})" if waits else f"software ({names})")
+    return SoftwareShare(ratio, software, chip, f"host dispatch ({names})" if waits else f"software ({names})")
 
 
 def _like_for_like(result: Estimate) -> Estimate:

@@ -9,7 +9,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import operators_of
-from analysis.explore.attribution import Difference, difference, is_comparable
+from analysis.explore.attribution import StageDifference, attribute_to_stages, is_comparable
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.state import State, pinned
@@ -33,7 +33,7 @@ def verdict(state: State) -> str:
         return f"{head} ({there.workload.name})"
     if abs(change) < 5e-4:
         return head
-    return head + _mostly(difference(here, there, state.metric))
+    return head + _mostly(attribute_to_stages(here, there, state.metric))
 
 
 def lines(state: State) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def _name(result: Estimate, other: Estimate) -> str:
     return f"{result.device.key} b{scenario.batch}{precision}"
 
 
-def _mostly(gap: Difference) -> str:
+def _mostly(gap: StageDifference) -> str:
     """The largest cause that goes the way of the difference, and the place where most of it is."""
     total = float(gap.parts.sum())
     by_cause = gap.parts.sum(axis=0) / total
@@ -85,12 +85,12 @@ def _mostly(gap: Difference) -> str:
     told = f", {_part(float(by_cause[cause]))} {gap.causes[cause]}"
     inside = gap.parts[:, cause] / total
     place = int(inside.argmax())
-    if len(gap.places) > 1 and inside[place] > 0:
+    if len(gap.stages) > 1 and inside[place] > 0:
         share = float(inside[place]) / max(float(by_cause[cause]), 1e-12)
         if share <= 1.0:
-            told += f", {share * 100:.0f} % of that in {gap.places[place]}"
+            told += f", {share * 100:.0f} % of that in {gap.stages[place]}"
         else:
-            told += f", most in {gap.places[place]}"
+            told += f", most in {gap.stages[place]}"
     return told
 
 

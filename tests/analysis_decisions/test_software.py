@@ -11,7 +11,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import insights
 from analysis.explore.explanation import explain
-from analysis.explore.runtime_share import split
+from analysis.explore.runtime_share import attribute_to_software
 from analysis.model import store
 from hardware.device import load_device
 
@@ -30,7 +30,7 @@ def test_auto_is_what_one_would_deploy() -> None:
 @pytest.mark.parametrize("runtime", ["auto", "pytorch_eager"])
 def test_software_and_chip_multiply_to_the_ratio(runtime: str) -> None:
     gpu, tpu = asked("h100_sxm", runtime), asked("tpu_v4", runtime)
-    parts = split(gpu, tpu)
+    parts = attribute_to_software(gpu, tpu)
     assert parts is not None
     assert math.isclose(parts.software * parts.chip, gpu.latency_s / tpu.latency_s)
     assert math.isclose(parts.chip, asked("h100_sxm", "fused").latency_s / asked("tpu_v4", "fused").latency_s)
@@ -42,5 +42,5 @@ def test_software_and_chip_multiply_to_the_ratio(runtime: str) -> None:
 
 def test_like_for_like_is_the_chip_alone() -> None:
     gpu, tpu = asked("h100_sxm", "fused"), asked("tpu_v4", "fused")
-    assert split(gpu, tpu) is None
+    assert attribute_to_software(gpu, tpu) is None
     assert not any("software" in line for line in insights([gpu, tpu], gpu))

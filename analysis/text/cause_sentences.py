@@ -1,0 +1,153 @@
+"""Sentences that explain why one estimate costs more than another, one for each cause that can make the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.families import instructions, static_power_w
+from hardware.quantity import quantity
+
+
+def name_side(side: Estimate, other: Estimate) -> str:
+    """Return the name of a device, with its settings where the sides differ in them."""
+    if side.device.key != other.device.key and side.scenario == other.scenario:
+        return side.device.name + (f" {side.device.power_mode}" if side.device.power_mode else "")
+    mode = f" {side.device.power_mode}" if side.device.power_mode else ""
+    return f"{side.device.name}{mode} at batch {side.scenario.batch}, {side.scenario.precision}, {side.execution}"
+
+
+def _describe_instructions(more: Estimate, less: Estimate) -> str:
+    def describe(side: Estimate) -> str:
+        count, macs = instructions(side), float(side.demand.macs.sum())
+        kind = side.device.arch.data.story.instructions
+        if not kind:
+            return f"{side.device.name} fetches none, its schedule lies in space"
+        each = f", one per {macs / count:.3g} MACs" if count and macs else ""
+        return f"{side.device.name} issues {quantity(count, 'SI')} {kind}{each}"
+
+    return f"instruction overhead: {describe(more)}; {describe(less)}"
+
+
+def _describe_arithmetic(more: Estimate, less: Estimate) -> str:
+    return (
+        f"arithmetic: {more.device.name} computes in {more.precision_run} at {more.device.process_nm:g} nm, "
+        f"{less.device.name} in {less.precision_run} at {less.device.process_nm:g} nm"
+    )
+
+
+def _describe_delivery(more: Estimate, less: Estimate) -> str:
+    return (
+        f"operand delivery: {more.device.name} {more.device.arch.data.story.delivers}; "
+        f"{less.device.name} {less.device.arch.data.story.delivers}"
+    )
+
+
+def _bytes_per_inference(side: Estimate, level: str) -> float:
+    flow = side.run.mapping.traffic
+    read, write = (flow.dram_read, flow.dram_write) if level == "dram" else (flow.chip_read, flow.chip_write)
+    return float((read + write).sum()) / side.scenario.batch
+
+
+def _describe_dram(more: Estimate, less: Estimate) -> str:
+    x, y = _bytes_per_inference(more, "dram"), _bytes_per_inference(less, "dram")
+    return (
+        f"data movement: {more.device.name} moves {quantity(x, 'byte')} per inference through "
+        f"{more.device.memory_technology}, {less.device.name} {quantity(y, 'byte')} through "
+        f"{less.device.memory_technology}"
+    )
+
+
+def _describe_on_chip(more: Estimate, less: Estimate) -> str:
+    x, y = _bytes_per_inference(more, "chip"), _bytes_per_inference(less, "chip")
+    fused = f" (kernels: {more.demand.n_kernels} against {less.demand.n_kernels})"
+    return (
+        f"data movement: {quantity(x, 'byte')} per inference cross the last on-chip level of {more.device.name}, "
+        f"{quantity(y, 'byte')} that of {less.device.name}{fused}, and the levels below it"
+    )
+
+
+def _describe_clock(more: Estimate, less: Estimate) -> str:
+    def describe(side: Estimate) -> str:
+        row = next(i for i, event in enumerate(side.events) if event.family == "clock")
+        cycles = float(side.run.counts[row].sum()) / side.scenario.batch
+        used = f"{side.utilization:.1%} of peak used"
+        return f"{quantity(cycles, 'SI')} unit cycles per inference on {side.device.name}, {used}"
+
+    return f"clock: {describe(more)}; {describe(less)}"
+
+
+def _describe_static(more: Estimate, less: Estimate) -> str:
+    power = static_power_w(more), static_power_w(less)
+    time = more.latency_s / more.scenario.batch, less.latency_s / less.scenario.batch
+    by_time = (time[0] - time[1]) * (power[0] + power[1]) / 2
+    by_power = (power[0] - power[1]) * (time[0] + time[1]) / 2
+    cause = "static power during longer execution" if by_time >= by_power else "higher static power"
+    return (
+        f"{cause}: {quantity(power[0], 'W')} for {quantity(time[0], 's')} per inference against "
+        f"{quantity(power[1], 'W')} for {quantity(time[1], 's')}"
+    )
+
+
+def _describe_launch(more: Estimate, less: Estimate) -> str:
+    def describe(side: Estimate) -> str:
+        over = float(side.run.overhead_s.sum())
+        return (
+            f"{quantity(over, 's')} for {side.demand.n_kernels} kernels of {side.device.name} "
+            f"({over / (side.latency_s or 1.0):.0%} of its time)"
+        )
+
+    return f"launch overhead: {describe(more)}, {describe(less)}"
+
+
+def _describe_compute(more: Estimate, less: Estimate) -> str:
+    def describe(side: Estimate) -> str:
+        peak = max((v for (_, name), v in side.device.peaks.items() if name == side.precision_run), default=0.0)
+        return f"{side.device.name} {side.utilization:.1%} of {quantity(peak, 'FLOP/s')} {side.precision_run}"
+
+    return f"compute: {describe(more)}, {describe(less)}"
+
+
+def _describe_bandwidth(more: Estimate, less: Estimate) -> str:
+    (x, high), (y, low) = (
+        (quantity(_bytes_per_inference(side, "dram"), "byte"), quantity(side.device.memory_bandwidth, "byte/s"))
+        for side in (more, less)
+    )
+    return f"memory: {x} per inference at {high} against {y} at {low}"
+
+
+def _describe_power(more: Estimate, less: Estimate) -> str:
+    return (
+        f"power limit: {more.device.name} is throttled to {quantity(more.power_limit_w, 'W')}, "
+        f"{less.device.name} may draw {quantity(less.power_limit_w, 'W')}"
+    )
+
+
+ENERGY_SENTENCES: dict[str, Callable[[Estimate, Estimate], str]] = {
+    "arithmetic": _describe_arithmetic,
+    "operand delivery": _describe_delivery,
+    "instructions and control": _describe_instructions,
+    "launch and synchronisation": _describe_launch,
+    "on-chip memory": _describe_on_chip,
+    "DRAM": _describe_dram,
+    "clock": _describe_clock,
+    "static power": _describe_static,
+}
+TIME_SENTENCES: dict[str, Callable[[Estimate, Estimate], str]] = {
+    "matrix unit": _describe_compute,
+    "vector unit": _describe_compute,
+    "DRAM": _describe_bandwidth,
+    "on-chip memory": _describe_on_chip,
+    "launch and dispatch": _describe_launch,
+    "power limit": _describe_power,
+}
+
+
+def under_utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
+    """Return a sentence where the slower side leaves much more of its peak unused, else none."""
+    if more.utilization * 2 < less.utilization and more.utilization < 0.3:
+        return (
+            f"under-utilisation: {more.device.name} reaches {more.utilization:.1%} of its peak, "
+            f"{less.device.name} {less.utilization:.1%}",
+        )
+    return ()
