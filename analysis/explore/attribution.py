@@ -225,7 +225,7 @@ def stage_names(ids: tuple[str, ...]) -> list[str]:
     return list(ids)
 
 
-@remembered()
+@memoize()
 def _family_energies(result: Estimate) -> Floats:
     """Return the energy per inference by subgraph and family, (s, 8), J. Cached, since the pinned side stays."""
     price = np.zeros((len(FAMILIES), len(result.events)))  # of each event, in the row of its family
