@@ -1,34 +1,257 @@
-"""What a State asks of the one engine of this process."""
+"""Models, devices and estimates of a State, remembered: what verbs and the screen ask of the analysis.
+
+Every error is a RequestError of one line. Nothing here runs the code of a user's model but `capture` and `capture_job`,
+and those only where `allow` was called for it. The functions at the end are those of the one engine of this process.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.estimate.engine import CodeError, Engine
-from analysis.estimate.estimate import Estimate
+import msgspec
+
+from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.model import store
 from analysis.model.ir.workload import Workload
-from analysis.model.names import targets
-from analysis.model.names.model_ref import ModelRef
+from analysis.model.model_errors import ModelError
+from analysis.model.names import aliases, targets
+from analysis.model.names.model_ref import ModelRef, refer, user_target
+from analysis.model.names.targets import Target
+from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from analysis.model.store import ProgressCallback
+from hardware import device as catalogue
+from hardware import places, policy
+from hardware.device import Device
 from hardware.errors import RequestError
+from hardware.remember import forget_memos, memoize
+from hwexplorer import shell
 from hwexplorer.state import State
 
 if TYPE_CHECKING:
     from analysis.model.process.capture_job import WorkloadJob
-from analysis.model.process.process_limits import ProcessLimits
-
-ENGINE = Engine()
-device, named, allow, use_folders = ENGINE.device, ENGINE.named, ENGINE.allow, ENGINE.use_folders
 
 
-def ref(state: State) -> ModelRef:
-    """The model of a state."""
-    return ENGINE.refer(state.model, state.image_size)
+class Engine:
+    """`revision` changes whenever a model is no longer what it was, for whoever remembers what follows from it."""
+
+    def __init__(self, folders: Sequence[Path] = ()) -> None:
+        self._folders = tuple(folders)
+        self.revision = 0
+        self._allowed: dict[str, ProcessLimits] = {}  # models of the user's whose code a person asked to run
+        # What was captured here: it stays usable where the cache cannot be written.
+        self._captured: dict[ModelRef, Workload] = {}
+        self._adopted: dict[str, Workload] = {}  # workloads from Python, by the names that they got
+        self._again: set[ModelRef] = set()  # to be captured anew, though a capture of them is stored
+        # Files that are read as they are: what each was before it was read.
+        self._read: dict[ModelRef, tuple[int, int]] = {}
+        self._reading: dict[ModelRef, tuple[int, int]] = {}
+
+    def use_folders(self, folders: Sequence[Path]) -> None:
+        """Add folders of device files to the catalogue. Raises RequestError for one that is none, or not allowed."""
+        for folder in folders:
+            policy.require_unserved(f"reading {folder}", str(folder))
+        catalogue.device_files(list(folders))
+        self._folders = tuple(folders)
+        forget_memos(self, Engine.device, Engine._estimate)
+
+    def devices_changed(self) -> None:
+        """Forget the devices: a file of one of the folders is new, or another."""
+        forget_memos(self, Engine.device, Engine._estimate)
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders of device files that were named, and the one where `calibrate` keeps the user's."""
+        own = places.devices_folder()
+        return (*self._folders, own) if own.is_dir() and own not in self._folders else self._folders
+
+    @memoize(keep=256)
+    def device(self, name: str) -> Device:
+        """Return a device by id, `id:power_mode`, alias or class."""
+        name = aliases.device(name)
+        shipped = name.partition(":")[0] in catalogue.device_files(self._folders)
+        return catalogue.load_device(name, self._folders if shipped else self.folders())
+
+    def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:
+        """Return what a model's name means."""
+        with _request_errors():
+            return refer(model, image_size)
+
+    def ref(self, state: State) -> ModelRef:
+        """Return the model of a state."""
+        return self.refer(state.model, state.image_size)
+
+    @memoize(keep=8)
+    def model(self, ref: ModelRef) -> Workload:
+        """Return a model that is ready. Raises RequestError for one that has to be captured first."""
+        if ref in self._captured:
+            return _with_words(self._captured[ref], ref)
+        with _request_errors():
+            workload = store.ready(ref)
+        if workload is None:
+            raise RequestError(f"{ref} has to be captured first")
+        if isinstance(ref, Target) and ref.runs_code:
+            self._captured[ref] = workload  # its file may change while it is on the screen
+        return _with_words(workload, ref)
+
+    def captured(self, state: State) -> Workload:
+        """Return the model of a state at any batch. Raises RequestError for one that has to be captured first."""
+        return self.model(self.ref(state))
+
+    def fixed_batch(self, state: State) -> int | None:
+        """Return the only batch of the model of a state, which is ready; None where it has any."""
+        return targets.fixed_batch(self.captured(state))
+
+    def workload(self, state: State) -> Workload:
+        """Return the model of a state at its lengths. Raises RequestError where it is not ready, or fixed at another
+        batch."""
+        workload = self.captured(state).bound(sequence=state.sequence, kv=state.kv)
+        targets.check_batch(workload, state.batch)
+        return workload
+
+    def result(self, state: State, device: str = "") -> Estimate:
+        """Return the estimate of a state on a device, by default the one under the cursor."""
+        self.workload(state)
+        return self._estimate(self.ref(state), scenario(state), device or state.on)
+
+    # As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
+    @memoize(keep=16)
+    def _estimate(self, ref: ModelRef, scenario: Scenario, device: str) -> Estimate:
+        return estimate(self.model(ref), self.device(device), scenario)
+
+    def is_ready(self, state: State) -> bool:
+        """Return False for a model that must be captured first, which takes seconds and torch."""
+        ref = self.ref(state)
+        with _request_errors():
+            return ref in self._captured or (ref not in self._again and store.is_ready(ref))
+
+    def capture_again(self, state: State) -> None:
+        """Use nothing that is stored of a model: it is not ready until it is captured anew."""
+        ref = self.ref(state)
+        if store.is_captured(ref):
+            self._captured.pop(ref, None)
+            self._again.add(ref)
+            self._forget_models()
+
+    def is_edited(self, state: State) -> bool:
+        """Return True if the code of a model has changed since its capture, or its file since it was read."""
+        ref = self.ref(state)
+        with _request_errors():
+            if ref in self._read and self._read[ref] != _stamp(ref):
+                return True
+            return ref in self._captured and not store.is_current(self._captured[ref])
+
+    def named(
+        self,
+        model: str,
+        inputs: Sequence[str] = (),
+        batch_dim: str | None = None,
+        limits: ProcessLimits = USER_LIMITS,
+        *,
+        trusted: bool = True,
+    ) -> str:
+        """Return the complete name of a model that a person typed, which lets the code of one of their own run.
+        Not `trusted`, a name that is complete already (it may come out of a state string) runs nothing.
+        Raises RequestError for inputs of another model, and where no file defines it."""
+        with _request_errors():
+            target = user_target(model)
+            if target is None:
+                if inputs or batch_dim is not None:
+                    raise RequestError(f"{model[:60]} takes no inputs: those of a model of your own follow net.py:make")
+                return model
+            target = targets.complete(target, inputs, batch_dim)
+        if target.runs_code and (trusted or not target.called or inputs or batch_dim is not None):
+            self.allow(str(target), limits)
+        return str(target)
+
+    def allow(self, model: str, limits: ProcessLimits) -> None:
+        """Let the code of a model run in the capture subprocess: a person asked for it by name."""
+        self._allowed[model] = limits
+
+    def _limits(self, ref: ModelRef) -> ProcessLimits | None:
+        """Return what a capture may take. Raises RequestError where it would run code that nobody asked to run."""
+        allowed = self._allowed.get(str(ref))
+        if allowed is None and isinstance(ref, Target) and ref.runs_code:
+            command = shell.capture(ref)
+            raise RequestError(f"{ref.label} is not captured yet and a state runs no code by itself: {command}")
+        return allowed
+
+    def run_limits(self, state: State) -> ProcessLimits:
+        """Return what a run of the model may take. Raises RequestError where nobody asked for its code to run."""
+        with _request_errors():
+            return self._limits(self.ref(state)) or USER_LIMITS
+
+    def capture(self, state: State, progress: ProgressCallback | None = None) -> None:
+        """Capture the model of a state and keep it, waiting for it. Raises RequestError with what went wrong."""
+        ref = self.ref(state)
+        with _request_errors():
+            self._reading[ref] = _stamp(ref)
+            limits, again = self._limits(ref), ref in self._again
+            self._keep(ref, store.load(ref, progress=progress, limits=limits, again=again))
+
+    def capture_job(self, state: State) -> WorkloadJob:
+        """Return a capture to start, watch and cancel; once its result is kept the model is ready."""
+        ref = self.ref(state)
+        with _request_errors():
+            self._reading[ref] = _stamp(ref)
+            return store.capture_job(ref, limits=self._limits(ref))
+
+    def keep(self, state: State, captured: Workload) -> None:
+        """Use this workload for the model of a state from now on."""
+        self._keep(self.ref(state), captured)
+
+    def adopt(self, workload: Workload) -> str:
+        """Return the name under which a workload that somebody holds is a model of this process."""
+        name = f"{re.sub(r'[^A-Za-z0-9_-]', '_', workload.name)}.{id(workload):x}{targets.STORED}"
+        if name not in self._adopted:  # which also holds it: no other gets its id
+            self._adopted[name] = workload
+            self._keep(self.refer(name), workload)
+        return name
+
+    def is_adopted(self, name: str) -> bool:
+        return name in self._adopted
+
+    def _keep(self, ref: ModelRef, captured: Workload) -> None:
+        self._again.discard(ref)
+        self._captured[ref] = captured
+        self._read[ref] = self._reading.pop(ref, (0, 0))
+        self._forget_models()
+
+    def reset(self) -> None:
+        """Forget every model that was read or captured here."""
+        self._captured.clear()
+        self._forget_models()
+
+    def _forget_models(self) -> None:
+        self.revision += 1
+        forget_memos(self, Engine.model, Engine._estimate)
+
+
+def _with_words(model: Workload, ref: ModelRef) -> Workload:
+    """Return a model that says how it is asked for where it is the user's: its name is that of a file."""
+    return msgspec.structs.replace(model, asked=ref.words) if isinstance(ref, Target) else model
+
+
+@contextmanager
+def _request_errors() -> Iterator[None]:
+    """Turn every error of a model into a RequestError."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except (ModelError, OSError) as error:
+        raise RequestError(str(error)) from None
+
+
+def _stamp(ref: ModelRef) -> tuple[int, int]:
+    """Return when a file that is read as it is was written, and its size; zeros for other models."""
+    if not isinstance(ref, Target) or ref.runs_code:
+        return (0, 0)
+    status = targets.source(ref).stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def scenario(state: State) -> Scenario:
@@ -36,95 +259,16 @@ def scenario(state: State) -> Scenario:
     return Scenario(**{name: getattr(state, name) for name in Scenario.__struct_fields__})
 
 
-def workload(state: State) -> Workload:
-    """The model of a state, which must be ready. Raises RequestError otherwise, and for a batch it has not."""
-    return ENGINE.workload(ref(state), scenario(state))
-
-
-def captured(state: State) -> Workload:
-    """The model of a state whatever the state's batch. Raises RequestError where it is not captured."""
-    return ENGINE.model(ref(state))
-
-
-def fixed_batch(state: State) -> int | None:
-    """The only batch of the model of a state, which is ready; None where any will do."""
-    return targets.fixed_batch(captured(state))
-
-
-def result(state: State, device_name: str = "") -> Estimate:
-    """The estimate of a state on one device (the one under the cursor)."""
-    return ENGINE.estimate(ref(state), scenario(state), device_name or state.on)
-
-
-def is_ready(state: State) -> bool:
-    """False: the model must be captured first, which takes seconds and torch."""
-    return ENGINE.is_ready(ref(state))
-
-
-def capture_again(state: State) -> None:
-    """What is stored or known of the model of a state is not used: it is not ready until it is captured anew."""
-    ENGINE.capture_again(ref(state))
-
-
-def is_edited(state: State) -> bool:
-    """Whether the code of a model has changed since it was captured."""
-    return ENGINE.is_edited(ref(state))
-
-
-def capture(state: State, progress: ProgressCallback | None = None) -> None:
-    """Capture the model of a state and keep it, waiting for it."""
-    with _saying_how():
-        ENGINE.capture(ref(state), progress)
-
-
-def capture_job(state: State) -> WorkloadJob:
-    """A capture to start, watch and cancel; `keep` its result and `is_ready` is true."""
-    with _saying_how():
-        return ENGINE.job(ref(state))
-
-
-@contextmanager
-def _saying_how() -> Iterator[None]:
-    """A model whose code may not run yet is refused with the command that lets it."""
-    try:
-        yield
-    except CodeError as error:
-        from hwexplorer import shell
-
-        raise RequestError(f"{error}: {shell.capture(error.target)}") from None
-
-
-def keep(state: State, captured: Workload) -> None:
-    """Use this workload for the model of a state from now on."""
-    ENGINE.keep(ref(state), captured)
-
-
-_ADOPTED: dict[str, Workload] = {}
-
-
-def adopt(workload: Workload) -> str:
-    """The name under which a workload that somebody holds is a model of this process."""
-    name = f"{re.sub(r'[^A-Za-z0-9_-]', '_', workload.name)}.{id(workload):x}{targets.STORED}"
-    if name not in _ADOPTED:  # which also holds it: no other gets its id
-        _ADOPTED[name] = workload
-        ENGINE.keep(ENGINE.refer(name), workload)
-    return name
-
-
-def is_adopted(name: str) -> bool:
-    return name in _ADOPTED
-
-
-def folders() -> tuple[Path, ...]:
-    """Folders of the user's own device files."""
-    return ENGINE.folders
-
-
-def run_limits(state: State) -> ProcessLimits:
-    """What a run of the model of a state may take. Raises RequestError where nobody asked for its code to run."""
-    return ENGINE.run_limits(ref(state))
+ENGINE = Engine()
+use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
+ref, captured, fixed_batch, workload, result = (
+    ENGINE.ref, ENGINE.captured, ENGINE.fixed_batch, ENGINE.workload, ENGINE.result,
+)  # fmt: skip
+is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
+capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job
+keep, adopt, named, allow, run_limits = ENGINE.keep, ENGINE.adopt, ENGINE.named, ENGINE.allow, ENGINE.run_limits
 
 
 def revision() -> int:
-    """Another number whenever a model is no longer what it was."""
+    """Return a number that changes whenever a model is no longer what it was."""
     return ENGINE.revision

@@ -20,13 +20,13 @@ from analysis.annexes.silicon.design_search import (
     knob,
     search,
 )
-from analysis.estimate.engine import Engine
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.search.workers import local
 from hardware.area import area
 from hardware.device import load_device
 from hardware.errors import RequestError
+from hwexplorer.engine import Engine
 
 KPU = load_device("kpu_t256")
 RUN = partial(local, evaluate_piece, workers=1)

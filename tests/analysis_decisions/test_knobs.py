@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from analysis.estimate.engine import Engine
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
@@ -15,6 +14,7 @@ from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, NodeCost
 from analysis.explore.tuning.least_change import Turn, crossover
 from hardware.device import load_device
 from hardware.errors import RequestError
+from hwexplorer.engine import Engine
 
 ENGINE = Engine()
 

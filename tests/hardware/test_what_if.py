@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis.estimate.engine import Engine
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware.area import area
@@ -14,6 +13,7 @@ from hardware.errors import RequestError
 from hardware.plan import make_plan
 from hardware.scaling import logic_scale
 from hwexplorer.cli import main
+from hwexplorer.engine import Engine
 
 BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
 

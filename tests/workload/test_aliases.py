@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.estimate.engine import Engine
 from analysis.model import store
 from analysis.model.model_errors import UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.model_ref import names, plain, refer, user_target
 from hardware import files
 from hwexplorer import cli
+from hwexplorer.engine import Engine
 from hwexplorer.state import parse
 
 MODELS = {

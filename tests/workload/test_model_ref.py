@@ -5,8 +5,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from analysis.estimate.engine import Engine
-from analysis.estimate.scenario import Scenario
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelError
 from analysis.model.names import model_ref, targets, zoo
@@ -17,7 +15,8 @@ from hardware import device
 from hardware.errors import RequestError
 from hardware.names import folded, known, nearest
 from hwexplorer import engine
-from hwexplorer.state import State
+from hwexplorer.engine import Engine
+from hwexplorer.state import State, parse
 
 
 @pytest.mark.parametrize(
@@ -89,19 +88,19 @@ def test_names_by_sound() -> None:
 
 
 def test_an_engine_of_its_own() -> None:
-    """What a script has: no state, no screen, nothing shared with another engine."""
+    """Nothing is shared with another engine."""
     one, other = Engine(), Engine()
-    ref = one.refer("ResNet-18")
-    found = one.estimate(ref, Scenario(batch=4), "gpu")
-    assert found is one.estimate(ref, Scenario(batch=4), "gpu")
-    assert found is not other.estimate(ref, Scenario(batch=4), "gpu")
-    assert found.latency_s == other.estimate(ref, Scenario(batch=4), "gpu").latency_s
+    state = parse("ResNet-18@b4/gpu")
+    found = one.result(state)
+    assert found is one.result(state)
+    assert found is not other.result(state)
+    assert found.latency_s == other.result(state).latency_s
     before = one.revision
-    one.keep(ref, msgspec.structs.replace(one.model(ref), name="mine"))
+    one.keep(state, msgspec.structs.replace(one.captured(state), name="mine"))
     assert one.revision == before + 1
-    assert one.estimate(ref, Scenario(), "gpu").workload.name == "mine"
-    assert other.model(ref).name == "resnet18"
+    assert one.result(state).workload.name == "mine"
+    assert other.captured(state).name == "resnet18"
     with pytest.raises(RequestError, match="did you mean resnet50"):
         one.refer("resnet5")
-    with pytest.raises(RequestError, match=r"runs no code by itself$"):
-        one.job(refer("net.py:make(1x3)"))
+    with pytest.raises(RequestError, match=r"runs no code by itself: hwexplorer capture net.py:make --input 1x3$"):
+        one.capture_job(State("net.py:make(1x3)"))

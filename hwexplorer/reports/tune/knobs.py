@@ -10,7 +10,6 @@ from functools import lru_cache
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning.knob_curve import (
     CurvePoint,
     KnobReport,
@@ -21,13 +20,13 @@ from analysis.explore.tuning.knob_curve import (
     select_knob,
     step_knob,
 )
-from analysis.model.names.model_ref import ModelRef
 from hardware import what_if
 from hardware.errors import unknown
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
+from hwexplorer.settings import NAMES
 from hwexplorer.state import State, replace
 from hwexplorer.views.words import of_node
 
@@ -35,12 +34,13 @@ from hwexplorer.views.words import of_node
 def estimate_unchanged(state: State) -> Estimate:
     """Return the estimate of a state on its device without changes. Cached, since knob costs are remembered with it."""
     base = what_if.split_changes(state.on)[0]
-    return _estimate_base(engine.ref(state), engine.scenario(state), base, id(engine.device(base)), engine.revision())
+    scenario = State(state.model, **{name: getattr(state, name) for name in NAMES})
+    return _estimate_base(scenario, base, id(engine.device(base)), engine.revision())
 
 
 @lru_cache(maxsize=8)  # the state on screen, the batches and precisions around it, a few of before
-def _estimate_base(ref: ModelRef, scenario: Scenario, base: str, device: int, revision: int) -> Estimate:
-    return engine.ENGINE.estimate(ref, scenario, base)
+def _estimate_base(scenario: State, base: str, device: int, revision: int) -> Estimate:
+    return engine.result(scenario, base)
 
 
 def evaluate_next_knob(state: State) -> bool | None:
