@@ -1,12 +1,11 @@
-"""Whether the figures of a report agree with each other and with physics: each check passes or fails, in words.
+"""Checks that the figures of an estimate agree with each other and with physics, in words.
 
-`report` prints them. They compare what was computed along different ways (events against operators, kernels against
-roofs, bounds against intensities), so that a mistake in one shows as a contradiction.
+The complete report has them. They compare figures that were computed in different ways (events and operators, kernels
+and roofs, bounds and intensities), so that a mistake in one shows as a contradiction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -14,9 +13,14 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.kernels import structure
+from analysis.estimate.memory import roots
 from analysis.estimate.roles import tensor_bytes
+from analysis.estimate.tree import ratio
 from analysis.model.ir.workload import BUFFER, WEIGHT
+from analysis.reports.kernel_rows import Kernels, kernels
 from hardware.execute import LAUNCH, MEMORY, POWER
+from hardware.mapping.common import units_in_all
 from hardware.quantity import quantity
 
 NEAR = 1.0 + 1e-9
@@ -36,21 +40,19 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def checks(result: Estimate) -> tuple[Check, ...]:
-    """All checks of one estimate."""
-    return tuple(check(result) for check in _CHECKS)
+    """Return all checks of one estimate."""
+    rows = kernels(result)
+    return (
+        _sums(result), _latency(result, rows), _utilization(result), _parallelism(result), _bounds(result, rows),
+        _bandwidth(result, rows), _power(result, rows), _memory(result), _bands(result), _coverage(result),
+    )  # fmt: skip
 
 
 def _sums(result: Estimate) -> Check:
-    events, operators = float(result.event_energy_j.sum()), float(result.run.energy_j.sum())
-    subgraphs = float(result.partition.total(result.run.energy_j).sum())
-    latency = float(result.run.latency_s.sum())
-    off = max(
-        abs(summed - total) / (total or 1.0)
-        for summed, total in (
-            (events, result.energy_j), (operators, result.energy_j), (subgraphs, result.energy_j),
-            (latency, result.latency_s),
-        )
-    )  # fmt: skip
+    energies = (result.event_energy_j, result.run.energy_j, result.partition.total(result.run.energy_j))
+    pairs = [(float(part.sum()), result.energy_j) for part in energies]
+    pairs.append((float(result.run.latency_s.sum()), result.latency_s))
+    off = max(abs(summed - total) / (total or 1.0) for summed, total in pairs)
     return Check(
         "sums",
         off <= 1e-9,
@@ -59,13 +61,10 @@ def _sums(result: Estimate) -> Check:
     )
 
 
-def _latency(result: Estimate) -> Check:
-    """Latency against the roofline without efficiencies or overheads."""
-    from analysis.reports.kernel_rows import kernels
-
-    rows = kernels(result)
+def _latency(result: Estimate, rows: Kernels) -> Check:
+    """Compare the latency with the roofline, which has no efficiencies or overheads."""
     roof = np.maximum(rows.ideal_s, rows.dram_bytes / result.device.memory_bandwidth)
-    below = int((result.run.kernel_s * NEAR < roof).sum())
+    below = int((rows.latency_s * NEAR < roof).sum())
     times = result.latency_s / float(roof.sum()) if roof.sum() else np.inf
     return Check(
         "latency and roofline",
@@ -77,24 +76,18 @@ def _latency(result: Estimate) -> Check:
 
 def _utilization(result: Estimate) -> Check:
     most = float(result.run.utilization.max(initial=0.0))
-    return Check(
-        "utilisation",
-        most <= NEAR,
-        f"{result.utilization:.1%} of peak over all, {most:.1%} in the best kernel, never over 100 %",
-    )
+    says = f"{result.utilization:.1%} of peak over all, {most:.1%} in the best kernel, never over 100 %"
+    return Check("utilisation", most <= NEAR, says)
 
 
 def _parallelism(result: Estimate) -> Check:
     """A kernel cannot use more of the peak than the part of the units it runs on."""
-    from hardware.mapping.common import units_in_all
-
     run, demand = result.run, result.demand
     active = run.mapping.units / units_in_all(result.device, run.mapping.on_matrix)
     most = np.zeros(demand.n_kernels)
     np.maximum.at(most, demand.kernel, np.minimum(active, 1.0))
     over = int((run.utilization > most * (1.0 + 1e-6)).sum())
-    weight = result.latency_s or 1.0
-    used = float((most * run.kernel_s).sum()) / weight
+    used = float((most * run.kernel_s).sum()) / (result.latency_s or 1.0)
     return Check(
         "utilisation and parallelism",
         over == 0,
@@ -103,12 +96,9 @@ def _parallelism(result: Estimate) -> Check:
     )
 
 
-def _bounds(result: Estimate) -> Check:
+def _bounds(result: Estimate, rows: Kernels) -> Check:
     """Kernels bound by memory lie left of where their own efficiencies put the ridge, those bound by compute right."""
-    from analysis.reports.kernel_rows import kernels
-
-    run, rows = result.run, kernels(result)
-    bandwidth = result.device.memory_bandwidth
+    run, bandwidth = result.run, result.device.memory_bandwidth
     plain = ~np.isin(run.bound, (LAUNCH, POWER)) & (rows.dram_bytes > 0) & (rows.ideal_s > 0)
     by_dram = plain & (run.bound == MEMORY) & (run.resource == _DRAM)
     by_compute = plain & (run.bound != MEMORY)
@@ -129,25 +119,14 @@ def _bounds(result: Estimate) -> Check:
     )
 
 
-def _bandwidth(result: Estimate) -> Check:
-    from analysis.reports.kernel_rows import kernels
-
-    time = result.run.kernel_s
-    rate = np.where(time > 0, kernels(result).dram_bytes / np.where(time > 0, time, 1.0), 0.0)
-    most, limit = float(rate.max(initial=0.0)), result.device.memory_bandwidth
-    return Check(
-        "bandwidth",
-        most <= limit * NEAR,
-        f"at most {quantity(most, 'byte/s')} of {quantity(limit, 'byte/s')} in any kernel",
-    )
+def _bandwidth(result: Estimate, rows: Kernels) -> Check:
+    most, limit = float(ratio(rows.dram_bytes, rows.latency_s).max(initial=0.0)), result.device.memory_bandwidth
+    says = f"at most {quantity(most, 'byte/s')} of {quantity(limit, 'byte/s')} in any kernel"
+    return Check("bandwidth", most <= limit * NEAR, says)
 
 
-def _power(result: Estimate) -> Check:
-    from analysis.reports.kernel_rows import kernels
-
-    time, limit = result.run.kernel_s, result.power_limit_w
-    power = np.where(time > 0, kernels(result).energy_j / np.where(time > 0, time, 1.0), 0.0)
-    most = float(power.max(initial=0.0))
+def _power(result: Estimate, rows: Kernels) -> Check:
+    most, limit = float(ratio(rows.energy_j, rows.latency_s).max(initial=0.0)), result.power_limit_w
     return Check(
         "power",
         most <= limit * (1.0 + 1e-6),
@@ -157,11 +136,8 @@ def _power(result: Estimate) -> Check:
 
 
 def _memory(result: Estimate) -> Check:
-    """The peak, which comes from lifetimes, against what needs none: each kernel holds all that it touches at once, and
-    nothing is held beyond every value that was ever made."""
-    from analysis.estimate.kernels import structure
-    from analysis.estimate.memory import roots
-
+    """Compare the peak, which comes from lifetimes, with bounds that need none: each kernel holds all that it touches
+    at once, and no more is held than all values ever made."""
     held, workload = result.memory, result.workload
     tensors, joined = workload.tensors, structure(workload, result.joins)
     moves, width = joined.moves, tensor_bytes(workload, result.plan.widths)
@@ -193,11 +169,9 @@ def _memory(result: Estimate) -> Check:
 
 def _bands(result: Estimate) -> Check:
     (fast, slow), (low, high) = result.latency_band_s, result.energy_band_j
-    inside = fast <= result.latency_s * NEAR and result.latency_s <= slow * NEAR
-    inside = inside and low <= result.energy_j * NEAR and result.energy_j <= high * NEAR
     return Check(
         "bands",
-        inside,
+        _is_within(fast, result.latency_s, slow) and _is_within(low, result.energy_j, high),
         f"latency {quantity(fast, 's')} to {quantity(slow, 's')}, energy {quantity(low, 'J')} to {quantity(high, 'J')} "
         "hold the figures",
     )
@@ -210,6 +184,5 @@ def _coverage(result: Estimate) -> Check:
     return Check("coverage", known == count, says)
 
 
-_CHECKS: tuple[Callable[[Estimate], Check], ...] = (
-    _sums, _latency, _utilization, _parallelism, _bounds, _bandwidth, _power, _memory, _bands, _coverage,
-)  # fmt: skip
+def _is_within(low: float, value: float, high: float) -> bool:
+    return low <= value * NEAR and value <= high * NEAR
