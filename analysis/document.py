@@ -73,7 +73,7 @@ def column(title: str, unit: Unit = "", *, key: str = "", keep: int = 0, **other
 
 
 @cache
-def _declared(kind: type[msgspec.Struct]) -> dict[str, Column]:
+def _columns_by_key(kind: type[msgspec.Struct]) -> dict[str, Column]:
     """Return the columns that the fields of a struct declare, by key, in the order of the fields."""
     found = {}
     for field, hint in get_type_hints(kind, include_extras=True).items():
@@ -95,7 +95,7 @@ def columns(
     or its field `within`. `changes` by key are attributes that this table has otherwise, a number being that of
     `keep`: `latency=1, power={"title": "W"}`."""
     path = f"{within}." if within else ""
-    known = {key: msgspec.structs.replace(one, of=f"{path}{one.of}") for key, one in _declared(kind).items()}
+    known = {key: msgspec.structs.replace(one, of=f"{path}{one.of}") for key, one in _columns_by_key(kind).items()}
     for key, change in changes.items():
         known[key] = msgspec.structs.replace(known[key], **({"keep": change} if isinstance(change, int) else change))
     known |= {one.key: one for one in others}

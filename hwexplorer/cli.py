@@ -64,13 +64,13 @@ def parse(words: list[str]) -> argparse.Namespace:
         _check_typo(words)
         name, rest = "open", words
     from hwexplorer import headless, options
-    from hwexplorer.declare import shown
+    from hwexplorer.declare import example_words
 
     verb, full_name = registry.load(name), registry.full_name(name)
     parser = _Parser(
         prog=f"hwexplorer {full_name}",
         description=registry.helped(name),
-        epilog=_sections(full_name) + _examples(full_name, shown(verb)),
+        epilog=_sections(full_name) + _examples(full_name, example_words(verb)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

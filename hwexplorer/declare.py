@@ -109,7 +109,7 @@ Part = Rows | Callable[[Any, State], View]
 # --- the verbs --------------------------------------------------------------------------------------------
 
 
-def of_run(find: Callable[..., Any]) -> Callable[..., Any]:
+def document_of_estimate(find: Callable[..., Any]) -> Callable[..., Any]:
     """The document that is found of the run of a state, of its node where `find` asks for a `path`."""
 
     @wraps(find)
@@ -189,6 +189,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.view_columns, *(column for columns in tables for column in columns))
 
 
-def shown(verb: Verb | Report) -> tuple[str, ...]:
+def example_words(verb: Verb | Report) -> tuple[str, ...]:
     """Words after a verb, as help shows them."""
     return (*verb.shown, *verb.examples.values())

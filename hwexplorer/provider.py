@@ -62,9 +62,9 @@ class EngineProvider:
 
     def compare(self, state: State) -> Table:
         """Rows keyed by device, spelt as in `state.devices`."""
-        from hwexplorer.reports.compare.compare import by_device, ranked
+        from hwexplorer.reports.compare.compare import by_device, sort_rows
 
-        return ranked(by_device(state), state)
+        return sort_rows(by_device(state), state)
 
     def cards(self, state: State) -> tuple[Card, ...]:
         """What each device of the state costs, in their order."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hwexplorer import registry, terms
-from hwexplorer.declare import EVERYWHERE, NODE, Report, shown
+from hwexplorer.declare import EVERYWHERE, NODE, Report, example_words
 from hwexplorer.options import DEVICES_DIR, OUTPUT, Option
 
 HEAD = """# Verbs of the command line
@@ -35,7 +35,7 @@ def _section(name: str) -> str:
     """Return the name, help line, examples, options and columns of a section or a verb without sections."""
     verb, full_name = registry.load(name), registry.full_name(name)
     lines = [f"{full_name}\n", f"{sentence(registry.helped(name))}\n"]
-    lines += [f"    hwexplorer {full_name} {words}".rstrip() for words in shown(verb)]
+    lines += [f"    hwexplorer {full_name} {words}".rstrip() for words in example_words(verb)]
     options = verb.options if isinstance(verb, Report) else ()
     if options:
         lines += ["\n| Option | |\n|---|---|", *map(_option, options)]
@@ -109,7 +109,7 @@ def _man_lines() -> Iterator[str]:
         yield f'.SS "hwexplorer {full_name}"\n{_safe(sentence(registry.helped(name)))}'
         own = verb.options if isinstance(verb, Report) else verb.all_options()
         yield from _man_options(option for option in own if shared.get(option.name) != option)
-        for words in shown(verb):
+        for words in example_words(verb):
             yield f".PP\n.EX\n{_safe(f'hwexplorer {full_name} {words}'.rstrip())}\n.EE"
     yield ".SH COMMON OPTIONS"
     yield from _man_options(shared.values())

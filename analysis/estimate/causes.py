@@ -34,7 +34,7 @@ class Causes(msgspec.Struct, frozen=True):
     energy_j: Floats
     ideal_s: Floats
 
-    def of(self, members: Ints | slice) -> Causes:
+    def sum_over(self, members: Ints | slice) -> Causes:
         """The sums over some operators, each (6,)."""
         return Causes(*(getattr(self, name)[:, members].sum(axis=1) for name in self.__struct_fields__))
 
@@ -98,7 +98,7 @@ def shares(result: Estimate, metric: str) -> Floats:
     return {"energy": energy, "latency": time}.get(metric, 0.5 * (energy + time))
 
 
-def named(values: Floats) -> dict[str, float]:
+def values_by_cause(values: Floats) -> dict[str, float]:
     """Values by cause, (6,), by name: how documents state them."""
     return dict(zip(CAUSES, values.tolist(), strict=True))
 

@@ -147,15 +147,15 @@ def with_cost(of: Figures, latency_s: float, energy_j: float, **others: Any) -> 
     return msgspec.structs.replace(of, latency_s=latency_s, energy_j=energy_j, **follows, **others)
 
 
-def about(result: Estimate, on_device: bool = False) -> dict[str, Any]:
+def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
     """The fields of a Head; `on_device` names the device and what `auto` means on it."""
     scenario = result.scenario
-    head = about_model(result.workload, scenario.batch, scenario.precision)
+    head = model_head_fields(result.workload, scenario.batch, scenario.precision)
     head |= {"execution": scenario.execution, "layout": scenario.layout}
     return head | ({"device": result.device.key, "execution_run": result.execution} if on_device else {})
 
 
-def about_model(workload: Workload, batch: int, precision: str) -> dict[str, Any]:
+def model_head_fields(workload: Workload, batch: int, precision: str) -> dict[str, Any]:
     """The fields of a Head about a model alone."""
     head = {"model": workload.name, "batch": batch, "precision": precision, "image_size": workload.image_size}
     return head | workload.defaults

@@ -72,7 +72,7 @@ def _short(subgraph: str, operator: str) -> str:
 @memoize()
 def members(result: Estimate, key: str) -> Ints | None:
     """The operators below a branch; None where there is no such."""
-    merged = _merged(result.workload)
+    merged = _members_by_key(result.workload)
     if key in merged:
         return merged[key]
     kinds = result.workload.operators.kind
@@ -90,7 +90,7 @@ def members(result: Estimate, key: str) -> Ints | None:
 
 
 @memoize(shared=True)
-def _merged(workload: Workload) -> dict[str, Ints]:
+def _members_by_key(workload: Workload) -> dict[str, Ints]:
     """The members of every branch by module, by its key: the ones that are asked for most."""
     return {branch.key: branch.members for _, branch in _outline(workload, True, ()).walk()}
 
@@ -127,7 +127,7 @@ def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
     for branch in _operators(_outline(workload, True, apart)):
         kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(branch)
     return maker.model(
-        maker.branch(KIND + kind, kind, "group", _all(those), kind, children=tuple(map(_by_key, those)))
+        maker.branch(KIND + kind, kind, "group", _all_members(those), kind, children=tuple(map(_named_by_key, those)))
         for kind, those in kinds.items()
     )
 
@@ -162,12 +162,12 @@ def _operators(branch: Branch) -> Iterator[Branch]:
         yield from _operators(child)
 
 
-def _by_key(branch: Branch) -> Branch:
+def _named_by_key(branch: Branch) -> Branch:
     """Out of its place a node needs all of its name."""
     return msgspec.structs.replace(branch, name=branch.key)
 
 
-def _all(branches: Iterable[Branch]) -> Ints:
+def _all_members(branches: Iterable[Branch]) -> Ints:
     joined: Ints = np.sort(np.concatenate([branch.members for branch in branches]))
     return joined
 
@@ -250,7 +250,7 @@ class _Maker:
                 named.setdefault(child.name, []).append(child)
         for run in _runs([those[0] for those in named.values()]):
             those = [module for each in run for module in named[each.name]]
-            yield self.module(those, _under(key, _run_name(run)), _run_name(run), len(run) > 1)
+            yield self.module(those, _join_key(key, _run_name(run)), _run_name(run), len(run) > 1)
 
     def module(self, modules: list[_Module], key: str, name: str, is_run: bool) -> Branch:
         """Modules of one name, or a run of repeats; one that only wraps another is named with it."""
@@ -262,7 +262,7 @@ class _Maker:
                 break
             step = _run_name(runs[0])
             modules = [child for module in modules for child in module.children.values()]
-            inner, own = _under(inner, step), [s for module in modules for s in module.own]
+            inner, own = _join_key(inner, step), [s for module in modules for s in module.own]
             if len(runs[0]) > 1:  # a list of blocks is one branch with them
                 is_run, count = True, len(modules)
             else:
@@ -271,11 +271,11 @@ class _Maker:
             return self.subgraph(own, key, name)
         if is_run and key in self.apart:
             last = name.rpartition(".")[2]
-            children = [self.module([m], _each(inner, m), f"{last}.{m.name}", False) for m in modules]
+            children = [self.module([m], _block_key(inner, m), f"{last}.{m.name}", False) for m in modules]
         else:
             children = list(self.inside(modules, inner))
         children += [self.subgraph(own, inner, name.rpartition(".")[2])] if own else []
-        return self.branch(key, name, "group", _all(children), "", count, tuple(children))
+        return self.branch(key, name, "group", _all_members(children), "", count, tuple(children))
 
     def subgraph(self, those: list[int], key: str, name: str) -> Branch:
         """Subgraphs of one name, their operators merged name by name."""
@@ -303,13 +303,13 @@ class _Maker:
         return self.branch(key, name, "subgraph", members, parts.kind[those[0]], len(those), children)
 
 
-def _under(key: str, name: str) -> str:
+def _join_key(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
 
 
-def _each(run: str, module: _Module) -> str:
+def _block_key(run: str, module: _Module) -> str:
     """The key of one block of a run."""
-    return _under(run.rpartition(".")[0], module.name)
+    return _join_key(run.rpartition(".")[0], module.name)
 
 
 def _run_name(run: list[_Module]) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.estimate.alternatives import Alternative, alternatives, best_setting
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import Figures, Head, about, figures, with_cost
+from analysis.estimate.figures import Figures, Head, figures, head_fields, with_cost
 from analysis.estimate.metrics import AIMS, METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.next_step import NextStep, again
@@ -77,7 +77,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     useful.sort(key=lambda suggestion: -gain(suggestion, now, aim))
     best = best_setting(result) if is_whole else None
     return Advice(
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         aim=aim,
         now=now,
         suggestions=tuple(useful),

@@ -100,7 +100,7 @@ def time_parts(result: Estimate) -> Floats:
 
 def _step_times(result: Estimate) -> Floats:
     """Return the latency by the steps from the roofs to the estimate, (5,), s."""
-    total: Floats = steps(causes(result).of(slice(None))).sum(axis=1)
+    total: Floats = steps(causes(result).sum_over(slice(None))).sum(axis=1)
     return total
 
 

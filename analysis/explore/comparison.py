@@ -9,9 +9,9 @@ import msgspec
 
 from analysis.document import column
 from analysis.estimate.alternatives import best_setting
-from analysis.estimate.causes import causes, named
+from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import Figures, Head, about, figures
+from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.scenario import Scenario
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
@@ -75,7 +75,7 @@ def compare(
     point = workload.value_at(batch=scenario.batch)
     macs = workload.total(workload.operators.macs, batch=scenario.batch)
     return Comparison(
-        **about(results[0]),
+        **head_fields(results[0]),
         baseline=reference.device.key,
         parameters=workload.parameters,
         macs=macs,
@@ -110,7 +110,7 @@ def compared(results: Sequence[Estimate], reference: Estimate) -> tuple[Compared
 
 
 def _compared(result: Estimate, reference: Estimate, phrase: str) -> Compared:
-    mine, theirs, of = figures(result), figures(reference), causes(result).of(slice(None))
+    mine, theirs, of = figures(result), figures(reference), causes(result).sum_over(slice(None))
     ratios = {name: getattr(mine, key) / (getattr(theirs, key) or 1.0) for name, key in _RATIOS.items()}
     die = area(result.device)
     return Compared(
@@ -121,8 +121,8 @@ def _compared(result: Estimate, reference: Estimate, phrase: str) -> Compared:
         throughput_per_mm2=mine.throughput_per_s / die.total_mm2,
         verdict=phrase,
         energy_as_designed_j=msgspec.UNSET if (designed := as_designed(result)) is None else designed.energy_j,
-        latency_by_cause_s=named(of.time_s),
-        energy_by_cause_j=named(of.energy_j),
+        latency_by_cause_s=values_by_cause(of.time_s),
+        energy_by_cause_j=values_by_cause(of.energy_j),
     )
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from hardware import files
 from hardware.errors import RequestError
 
@@ -224,7 +224,7 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
     can_win = {result.device.key for result in against}
     pairs = [(a, b) for a, b in combinations(against, 2) if bought & {a.device.key, b.device.key}]
     return CostReport(
-        **about(results[0]),
+        **head_fields(results[0]),
         cheapest=_cheapest(
             [row for row in rows if row.device in priced & can_win],
             [k for k in keys if k not in priced],

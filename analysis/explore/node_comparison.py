@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.tree import TreeLevel, tree
 from hardware.errors import RequestError, unknown
@@ -88,7 +88,7 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
         winner, margin = _winners(devices, fitting)
         rows.append(ComparedNode(id=name, type=types[i], macs=macs[i], devices=devices, winner=winner, margin=margin))
     return Levels(
-        **about(first),
+        **head_fields(first),
         level=level,
         baseline=baseline.device.key,
         devices=tuple(columns),

@@ -16,7 +16,7 @@ import msgspec
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import tree
 from analysis.explore.constraint import Constraint
@@ -56,7 +56,7 @@ def check(rules: Sequence[Constraint], run: Callable[[str], Estimate]) -> Findin
     evaluated = evaluate_rules(rules, run, _reject_change)
     first = run((_devices(rules[0]) or ("",))[0])
     evaluated += coverage_findings(first.coverage, first.covered.gap)
-    return Findings(**about(first), holds=all(finding.holds for finding in evaluated), findings=evaluated)
+    return Findings(**head_fields(first), holds=all(finding.holds for finding in evaluated), findings=evaluated)
 
 
 def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:

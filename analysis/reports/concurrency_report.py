@@ -18,7 +18,7 @@ import numpy as np
 from analysis.document import column, records
 from analysis.estimate.dependencies import Dependencies, chains, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernels import demand
 from analysis.model.ir.workload import Floats
 from analysis.reports.checks import Check
@@ -117,7 +117,7 @@ def concurrency(result: Estimate) -> ConcurrencyReport:
     total = float(_flops(result).sum())
     kinds = _parallelism(result, path, total, width, int(of_operators.max(initial=0)) + 1)
     return ConcurrencyReport(
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         n_stages=len(stages),
         operator_stages=int(of_operators.max(initial=0)) + 1,
         widest_stage=widest.stage,

@@ -15,7 +15,7 @@ import numpy as np
 
 from analysis.document import column, none_unless, record, records
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import TreeFigures, TreeLevel, count_making, tree
 from analysis.model.ir.workload import Floats
 from hardware.demand import READ_WEIGHT, WRITE
@@ -153,7 +153,7 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
     return record(
         EdpReport,
         result,
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         n_subgraphs=len(parts.id),
         n_operators=result.workload.n_operators,
         components=_components(result, shares),
@@ -235,7 +235,7 @@ def _run_in(result: Estimate, mode: str) -> Estimate:
     return estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, execution=mode))
 
 
-def _written(result: Estimate) -> Floats:
+def _values_written(result: Estimate) -> Floats:
     """Values that each operator's kernel writes for others, counted at the operator, shape (n,)."""
     demand = result.demand
     return demand.per_op((demand.transfers.role == WRITE).astype(np.float64))
@@ -255,7 +255,7 @@ def _execution(result: Estimate) -> ExecutionEdp:
         memory_j=result.component_j["memory"],
         memory_j_per_inference=result.component_j["memory"] / result.scenario.batch,
         kernels=demand.n_kernels,
-        values_moved=int(_written(result).sum()),
+        values_moved=int(_values_written(result).sum()),
         activation_bytes=float(activations.sum()),
         dram_bytes=float(_dram(result).sum()),
     )
@@ -269,7 +269,7 @@ def _savings(eager: ExecutionEdp, fused: ExecutionEdp) -> FusionSavings:
 
 def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
     parts = eager.partition
-    trips = parts.total(_written(eager)) - parts.total(_written(fused))
+    trips = parts.total(_values_written(eager)) - parts.total(_values_written(fused))
     columns: dict[str, Any] = {}
     for mode, level in (("eager", tree(eager).subgraphs), ("fused", tree(fused).subgraphs)):
         columns |= {f"{mode}_{name}": getattr(level, name) for name in ("edp_js", "share", "energy_j", "latency_s")}

@@ -14,7 +14,7 @@ import numpy as np
 
 from analysis.document import column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import operators_of, ratio
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
@@ -79,7 +79,7 @@ def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyRep
     sums = [np.bincount(subgraph, row[members], minlength=len(parts.id)) for row in per_operator]
     peak_w, peak_kernel = _peak_power(result, path)
     return EnergyReport(
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         node=path,
         energy_j=energy,
         energy_j_per_inference=energy / batch,

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.document import column, record
 from analysis.estimate.causes import CAUSES, cause_of_event
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import operators_of
 from hardware.demand import Ints
 from hardware.events import Event
@@ -81,7 +81,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
         for price, event, count, energy in priced
     )
     return EventReport(
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         node=path,
         total_j=total,
         overhead_j=sum(row.energy_j for row, event in zip(rows, result.events, strict=True) if event.is_overhead),

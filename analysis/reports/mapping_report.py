@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.document import BOUND_HELP, BOUND_LETTERS, column, records
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.distributions import Bucket, buckets
 from analysis.reports.kernel_rows import kernels, kernels_of
@@ -85,7 +85,7 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
     active = _weighted((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
     resident = _occupancy(result, heads)
     return MappingReport(
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         node=path,
         kernels=len(chosen),
         latency_s=total_s,

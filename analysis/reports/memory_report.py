@@ -15,7 +15,7 @@ from analysis.document import YES_NO, column, record, records
 from analysis.estimate import workspace
 from analysis.estimate.alternatives import precisions
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.estimate.roles import roles, tensor_bytes
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
@@ -116,7 +116,7 @@ def memory_report(result: Estimate) -> MemoryReport:
     total, most = float(size.sum()), float(memory.timeline.max(initial=0.0))
     has_rule = bool(workspace.blocked(result.device, result.execution))
     return MemoryReport(
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         peak_bytes=memory.peak_bytes,
         weight_bytes=memory.weight_bytes,
         activation_bytes=memory.activation_peak_bytes,

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.document import records
 from analysis.estimate.dependencies import edge_bytes, operator_graph
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import tree
 from analysis.reports.kernel_rows import kernels
 from analysis.reports.operator_classes import OperatorInfo, operator_infos
@@ -68,7 +68,7 @@ def model_graph(result: Estimate) -> ModelGraph:
         target=[ids[i] for i in graph.target],
         bytes=np.array(edge_bytes(graph, result.workload, result.scenario.batch, result.plan.widths)),
     )
-    return ModelGraph(**about(result, on_device=True), nodes=nodes, edges=edges)
+    return ModelGraph(**head_fields(result, on_device=True), nodes=nodes, edges=edges)
 
 
 def to_networkx(graph: ModelGraph) -> networkx.DiGraph[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.causes import causes, named
+from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.outline import Branch, outline
 from analysis.estimate.tree import (
@@ -155,10 +155,10 @@ def _branches(figures: TreeFigures, path: str, by: str) -> Node:
     level = branch_figures(figures, nodes)
     place = {id(branch): i for i, branch in enumerate(nodes)}
 
-    def made(branch: Branch, parent_share: float) -> Node:
+    def build(branch: Branch, parent_share: float) -> Node:
         i = place[id(branch)]
         share = float(level.share[i])
-        below = tuple(made(child, share) for child in branch.children)
+        below = tuple(build(child, share) for child in branch.children)
         if branch.kind == "model":
             return msgspec.structs.replace(_model(figures), children=below)
         kernels = result.demand.kernel[branch.members]
@@ -177,12 +177,12 @@ def _branches(figures: TreeFigures, path: str, by: str) -> Node:
             **_columns(level, i),
         )
 
-    return made(top, 1.0)
+    return build(top, 1.0)
 
 
 def _by_cause(result: Estimate, members: Ints | slice) -> dict[str, Any]:
-    of = causes(result).of(members)
-    return {"latency_by_cause_s": named(of.time_s), "energy_by_cause_j": named(of.energy_j)}
+    of = causes(result).sum_over(members)
+    return {"latency_by_cause_s": values_by_cause(of.time_s), "energy_by_cause_j": values_by_cause(of.energy_j)}
 
 
 # Columns of a level that a node has under the same name.

@@ -34,7 +34,7 @@ _PROJECTS = ("conv", "linear", "matmul")
 _LONGEST = 12  # operators between the ends of a pattern
 
 
-class TensorInfo(msgspec.Struct, frozen=True):
+class OperatorTensor(msgspec.Struct, frozen=True):
     """A tensor as captured: live sizes by name, as in "2*batch"; null and '' where the capture does not tell."""
 
     name: str
@@ -55,8 +55,8 @@ class OperatorInfo(msgspec.Struct, frozen=True, kw_only=True):
     batch_parallelism: int
     channel_parallelism: int
     spatial_parallelism: int
-    inputs: tuple[TensorInfo, ...]
-    outputs: tuple[TensorInfo, ...]
+    inputs: tuple[OperatorTensor, ...]
+    outputs: tuple[OperatorTensor, ...]
 
 
 def operator_infos(workload: Workload, batch: int) -> tuple[OperatorInfo, ...]:
@@ -93,9 +93,9 @@ def _edges(workload: Workload, i: int, side: str) -> list[int]:
     return edges
 
 
-def _tensor(workload: Workload, t: int) -> TensorInfo:
+def _tensor(workload: Workload, t: int) -> OperatorTensor:
     tensors = workload.tensors
-    return TensorInfo(
+    return OperatorTensor(
         tensors.name[t],
         _ROLES[int(tensors.role[t])],
         tensors.shape[t] if tensors.shape else None,
@@ -126,7 +126,7 @@ def _parallel(workload: Workload, i: int, batch: int, gemm: list[float], written
 @memoize(shared=True)
 def operator_classes(workload: Workload) -> tuple[str, ...]:
     """The class of each operator, in execution order."""
-    classes = [_alone(workload, i) for i in range(workload.n_operators)]
+    classes = [_class_of(workload, i) for i in range(workload.n_operators)]
     for i, kind in enumerate(workload.operators.kind):
         if kind == "mul":
             for j in _squeezed(workload, i):
@@ -137,7 +137,7 @@ def operator_classes(workload: Workload) -> tuple[str, ...]:
     return tuple(classes)
 
 
-def _alone(workload: Workload, i: int) -> str:
+def _class_of(workload: Workload, i: int) -> str:
     kind = workload.operators.kind[i]
     if kind in ("conv", "depthwise_conv"):
         return _conv(workload, i)

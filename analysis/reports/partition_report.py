@@ -22,7 +22,7 @@ from analysis.estimate.dependencies import (
     operator_graph,
     subgraph_graph,
 )
-from analysis.estimate.figures import Head, about_model
+from analysis.estimate.figures import Head, model_head_fields
 from analysis.estimate.kernels import demand
 from analysis.estimate.partition import partition
 from analysis.model.ir.workload import Floats, Workload
@@ -138,7 +138,7 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
     fused = sum(len(members) for members in parts.members if len(members) > 1)
     n = workload.n_operators
     return PartitionReport(
-        **about_model(workload, batch, precision),
+        **model_head_fields(workload, batch, precision),
         n_operators=n,
         n_subgraphs=len(parts.id),
         operators_by_type=kinds(workload.operators.kind, columns.operator_flops),

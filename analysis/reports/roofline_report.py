@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from analysis.document import BOUND_HELP, BOUND_LETTERS, column, none_unless, records
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import ratio
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
@@ -30,7 +30,7 @@ from analysis.text.reason import flip
 from hardware.execute import BOUNDS
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TraceTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The times of a trace for a kernel or operator; left out where the trace has none."""
 
     measured_s: Annotated[float | None, column("Measured", "s", help="of the trace that the state names")] = None
@@ -40,7 +40,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
 
 
-class OperatorRoof(Measured, frozen=True, kw_only=True):
+class OperatorRoof(TraceTimes, frozen=True, kw_only=True):
     """An operator's part of its kernel: seconds it needs of compute and of memory, and of the kernel's time."""
 
     id: str
@@ -56,7 +56,7 @@ class OperatorRoof(Measured, frozen=True, kw_only=True):
     bound: str
 
 
-class KernelRoof(Measured, frozen=True, kw_only=True):
+class KernelRoof(TraceTimes, frozen=True, kw_only=True):
     """`max(compute_s, memory_s)` (overlapped) plus `overhead_s` is the time before any power limit.
 
     `side` of the ridge: 'left' (memory would bound a perfect kernel) or 'right'; '' without arithmetic.
@@ -108,7 +108,7 @@ def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None)
     rows = _kernels(result, chosen, measured_s)
     name, peak = main_peak(result)
     return RooflineReport(
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         node=path,
         latency_s=sum(row.latency_s for row in rows),
         memory_bandwidth=result.device.memory_bandwidth,
@@ -163,7 +163,9 @@ def launch_limited(result: Estimate, shown: Points) -> NDArray[np.bool_]:
     return launch > result.run.kernel_s[shown.kernel] / 2
 
 
-def _measured(result: Estimate, groups: Iterable[Ints], flops: Floats, measured_s: Floats | None) -> dict[str, Any]:
+def _trace_columns(
+    result: Estimate, groups: Iterable[Ints], flops: Floats, measured_s: Floats | None
+) -> dict[str, Any]:
     """Return the columns of Measured for groups of operators: of those in a group that were measured."""
     if measured_s is None:
         return {}
@@ -173,7 +175,7 @@ def _measured(result: Estimate, groups: Iterable[Ints], flops: Floats, measured_
         spent, predicted = float(measured_s[seen].sum()), float(result.run.latency_s[seen].sum())
         rates = (spent / predicted if predicted else None, work / spent if spent else None)
         found.append((spent, *rates) if len(seen) else (None, None, None))
-    return dict(zip(Measured.__struct_fields__, map(list, zip(*found, strict=True)), strict=True))
+    return dict(zip(TraceTimes.__struct_fields__, map(list, zip(*found, strict=True)), strict=True))
 
 
 def _kernels(result: Estimate, chosen: Ints, measured_s: Floats | None) -> tuple[KernelRoof, ...]:
@@ -197,7 +199,7 @@ def _kernels(result: Estimate, chosen: Ints, measured_s: Floats | None) -> tuple
         efficiency=ratio(achieved, roof),
         flips=[flip(result, k) for k in chosen.tolist()],
         parts=[tuple(operators[i] for i in inside) for inside in members],
-        **_measured(result, members, flops, measured_s),
+        **_trace_columns(result, members, flops, measured_s),
     )
 
 
@@ -220,7 +222,7 @@ def _operators(result: Estimate, measured_s: Floats | None) -> tuple[OperatorRoo
         overhead_s=np.where(demand.head, run.overhead_s[demand.kernel], 0.0),
         latency_s=run.latency_s,
         bound=np.where(memory_s > compute_s, "memory", "compute"),
-        **_measured(result, np.arange(demand.n)[:, None], flops, measured_s),
+        **_trace_columns(result, np.arange(demand.n)[:, None], flops, measured_s),
     )
 
 

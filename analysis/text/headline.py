@@ -61,7 +61,7 @@ def _against(factor: float, better: str, worse: str) -> list[str]:
 
 
 def _waits(result: Estimate) -> list[str]:
-    time_s = causes(result).of(slice(None)).time_s
+    time_s = causes(result).sum_over(slice(None)).time_s
     cause = int(time_s.argmax())
     share = float(time_s[cause]) / (result.latency_s or 1.0)
     return [f"{_WAITS[cause]} {share * 100:.0f} %"] if share >= TELLING else []

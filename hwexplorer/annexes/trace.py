@@ -32,7 +32,7 @@ from hwexplorer.declare import Report, Rows, Subject, facts
 from hwexplorer.options import option
 from hwexplorer.state import State
 from hwexplorer.views.measured_times import TERMS
-from hwexplorer.views.words import of_node
+from hwexplorer.views.words import node_title
 
 _TERM = {"shown": TERMS}
 NODES = columns(ComparedOperator, "id type measured predicted ratio share term bound name copies", term=_TERM)
@@ -113,7 +113,7 @@ VERB = Report(
     ),
     run=_run,
     document=_document,
-    title=lambda document, state: of_node("Measured beside predicted", state),
+    title=lambda document, state: node_title("Measured beside predicted", state),
     parts=(
         facts(lambda report, state: report_lines(report)),
         Rows("gaps", "Nothing ran, by what the host did", columns(TraceGap), key="name", optional=True),

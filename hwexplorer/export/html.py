@@ -81,7 +81,7 @@ def _prose(view: Text, level: int) -> str:
     return html_tree.steps(view.steps) + said
 
 
-def _left(column: Column) -> bool:
+def _is_left_aligned(column: Column) -> bool:
     return column.role in ("text", "bar", "flag")
 
 
@@ -101,7 +101,7 @@ def _table(view: Table) -> str:
 
 
 def _class(column: Column) -> str:
-    return ' class="text"' if _left(column) else ""
+    return ' class="text"' if _is_left_aligned(column) else ""
 
 
 def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:

@@ -12,7 +12,7 @@ from analysis.document import Cell
 from hwexplorer.format import quantity, safe
 from hwexplorer.terms import help_of
 from hwexplorer.views.causes import LOOKS
-from hwexplorer.views.plain import Card, Row, Stack, Step, Table
+from hwexplorer.views.plain import Card, Row, Stack, Table, WaterfallStep
 
 WIDEST = 44  # characters of a name in line
 BAR = 14  # em
@@ -112,7 +112,7 @@ def _card(card: Card) -> str:
     )
 
 
-def steps(told: tuple[Step, ...]) -> str:
+def steps(told: tuple[WaterfallStep, ...]) -> str:
     """A waterfall."""
     rows = ""
     for step in told:

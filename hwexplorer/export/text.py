@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from analysis.document import Cell, Column
 from hwexplorer.format import delta, quantity, safe, scale_for
-from hwexplorer.views.causes import lettered
-from hwexplorer.views.plain import Page, Plot, Row, Stack, Table, Text, View, beside, for_reading
+from hwexplorer.views.causes import letter_bar
+from hwexplorer.views.plain import Page, Plot, Row, Stack, Table, Text, View, for_reading, scale_values
 
 BAR = 12
 STEPS = 32
@@ -110,7 +110,7 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> l
         return [column.title, *(delta(value) for value in numbers)]
     if column.role == "quantity":
         return [column.title, *(quantity(value, column.unit) for value in numbers)]
-    scale = scale_for(beside(columns, index, rows), column.unit)
+    scale = scale_for(scale_values(columns, index, rows), column.unit)
     return [_header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
 
 
@@ -124,7 +124,7 @@ def _header(title: str, label: str) -> str:
 def bar(fraction: Cell) -> str:
     """A fraction as a bar of plain characters, of letters by cause where it is known what it is made of."""
     if isinstance(fraction, Stack):
-        return lettered(fraction.parts, BAR)
+        return letter_bar(fraction.parts, BAR)
     return "#" * round(min(max(fraction, 0.0), 1.0) * BAR) if isinstance(fraction, int | float) else ""
 
 
@@ -139,7 +139,7 @@ def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
     widest = max(len(step.name) for step in view.steps)
     lines = tuple(
         f"{step.name:<{widest}}  {quantity(step.seconds, 's'):>8}  "
-        f"{' ' * round(step.start * STEPS)}{lettered(step.bar.parts, STEPS)}".rstrip()
+        f"{' ' * round(step.start * STEPS)}{letter_bar(step.bar.parts, STEPS)}".rstrip()
         for step in view.steps
     )
     return (("Where the time goes", lines), *view.sections)

@@ -10,7 +10,7 @@ from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tree import shares
-from hwexplorer.views.words import scenario
+from hwexplorer.views.words import scenario_words
 
 PARTS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
@@ -29,7 +29,7 @@ def plot(state: State) -> Plot:
     ends = (1.0, float(max(len(keys), 2)))
     return Plot(
         name="cumulative",
-        title=f"Cumulative {title} of {result.workload.name}, {scenario(state)} on {result.device.label}",
+        title=f"Cumulative {title} of {result.workload.name}, {scenario_words(state)} on {result.device.label}",
         x_title="Operators, heaviest first",
         y_title=f"{title} so far",
         x_unit="count",

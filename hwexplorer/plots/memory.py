@@ -6,7 +6,7 @@ from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.words import scenario
+from hwexplorer.views.words import scenario_words
 
 
 def plot(state: State) -> Plot:
@@ -32,7 +32,7 @@ def plot(state: State) -> Plot:
     )
     return Plot(
         name="memory",
-        title=f"Memory of {result.workload.name}, {scenario(state)} on {result.device.label}",
+        title=f"Memory of {result.workload.name}, {scenario_words(state)} on {result.device.label}",
         x_title="Operators in order",
         y_title="Held",
         x_unit="count",

@@ -6,21 +6,21 @@ from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
 from analysis.explore.search.candidates import Candidate
 from hwexplorer.declare import Rows
-from hwexplorer.views.words import KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, known, leads
+from hwexplorer.views.words import KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, figures_lead, trust_words
 
 KEY = ("point.model", "point.device", "point.batch", "point.precision")
 KIND = "point.architecture"
 
 
-def configuration(of: Candidate) -> str:
+def candidate_lead(of: Candidate) -> str:
     """Where its row leads."""
-    return leads(of.point)
+    return figures_lead(of.point)
 
 
-def told(of: Candidate) -> str:
+def describe_candidate(of: Candidate) -> str:
     """`hailo10h at batch 1, int8 (measured: 60 rows, 14 % off; odds 55 %)`."""
     point = of.point
-    how = NOT_MEASURED if point.trust.level == "engineering" else known(point.trust)
+    how = NOT_MEASURED if point.trust.level == "engineering" else trust_words(point.trust)
     odds = f"; odds of keeping to the limits {of.odds:.0%}" if isinstance(of.odds, float) else ""
     return f"{MARKED[point.device]} at batch {point.batch}, {point.precision} ({how}{odds})"
 
@@ -46,5 +46,5 @@ ON_PAPER = Rows(
     key=KEY,
     kind=KIND,
     optional=True,
-    leads=configuration,
+    leads=candidate_lead,
 )

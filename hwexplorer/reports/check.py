@@ -13,13 +13,13 @@ from hwexplorer.options import option
 from hwexplorer.state import State
 
 
-def _found(finding: Finding) -> str:
+def _figure(finding: Finding) -> str:
     return quantity(finding.value, finding.unit)
 
 
 COLUMNS = (
     *columns(Finding, "verdict rule"),
-    Column("found", "Found", role="text", keep=0, of=_found),
+    Column("found", "Found", role="text", keep=0, of=_figure),
     *columns(Finding, "says"),
 )
 
@@ -28,7 +28,7 @@ def _document(state: State, rule: list[str] | None) -> Findings:
     return check([parse_rule(text) for text in rule or ()], lambda name: engine.result(state, name))
 
 
-def broken(document: Findings | Diff) -> str:
+def broken_rules(document: Findings | Diff) -> str:
     return "; ".join(finding.says for finding in document.findings if not finding.holds)
 
 
@@ -52,7 +52,7 @@ VERB = Report(
             footer=_tally,
         ),
     ),
-    fails=broken,
+    fails=broken_rules,
     on_screen=False,
     examples={"check": 'conv2d --rule "energy(h100_sxm) < 1J"'},
 )

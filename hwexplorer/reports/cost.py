@@ -12,7 +12,7 @@ from hwexplorer.declare import DEVICES, Report, Rows, Section, facts
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
-from hwexplorer.views.words import MARKED, title
+from hwexplorer.views.words import MARKED, headline_of_state
 
 COLUMNS = (
     *columns(DeviceCost, "device total_usd pays_for", device={"shown": MARKED}),
@@ -80,7 +80,7 @@ VERB = Report(
         INCLUDE_PAPER,
     ),
     document=_document,
-    title=lambda document, state: f"{title(state)}: per million inferences",
+    title=lambda document, state: f"{headline_of_state(state)}: per million inferences",
     parts=(
         facts(lambda bill, state: (bill.cheapest,)),
         Rows("cost", "", COLUMNS, of="rows", key="device"),

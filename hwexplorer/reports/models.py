@@ -19,7 +19,7 @@ from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that can be opened; `input` is the shape of one input, or the parameters that its name takes."""
 
     name: str
@@ -33,14 +33,14 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     source: str | UnsetType = UNSET
 
 
-class Models(msgspec.Struct, frozen=True):
-    models: tuple[Model, ...]
+class ModelList(msgspec.Struct, frozen=True):
+    models: tuple[ListedModel, ...]
 
 
-def _document(state: State) -> Models:
+def _document(state: State) -> ModelList:
     """By name, the building blocks last."""
     published = [
-        Model(
+        ListedModel(
             name=info.name,
             family=info.family,
             parameters=info.parameters,
@@ -53,10 +53,11 @@ def _document(state: State) -> Models:
         for info in zoo.table().values()
     ]
     written = [
-        Model(**msgspec.structs.asdict(transformer_spec.transformer_info(name))) for name in transformer_spec.names()
+        ListedModel(**msgspec.structs.asdict(transformer_spec.transformer_info(name)))
+        for name in transformer_spec.names()
     ]
     libraries = [
-        Model(
+        ListedModel(
             name=f"{library}:{name}",
             family=row["family"],
             parameters=row["parameters"],
@@ -67,18 +68,18 @@ def _document(state: State) -> Models:
         for library, rows in zoo.libraries().items()
         for name, row in rows.items()
     ]
-    blocks = [Model(name=name, family="block", input=parameters) for name, parameters in zoo.BLOCKS.items()]
-    return Models((*sorted((*published, *written, *libraries), key=lambda model: model.name), *blocks))
+    blocks = [ListedModel(name=name, family="block", input=parameters) for name, parameters in zoo.BLOCKS.items()]
+    return ModelList((*sorted((*published, *written, *libraries), key=lambda model: model.name), *blocks))
 
 
-def _input(model: Model) -> str:
+def _input(model: ListedModel) -> str:
     """`3x224x224`, `sequence=2048, kv=2048`."""
     if isinstance(model.input, dict):
         return ", ".join(f"{name}={value}" for name, value in model.input.items())
     return "x".join(map(str, model.input))
 
 
-def _accuracy(model: Model) -> str:
+def _accuracy(model: ListedModel) -> str:
     known = model.accuracy
     return "" if known is UNSET or known["value"] is None else f"{known['value']:.1f} {known['metric']}"
 

@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.document import columns
 from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.figures import about
+from analysis.estimate.figures import head_fields
 from analysis.explore.comparison import insights, next_steps
 from analysis.reports.checks import Check, checks
 from analysis.text.reason import model_reason
@@ -24,7 +24,7 @@ from hwexplorer.views.cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import rows
 from hwexplorer.views.tree import tree
-from hwexplorer.views.words import band, known, title
+from hwexplorer.views.words import band_words, headline_of_state, trust_words
 
 CHECKS = columns(Check, "verdict check says")
 
@@ -32,10 +32,10 @@ CHECKS = columns(Check, "verdict check says")
 def _summary(state: State) -> Text:
     result = engine.result(state)
     figures = (
-        f"known by: {known(result.trust)}",
-        f"latency {quantity(result.latency_s, 's')} ({band(result.latency_band_s, result.latency_s)})",
+        f"known by: {trust_words(result.trust)}",
+        f"latency {quantity(result.latency_s, 's')} ({band_words(result.latency_band_s, result.latency_s)})",
         f"energy {quantity(result.energy_j_per_inference, 'J')} per inference "
-        f"({band(result.energy_band_j, result.energy_j)}), {result.static_fraction:.0%} of it static",
+        f"({band_words(result.energy_band_j, result.energy_j)}), {result.static_fraction:.0%} of it static",
         f"EDP {quantity(result.edp_js, 'Js')}, {quantity(result.throughput_per_s, '1/s')}, "
         f"{quantity(result.average_power_w, 'W')} of {quantity(result.power_limit_w, 'W')}",
         f"utilisation {result.utilization:.1%} of the {result.precision_run} peak; "
@@ -90,7 +90,7 @@ def _view(state: State) -> Page:
     answers = _answers(state)
     parts = [PARTS[place](state) if place in PARTS else _headed(answers[place]) for place in sorted({*PARTS, *answers})]
     full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")
-    head = f"{title(state)} on {engine.device(state.on).name}"
+    head = f"{headline_of_state(state)} on {engine.device(state.on).name}"
     here = cards(replace(state, devices=(state.on,), baseline=state.on))
     return Page("report", head, tuple(parts), csv=full, is_long=True, brief=("summary", "blocks"), cards=here)
 
@@ -106,7 +106,7 @@ def _document(state: State) -> dict[str, Any]:
     result = engine.result(state)
     compared = replace(state, devices=(state.on,), baseline=state.on, at="", pin="")
     return {
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         "checks": checks(result),
         "compare": Answer("compare", compared).to_dict(),
         **{answer.name: answer.to_dict() for answer in _answers(state).values()},

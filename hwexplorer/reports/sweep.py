@@ -31,7 +31,7 @@ from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import MARKED, leads
+from hwexplorer.views.words import MARKED, figures_lead
 
 ROWS = columns(
     Figures,
@@ -145,7 +145,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
             if arguments.scheduler
             else workers.local(catalogue_sweep.run_chunk, rest, arguments.workers or 0)
         )
-        return catalogue_sweep.join(form, _watched(rest, texts), done)
+        return catalogue_sweep.join(form, _show_progress(rest, texts), done)
 
     if target is None:
         for part in parts(0):
@@ -182,7 +182,7 @@ def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int],
             other.unlink(missing_ok=True)
 
 
-def _watched(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:
+def _show_progress(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:
     """The parts, with progress and rate on a terminal."""
     start, done, total = time.monotonic(), 0, sum(chunk.n_rows for chunk in work)
     with output.Progress() as progress:
@@ -227,7 +227,7 @@ VERB = Report(
             key=("device", "image_size", "batch", "precision"),
             kind="architecture",
             dim=lambda point: not point.fits,
-            leads=leads,
+            leads=figures_lead,
             notes=_not_fitting,
         ),
         Rows("best", "Best batch of each device", BEST, key=("device", "precision", "image_size", "aim")),

@@ -37,15 +37,15 @@ def cards(state: State) -> tuple[Card, ...]:
             bar=Stack((shares(result, state.metric).sum(axis=1) * value / full).tolist()),
             most=_high(result, state.metric) / full,
             fits=result.fits,
-            over=_over(state, result),
+            over=_exceeded_limits(state, result),
             phrase=phrase,
-            ghost=_unchanged(state, key) / full,
+            ghost=_base_metric(state, key) / full,
         )
         for key, result, value, phrase in zip(state.devices, results, values, told, strict=True)
     )
 
 
-def _over(state: State, result: Estimate) -> tuple[str, ...]:
+def _exceeded_limits(state: State, result: Estimate) -> tuple[str, ...]:
     if not state.limits:
         return ()
     from analysis.explore.constraint import broken_limits  # not needed to start the screen
@@ -53,7 +53,7 @@ def _over(state: State, result: Estimate) -> tuple[str, ...]:
     return broken_limits(state.limits, result)
 
 
-def _unchanged(state: State, device: str) -> float:
+def _base_metric(state: State, device: str) -> float:
     """The metric of a what-if device without its changes; 0 for any other."""
     base = split_changes(device)[0]
     return 0.0 if base == device else METRICS[state.metric].of(engine.result(state, base))

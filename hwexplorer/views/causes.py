@@ -50,6 +50,6 @@ def cells(parts: Sequence[float], width: int) -> list[int]:
     return counts
 
 
-def lettered(parts: Sequence[float], width: int) -> str:
+def letter_bar(parts: Sequence[float], width: int) -> str:
     """A bar of plain characters."""
     return "".join(look.letter * count for look, count in zip(LOOKS, cells(parts, width), strict=True))

@@ -8,7 +8,7 @@ from analysis.explore.node_comparison import ComparedNode, Levels
 from hwexplorer.state import State
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import MARKED, title
+from hwexplorer.views.words import MARKED, headline_of_state
 
 
 def by_node(state: State, levels: Levels) -> Table:
@@ -30,7 +30,7 @@ def by_node(state: State, levels: Levels) -> Table:
     footer = (f"{len(levels.rows)} {levels.level}s; wins by {'; by '.join(tally)}",)
     return Table(
         "compare",
-        f"{title(state)}: {metric} by {levels.level}",
+        f"{headline_of_state(state)}: {metric} by {levels.level}",
         tuple(columns),
         rows(columns, levels.rows),
         footer=footer,

@@ -15,7 +15,7 @@ from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hwexplorer.state import State
 from hwexplorer.views.causes import LOOKS
-from hwexplorer.views.plain import Stack, Step
+from hwexplorer.views.plain import Stack, WaterfallStep
 
 TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, LOOKS, strict=True)}}
 
@@ -75,7 +75,9 @@ def measured_cells(times: MeasuredTimes, members: Sequence[int] | Ints) -> tuple
     return (None, None, "") if time.ratio is None else (time.measured_s, time.ratio, TERMS[time.term])
 
 
-def add_measured_step(times: MeasuredTimes, members: Ints, predicted: Sequence[Step]) -> tuple[Step, ...]:
+def add_measured_step(
+    times: MeasuredTimes, members: Ints, predicted: Sequence[WaterfallStep]
+) -> tuple[WaterfallStep, ...]:
     """Return the waterfall with the measured time as its last bar, in the colour of the term that is off; all bars on
     one scale."""
     time, total_s = times.time(members), sum(step.seconds for step in predicted)
@@ -83,11 +85,11 @@ def add_measured_step(times: MeasuredTimes, members: Ints, predicted: Sequence[S
         return tuple(predicted)
     shrunk = total_s / max(total_s, time.measured_s)
     scaled = [
-        Step(step.name, step.seconds, step.start * shrunk, Stack([part * shrunk for part in step.bar.parts]))
+        WaterfallStep(step.name, step.seconds, step.start * shrunk, Stack([part * shrunk for part in step.bar.parts]))
         for step in predicted
     ]
     bar = Stack([time.measured_s / total_s * shrunk * (cause == time.term) for cause in CAUSES])
-    return (*scaled, Step("measured", time.measured_s, 0.0, bar))
+    return (*scaled, WaterfallStep("measured", time.measured_s, 0.0, bar))
 
 
 def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Estimate) -> None:

@@ -76,7 +76,7 @@ class Table(_Tabled, frozen=True, kw_only=True):
 NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
 
 
-def beside(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
+def scale_values(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
     """The numbers that are written with one prefix: those of a column, and of the columns that share its scale."""
     named = columns[index].scale or columns[index].key
     shared = [i for i, column in enumerate(columns) if named in (column.key, column.scale)]
@@ -84,7 +84,7 @@ def beside(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[f
     return [value for i in shared for each in cells if isinstance(value := each[i], NUMBERS)]
 
 
-class Step(msgspec.Struct, frozen=True):
+class WaterfallStep(msgspec.Struct, frozen=True):
     """A step of a waterfall: seconds, where its bar begins and what it is made of, as fractions of all steps."""
 
     name: str
@@ -104,7 +104,7 @@ class Text(msgspec.Struct, frozen=True):
     name: str
     title: str
     sections: tuple[Section, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[WaterfallStep, ...] = ()
     folded: int | None = None
     setting: str = ""
 

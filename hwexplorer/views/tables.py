@@ -13,7 +13,7 @@ from hwexplorer.views.plain import Row
 Named = str | tuple[str, ...] | Callable[[Any], str]
 
 
-def reader(column: Column) -> Callable[[Any], Cell]:
+def cell_reader(column: Column) -> Callable[[Any], Cell]:
     """What gives the cell of a column from a row of a document."""
     field = column.of or column.si_name
     read: Callable[[Any], Any] = attrgetter(field) if isinstance(field, str) else field
@@ -32,7 +32,7 @@ def rows(
 ) -> tuple[Row, ...]:
     """A row for each item; without a `key` it is what its first cell says. `children` stand below it; of two kinds of
     rows in one table, each leaves those cells empty that it has no field for."""
-    readers = [reader(column) for column in columns]
+    readers = [cell_reader(column) for column in columns]
     if children is not None:
         readers = [_lenient(column, read) for column, read in zip(columns, readers, strict=True)]
 
@@ -40,7 +40,7 @@ def rows(
 
     def row(item: Any, depth: int, has_children: bool) -> Row:
         cells = tuple(read(item) for read in readers)
-        named = name_of(item, key) if key else str(cells[0])
+        named = row_key(item, key) if key else str(cells[0])
         return Row(
             named, cells, depth=depth, has_children=has_children, kind=sort(item),
             dim=dim is not None and dim(item), leads=leads(item) if leads is not None else "",
@@ -64,7 +64,7 @@ def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cel
     return cell
 
 
-def name_of(item: Any, key: Named) -> str:
+def row_key(item: Any, key: Named) -> str:
     """What identifies a row."""
     if callable(key):
         return key(item)

@@ -32,7 +32,7 @@ from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.causes import HELP
 from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes
 from hwexplorer.views.plain import Row, Stack, Table
-from hwexplorer.views.words import title
+from hwexplorer.views.words import headline_of_state
 
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
@@ -98,7 +98,7 @@ def tree(state: State) -> Table:
     )
     return Table(
         "tree",
-        f"{title(state)} on {result.device.label}",
+        f"{headline_of_state(state)} on {result.device.label}",
         (*columns, *(MEASURED if beside else ())),
         tuple(rows),
         footer=_footer(figures, root, state, parts.sum(axis=0)[1:]),

@@ -33,7 +33,7 @@ def verdict(state: State) -> str:
         return f"{head} ({there.workload.name})"
     if abs(change) < 5e-4:
         return head
-    return head + _mostly(attribute_to_stages(here, there, state.metric))
+    return head + _largest_cause(attribute_to_stages(here, there, state.metric))
 
 
 def lines(state: State) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def _name(result: Estimate, other: Estimate) -> str:
     return f"{result.device.key} b{scenario.batch}{precision}"
 
 
-def _mostly(gap: StageDifference) -> str:
+def _largest_cause(gap: StageDifference) -> str:
     """The largest cause that goes the way of the difference, and the place where most of it is."""
     total = float(gap.parts.sum())
     by_cause = gap.parts.sum(axis=0) / total

@@ -30,57 +30,57 @@ class _Marked(dict[str, str]):
 MARKED = _Marked()
 
 
-def title(state: State) -> str:
+def headline_of_state(state: State) -> str:
     """What every figure on screen is about, in one line."""
     model = engine.workload(state)
     macs = model.total(model.operators.macs, batch=1)
     size = f", {state.image_size} px" if state.image_size else ""
     parameters = quantity(model.parameters, "SI")
     each = f" on each of {model.devices} devices" if model.devices > 1 else ""
-    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {parameters} parameters{each}; {scenario(state)}"
+    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {parameters} parameters{each}; {scenario_words(state)}"
 
 
-def scenario(state: State) -> str:
+def scenario_words(state: State) -> str:
     """The scenario in words: `batch 8, fp16, auto`; of a language model with its lengths."""
     lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
     return f"batch {state.batch}{lengths}, {state.precision}, {state.execution}{layout}"
 
 
-def place(state: State) -> str:
+def place_in_words(state: State) -> str:
     """What a node's figures are about: `layer1.0.conv1 of resnet18, batch 8, fp16, auto on Google TPU v4`."""
     model = engine.workload(state).name
     node = f"{state.at} of {model}" if state.at not in ("", "/", model) else model
-    return f"{node}, {scenario(state)} on {engine.device(state.on).label}"
+    return f"{node}, {scenario_words(state)} on {engine.device(state.on).label}"
 
 
-def of_node(what: str, state: State) -> str:
+def node_title(what: str, state: State) -> str:
     """The title of a report about a node: `Energy of layer4 on NVIDIA H100, batch 8`."""
     name = state.at or engine.workload(state).name
     return f"{what} of {name} on {engine.device(state.on).name}, batch {state.batch}"
 
 
-def bounds(result: Estimate) -> str:
+def bound_counts(result: Estimate) -> str:
     """Kernels by what bounds them: `12 C, 51 L`."""
     counts = [(int((result.run.bound == i).sum()), BOUND_LETTERS[name]) for i, name in enumerate(BOUNDS)]
     return ", ".join(f"{count} {letter}" for count, letter in counts if count)
 
 
-def known(of: Trust) -> str:
+def trust_words(of: Trust) -> str:
     """How a figure is known: `measured: 66 rows, 8 % off`."""
     if of.median_error is None:
         return of.level.replace("_", " ")
     return f"{of.level}: {of.rows} row{'s' * (of.rows != 1)}, {of.median_error * 100:.0f} % off"
 
 
-def leads(point: Figures) -> str:
+def figures_lead(point: Figures) -> str:
     """Where a run's row leads (state.led): how it is run and laid out is as on screen."""
     info = zoo.table().get(point.model)
     size = () if info is None or point.image_size == info.image_size else (f"i{point.image_size}",)
     return lead(point.model, point.device, f"b{point.batch}", point.precision, *size)
 
 
-def band(ends: tuple[float, float], nominal: float) -> str:
+def band_words(ends: tuple[float, float], nominal: float) -> str:
     """`-22/+48 %` around the nominal figure."""
     if not nominal:
         return ""
@@ -96,7 +96,7 @@ def chain(names: Sequence[str], most: int = 12) -> str:
     return f"{' > '.join(names[:half])} > ({len(names) - 2 * half} more) > {' > '.join(names[-half:])}"
 
 
-def some(names: Sequence[str], most: int = 4) -> str:
+def list_names(names: Sequence[str], most: int = 4) -> str:
     """Names in a row; the rest as a number."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -25,7 +25,7 @@ def _holds(result) -> None:
     assert (of.ideal_s >= 0).all()
     assert not of.time_s[STATIC].any()
     assert not of.energy_j[THROTTLED].any()
-    total = of.of(slice(None))
+    total = of.sum_over(slice(None))
     assert total.time_s.sum() == pytest.approx(result.latency_s, rel=EXACT)
     assert total.energy_j.sum() == pytest.approx(result.energy_j, rel=EXACT)
     assert steps(total).sum() == pytest.approx(result.latency_s, rel=EXACT)
@@ -54,14 +54,14 @@ def test_causes_add_up_on_every_device_and_for_a_request():
 
 def test_a_cause_is_what_it_says():
     h100 = load_device("h100_sxm")
-    eager = causes(estimate(workload("resnet18"), h100, Scenario(1, "fp16", "eager"))).of(slice(None)).time_s
+    eager = causes(estimate(workload("resnet18"), h100, Scenario(1, "fp16", "eager"))).sum_over(slice(None)).time_s
     assert eager.argmax() == LAUNCH  # a small network whose kernels the host cannot issue fast enough
-    decode = causes(estimate(workload("llama3_8b:decode"), h100, Scenario(1, "fp16"))).of(slice(None)).time_s
+    decode = causes(estimate(workload("llama3_8b:decode"), h100, Scenario(1, "fp16"))).sum_over(slice(None)).time_s
     assert decode.argmax() == DRAM  # one token reads all weights
     busy = estimate(workload("vgg16"), h100, Scenario(256, "fp16", "fused"))
-    assert causes(busy).of(slice(None)).time_s.argmax() == COMPUTE
+    assert causes(busy).sum_over(slice(None)).time_s.argmax() == COMPUTE
     limited = estimate(workload("llama3_8b"), h100, Scenario(8, "fp16"))
-    run, throttled = limited.run, causes(limited).of(slice(None)).time_s[THROTTLED]
+    run, throttled = limited.run, causes(limited).sum_over(slice(None)).time_s[THROTTLED]
     assert throttled == pytest.approx(float((run.kernel_s - run.unthrottled_s).sum()), rel=EXACT)
     assert CAUSES[THROTTLED] == "throttled"
     assert throttled > 0

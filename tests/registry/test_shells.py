@@ -13,7 +13,7 @@ import pytest
 import hwexplorer as hx
 from hwexplorer import cli, installation, registry
 from hwexplorer.commands.completion import SHELLS, script
-from hwexplorer.declare import shown
+from hwexplorer.declare import example_words
 
 LONG_FLAGS = {
     flag
@@ -39,7 +39,7 @@ COMPLETED = [
 
 @pytest.mark.parametrize("name", registry.names())
 def test_help_shows_examples_that_parse(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    examples = shown(registry.load(name))
+    examples = example_words(registry.load(name))
     assert examples
     for words in examples:
         assert cli.parse([name, *shlex.split(words)]).verb == name

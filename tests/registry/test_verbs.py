@@ -9,7 +9,7 @@ import pytest
 
 from hardware.errors import RequestError
 from hwexplorer import cli, registry
-from hwexplorer.declare import shown
+from hwexplorer.declare import example_words
 
 VERBS = {
     "compare": ("compare", "rank"),
@@ -44,7 +44,7 @@ def test_there_are_twenty() -> None:
 @pytest.mark.parametrize(("verb", "section"), SECTIONS)
 def test_a_section_is_also_a_verb(verb: str, section: str) -> None:
     assert registry.full_name(section) == f"{verb} {section}"
-    for words in map(shlex.split, shown(registry.load(section))):
+    for words in map(shlex.split, example_words(registry.load(section))):
         named, alias = cli.parse([verb, section, *words]), cli.parse([section, *words])
         assert vars(named).keys() == vars(alias).keys()
         assert {k: v for k, v in vars(named).items() if k != "run"} == {

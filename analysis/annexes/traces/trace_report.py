@@ -14,7 +14,7 @@ from analysis.annexes.traces.measured_tree import MeasuredNode, MeasuredOperator
 from analysis.annexes.traces.trace import Trace, TraceOp, operator_kind
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from hardware.execute import BOUNDS
 
 SURPRISING = 1.5  # times slower or faster than predicted, beyond the whole's own ratio
@@ -108,7 +108,7 @@ def make_trace_report(trace: Trace, result: Estimate) -> TraceReport:
         TraceReport,
         trace,
         alignment,
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         measured_on=trace.device,
         predicted_with=result.runtime.name,
         predicted_s=result.latency_s,

@@ -13,7 +13,7 @@ import msgspec
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.explore.tuning.knob_bench import KnobBench, facts, knob_value, node_cost, prices
 from hardware.errors import RequestError
 from hardware.quantity import of_fact
@@ -59,7 +59,7 @@ def elasticities(result: Estimate, path: str = "") -> Elasticities:
     rows = [_row(bench, result, name, known) for name in known]
     here = node_cost(result, path)
     return Elasticities(
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         at=path,
         latency_s=here.latency_s,
         energy_j_per_inference=here.energy_j_per_inference,

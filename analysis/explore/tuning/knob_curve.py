@@ -14,7 +14,7 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, NodeCost, facts, knob_value, node_cost, prices
 from hardware.device import Device
@@ -242,7 +242,7 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
     curve = table.curve(changes_since(now.device, unchanged.device), name)
     after, before, value = node_cost(now), node_cost(unchanged), knob_value(now, name)
     return KnobReport(
-        **about(now, on_device=True),
+        **head_fields(now, on_device=True),
         unchanged=unchanged.device.key,
         metric=metric,
         before=tuple(MetricChange(name, METRICS[name].of(after), METRICS[name].of(before)) for name in KNOB_METRICS),

@@ -17,7 +17,7 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import Head, about
+from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.explore.odds import BEATS, probability
 from analysis.explore.tuning.knob_bench import KnobBench, NodeCost, node_cost
@@ -87,7 +87,7 @@ def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str
             points[best] = pairs[best]
     ways = [_way(search, b, names, point) for names, point in points.items()]
     return Crossover(
-        **about(a),
+        **head_fields(a),
         a=a.device.key,
         b=b.device.key,
         metrics=metrics,

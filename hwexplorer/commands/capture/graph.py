@@ -10,7 +10,7 @@ import msgspec
 
 from analysis.model.ir.coverage import uncovered_note
 from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
-from analysis.reports.operator_classes import TensorInfo
+from analysis.reports.operator_classes import OperatorTensor
 from hwexplorer import engine, output, request
 from hwexplorer.declare import DEVICE, Verb
 from hwexplorer.export.render import encode
@@ -63,14 +63,14 @@ def _attributes(record: msgspec.Struct, *without: str) -> str:
     return ", ".join(f"{name}={_quoted(value)}" for name, value in values.items() if name not in without)
 
 
-def _text(value: str | tuple[TensorInfo, ...]) -> str:
+def _text(value: str | tuple[OperatorTensor, ...]) -> str:
     """Tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`."""
     if isinstance(value, str):
         return value
     return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
 
 
-def _quoted(value: str | float | tuple[TensorInfo, ...]) -> str:
+def _quoted(value: str | float | tuple[OperatorTensor, ...]) -> str:
     """A DOT string: a backslash would escape, a quote end it."""
     text = f"{value:.6g}" if isinstance(value, int | float) else safe(_text(value))
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -27,7 +27,15 @@ from hwexplorer.views.cards import cards
 from hwexplorer.views.causes import HELP
 from hwexplorer.views.plain import Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import KNOWN, KNOWN_HELP, NOT_MEASURED, band, bounds, known, title
+from hwexplorer.views.words import (
+    KNOWN,
+    KNOWN_HELP,
+    NOT_MEASURED,
+    band_words,
+    bound_counts,
+    headline_of_state,
+    trust_words,
+)
 
 LEVELS = ("summary", "detailed", "subgraph", "operator")
 _MORE_IS_BETTER = ("throughput",)
@@ -44,6 +52,10 @@ class _Device(NamedTuple):
     def per_inference(self, component: str) -> float:
         """Energy of a component ('compute_j' ..) per inference."""
         return float(getattr(self.figures, component)) / self.run.scenario.batch
+
+    @property
+    def kernel_bounds(self) -> str:
+        return bound_counts(self.run)
 
     def ratio(self, metric: str) -> float:
         """Return the ratio of a metric to that of the baseline."""
@@ -78,16 +90,16 @@ SUMMARY = columns(
         help="the format most multiply-accumulates run in",
     ),
     Column(
-        "trust", "Known", role="text", keep=6, of=lambda row: known(row.run.trust),
+        "trust", "Known", role="text", keep=6, of=lambda row: trust_words(row.run.trust),
         help="measurements of such work, and their median error",
     ),
     Column(
         "band", "Latency band", "s", role="text", keep=6, ends=("latency_low", "latency_high"),
-        of=lambda row: band(row.run.latency_band_s, row.run.latency_s),
+        of=lambda row: band_words(row.run.latency_band_s, row.run.latency_s),
     ),
     Column(
         "energy_band", "Energy band", "J", role="text", keep=6, ends=("energy_low", "energy_high"),
-        of=lambda row: band(row.run.energy_band_j, row.run.energy_j),
+        of=lambda row: band_words(row.run.energy_band_j, row.run.energy_j),
     ),
     within="figures", latency=1, energy_per_inference=1,
     edp={"help": "energy per inference x latency of the batch"},
@@ -104,7 +116,14 @@ DETAILED = SUMMARY + columns(
     Column("memory_per_inference", "Mem. energy/inf", "J", keep=2, of=lambda row: row.per_inference("memory_j")),
     Column("static_per_inference", "Static/inf", "J", keep=2, of=lambda row: row.per_inference("static_j")),
     Column("kernels", "Kernels", "count", keep=5, of="run.demand.n_kernels"),
-    Column("bounds", "Bounds", role="text", keep=5, of=lambda row: bounds(row.run), help="kernels by what bounds them"),
+    Column(
+        "bounds",
+        "Bounds",
+        role="text",
+        keep=5,
+        of=lambda row: bound_counts(row.run),
+        help="kernels by what bounds them",
+    ),
     Column("latency_ratio", "Latency ratio", "x", keep=3, of=lambda row: row.ratio("latency"), help="to the baseline"),
     Column("energy_ratio", "Energy ratio", "x", keep=3, of=lambda row: row.ratio("energy"), help="to the baseline"),
     within="figures",
@@ -141,7 +160,7 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
 def _view(state: State, level: str, on_paper: bool) -> Table | Page:
     if level in ("subgraph", "operator"):
         return levels.by_node(state, _by_level(state, level, on_paper))
-    table = ranked(by_device(state, DETAILED if level == "detailed" else SUMMARY, on_paper), state)
+    table = sort_rows(by_device(state, DETAILED if level == "detailed" else SUMMARY, on_paper), state)
     if level == "detailed":
         steps = tuple(f"next: {command(step)}" for step in comparison(state).next)
         table = msgspec.structs.replace(table, footer=(*table.footer, *steps))
@@ -174,7 +193,7 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: boo
     best = (*_best(results), *(_best(results, silicon=False) if asks_for_paper(state, on_paper) else ()))
     footer = (*best, *insights(results, reference))
     notes = (*_marks(results), *results[0].workload.notes)
-    return Table("compare", title(state), shown, table_rows, footer=footer, notes=notes)
+    return Table("compare", headline_of_state(state), shown, table_rows, footer=footer, notes=notes)
 
 
 def _best(results: list[Estimate], silicon: bool = True) -> tuple[str, ...]:
@@ -211,7 +230,7 @@ def _marks(results: list[Estimate]) -> tuple[str, ...]:
     return tuple(f"{', '.join(those)}: {mark}" for mark, those in names.items())
 
 
-def ranked(table: Table, state: State) -> Table:
+def sort_rows(table: Table, state: State) -> Table:
     """The best first; reversed, the worst. `given` is the order of the state."""
     ordered = table.rows
     if state.rank != "given":

@@ -64,7 +64,9 @@ def _view(state: State, device: str, save: str | None) -> Text:
         ("FMA per clock and unit (dense)", tuple(rates)),
     ]
     if file.coefficients:
-        own = tuple(f"{_line(name, fact)}; here {_here(spec, name)}" for name, fact in file.coefficients.items())
+        own = tuple(
+            f"{_line(name, fact)}; here {_effective_price(spec, name)}" for name, fact in file.coefficients.items()
+        )
         sections.append(("Energies stated for this device", (*own, *_as_designed(spec))))
     sections.append(
         ("Die by rule: what computes and remembers, a third to a half of a graphics chip", _die(area(spec)))
@@ -75,7 +77,7 @@ def _view(state: State, device: str, save: str | None) -> Text:
     return Text("device", spec.name, tuple(sections))
 
 
-def _here(spec: catalogue.Device, name: str) -> str:
+def _effective_price(spec: catalogue.Device, name: str) -> str:
     """What an event costs as the device is asked for."""
     label, _, form = name.partition(":")
     event = spec.arch.events[spec.arch.row[label]]

@@ -31,19 +31,19 @@ class ListedDevice(msgspec.Struct, frozen=True, kw_only=True):
     peak_flops: dict[str, float]
 
 
-class Devices(msgspec.Struct, frozen=True):
+class DeviceList(msgspec.Struct, frozen=True):
     """Every readable device; files that are not are named in `errors`."""
 
     devices: tuple[ListedDevice, ...]
     errors: tuple[str, ...]
 
 
-def _document(state: State) -> Devices:
+def _document(state: State) -> DeviceList:
     devices, errors = catalogue.load_devices(engine.folders())
-    return Devices(tuple(map(_listed, devices)), tuple(errors))
+    return DeviceList(tuple(map(_list_device, devices)), tuple(errors))
 
 
-def _listed(device: Device) -> ListedDevice:
+def _list_device(device: Device) -> ListedDevice:
     return ListedDevice(
         id=device.id,
         name=device.name,

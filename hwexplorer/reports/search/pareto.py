@@ -9,11 +9,11 @@ from analysis.explore.search.candidates import pareto as front
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
 from hwexplorer.options import names, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, configuration, told
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, candidate_lead, describe_candidate
 from hwexplorer.state import State, replace
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.tables import name_of
-from hwexplorer.views.words import some
+from hwexplorer.views.tables import row_key
+from hwexplorer.views.words import list_names
 
 _Names = tuple[str, ...] | None
 
@@ -35,7 +35,7 @@ def _document(
 
 
 def _title(pareto: Pareto, state: State) -> str:
-    return f"{some(pareto.models)}: energy against latency"
+    return f"{list_names(pareto.models)}: energy against latency"
 
 
 def _answer(pareto: Pareto, state: State) -> Iterator[str]:
@@ -48,7 +48,8 @@ def _answer(pareto: Pareto, state: State) -> Iterator[str]:
     if guessed:
         yield f"of {guessed} of these nothing like it was measured: engineering values"
     for what, figure in ENDS if guessed and pareto.best_known else ():
-        yield f"{what} of what was measured, or siblings of it: {told(min(pareto.best_known, key=figure))}"
+        best = min(pareto.best_known, key=figure)
+        yield f"{what} of what was measured, or siblings of it: {describe_candidate(best)}"
 
 
 ENDS: tuple[tuple[str, Callable[[Candidate], float]], ...] = (
@@ -61,7 +62,7 @@ def _plot(pareto: Pareto, state: State) -> Plot:
     """Energy per inference over latency."""
     series = []
     for name, members in (("front", pareto.front), ("beaten", pareto.dominated), ("on paper", pareto.design_targets)):
-        keys = tuple(name_of(member, KEY) for member in members)
+        keys = tuple(row_key(member, KEY) for member in members)
         x, y = ([getattr(c.point, f) for c in members] for f in ("latency_s", "energy_j_per_inference"))
         if members:
             series.append(Series(name, tuple(x), tuple(y), keys=keys, labels=keys))
@@ -89,7 +90,7 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_answer),
-        Rows("pareto", "", COLUMNS, of="front", key=KEY, kind=KIND, leads=configuration),
+        Rows("pareto", "", COLUMNS, of="front", key=KEY, kind=KIND, leads=candidate_lead),
         ON_PAPER,
         _plot,
     ),

@@ -21,7 +21,7 @@ from hardware.quantity import quantity
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
 from hwexplorer.options import amount, choice, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ODDS, ON_PAPER, configuration, told
+from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ODDS, ON_PAPER, candidate_lead, describe_candidate
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
@@ -75,12 +75,12 @@ def _answer(search: Search, state: State) -> Iterator[str]:
         return
     words = {"throughput": "most throughput", "edp": "least EDP"}
     least = words.get(search.order, f"least {search.order}")
-    yield f"{least}: {told(best)}"
+    yield f"{least}: {describe_candidate(best)}"
     sure = next((c for c in search.found if is_beyond_doubt(c)), None)
     measured = next(iter(select_measured(search.found)), None)
     for what, other in (("beyond doubt", sure), ("of what was measured, or siblings of it", measured)):
         if other is not best:
-            yield f"{least} {what}: {told(other) if other else 'none'}"
+            yield f"{least} {what}: {describe_candidate(other) if other else 'none'}"
 
 
 def _words(search: Search, state: State) -> Text:
@@ -132,7 +132,7 @@ VERB = Report(
             of=lambda search: search.found[:SHOWN],
             key=KEY,
             kind=KIND,
-            leads=configuration,
+            leads=candidate_lead,
             notes=_more,
         ),
         ON_PAPER,

@@ -13,15 +13,15 @@ from analysis.reports.concurrency_report import (
     concurrency,
 )
 from hardware.quantity import quantity
-from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
+from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.state import State
-from hwexplorer.views.words import chain, of_node, some
+from hwexplorer.views.words import chain, list_names, node_title
 
 STAGES = (
     *columns(Stage, "stage"),
     Column("count", "Subgraphs", "count", keep=0, of=lambda stage: len(stage.subgraphs)),
     *columns(Stage, "flops time serial"),
-    Column("subgraphs", "Which", role="text", keep=2, of=lambda stage: some(stage.subgraphs)),
+    Column("subgraphs", "Which", role="text", keep=2, of=lambda stage: list_names(stage.subgraphs)),
 )
 
 
@@ -61,8 +61,8 @@ def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
 
 VERB = Report(
     subject=DEVICE,
-    document=of_run(concurrency),
-    title=lambda document, state: of_node("Concurrency", state),
+    document=document_of_estimate(concurrency),
+    title=lambda document, state: node_title("Concurrency", state),
     parts=(
         facts(_summary),
         Rows("parallelism", "Parallelism", columns(Parallelism)),

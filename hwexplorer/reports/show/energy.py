@@ -5,10 +5,10 @@ from __future__ import annotations
 from analysis.document import Column, columns
 from analysis.reports.energy_report import Consumer, EnergyPart, EnergyReport, energy_report
 from hardware.quantity import quantity
-from hwexplorer.declare import NODE, Report, Rows, Section, facts, of_run
+from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.words import of_node
+from hwexplorer.views.words import node_title
 
 PARTS = (
     Column("name", "Part", role="text", keep=0, of=lambda part: part.name.replace("_", " ")),
@@ -33,8 +33,8 @@ def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=NODE,
     options=(TOP,),
-    document=of_run(energy_report),
-    title=lambda document, state: of_node("Energy", state),
+    document=document_of_estimate(energy_report),
+    title=lambda document, state: node_title("Energy", state),
     parts=(
         facts(_summary),
         Rows("components", "By component", PARTS, key="name"),

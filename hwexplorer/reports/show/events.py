@@ -20,7 +20,7 @@ from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.causes import HELP
 from hwexplorer.views.plain import Band, Row, Stack, Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import place
+from hwexplorer.views.words import place_in_words
 
 
 class _Category(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ def view(state: State) -> Table:
         find_node(there, state.at)
     except RequestError:  # another model, which has no such node
         return table
-    return _beside(table, events(other), there.device.id)
+    return _join_pinned(table, events(other), there.device.id)
 
 
 def events(state: State) -> Table:
@@ -108,7 +108,7 @@ def events(state: State) -> Table:
         f"overhead {report.overhead_j / report.total_j if report.total_j else 0:.0%}; {rates}",
     )
     table_rows = rows(COLUMNS, categories, key=_key, kind="component", children=lambda category: category.events)
-    return Table("events", place(state), COLUMNS, table_rows, footer=footer)
+    return Table("events", place_in_words(state), COLUMNS, table_rows, footer=footer)
 
 
 def _sum(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
@@ -122,7 +122,7 @@ def _sum(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
 # --- against the pin ----------------------------------------------------------------------------------------
 
 
-def _beside(here: Table, there: Table, name: str) -> Table:
+def _join_pinned(here: Table, there: Table, name: str) -> Table:
     place = next(i for i, column in enumerate(here.columns) if column.key == "energy")
     energy = {row.key: row.cells[place] for row in there.rows}
     known = {row.key for row in here.rows}

@@ -6,10 +6,10 @@ from analysis.document import Column, columns
 from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
 from hardware.sentence import counted
-from hwexplorer.declare import NODE, Report, Rows, Section, facts, of_run
+from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
-from hwexplorer.views.words import of_node
+from hwexplorer.views.words import node_title
 
 
 def _tile(kernel: KernelRow) -> str:
@@ -40,8 +40,8 @@ def _summary(report: MappingReport, state: State) -> list[str]:
 
 VERB = Report(
     subject=NODE,
-    document=of_run(mapping_report),
-    title=lambda document, state: of_node("Mapping", state),
+    document=document_of_estimate(mapping_report),
+    title=lambda document, state: node_title("Mapping", state),
     parts=(
         facts(_summary),
         distribution("utilization", "Utilisation of kernels", "Utilisation", "time", {"Kernels": ""}),

@@ -14,7 +14,7 @@ from analysis.reports.memory_report import (
 )
 from hardware.quantity import quantity
 from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
+from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.state import State
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
@@ -64,7 +64,7 @@ def _savings(report: MemoryReport, state: State) -> Table:
 
 VERB = Report(
     subject=DEVICE,
-    document=of_run(memory_report),
+    document=document_of_estimate(memory_report),
     title=_title,
     parts=(
         facts(_summary),

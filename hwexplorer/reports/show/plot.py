@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.estimate.figures import about
+from analysis.estimate.figures import head_fields
 from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.options import choice
@@ -17,7 +17,7 @@ from hwexplorer.state import format as format_state
 
 def _document(state: State) -> dict[str, Any]:
     """The points, and the one string that brings the screen to them."""
-    return {"state": format_state(state), **about(engine.result(state)), **msgspec.to_builtins(plot(state))}
+    return {"state": format_state(state), **head_fields(engine.result(state)), **msgspec.to_builtins(plot(state))}
 
 
 VERB = Report(

@@ -10,7 +10,7 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
 from hwexplorer.views.measured_times import measured_times
-from hwexplorer.views.words import of_node
+from hwexplorer.views.words import node_title
 
 
 def _document(state: State) -> RooflineReport:
@@ -37,7 +37,7 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=NODE,
     document=_document,
-    title=lambda document, state: of_node("Roofline", state),
+    title=lambda document, state: node_title("Roofline", state),
     parts=(
         facts(_summary),
         Rows(

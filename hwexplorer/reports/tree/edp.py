@@ -13,10 +13,10 @@ from analysis.reports.edp_report import (
     edp_report,
 )
 from hardware.quantity import quantity
-from hwexplorer.declare import DEVICE, Report, Rows, Section, facts, of_run
+from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.words import of_node
+from hwexplorer.views.words import node_title
 
 NODES = columns(
     EdpNode,
@@ -41,8 +41,8 @@ def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=DEVICE,
     options=(TOP,),
-    document=of_run(edp_report),
-    title=lambda document, state: of_node("Energy-delay product", state),
+    document=document_of_estimate(edp_report),
+    title=lambda document, state: node_title("Energy-delay product", state),
     parts=(
         facts(_summary),
         Rows(

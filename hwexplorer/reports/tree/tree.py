@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.estimate.figures import about
+from analysis.estimate.figures import head_fields
 from analysis.reports.nodes import node
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
@@ -28,7 +28,7 @@ def _document(state: State) -> dict[str, Any]:
     root = msgspec.to_builtins(node(result, state.at, state.by))
     if times := measured_times(state, result):
         add_measured_fields(root, times, result)
-    return {**about(result, on_device=True), **root}
+    return {**head_fields(result, on_device=True), **root}
 
 
 VERB = Report(

@@ -14,7 +14,7 @@ from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import MODEL, SCENARIO, names, option
 from hwexplorer.state import State, replace
-from hwexplorer.views.words import scenario
+from hwexplorer.views.words import scenario_words
 
 # Tried where no knob is named: what a designer decides, not what the process or physics gives.
 _LIKELY = ("units", "clock_hz", "matrix", "vector", "memory_bandwidth", "scratchpad_bytes", "l2_bytes", "launch_s",
@@ -99,7 +99,7 @@ VERB = Report(
     states=_states,
     title=lambda document, state: (
         f"What would have to be true for {document.a} to match {document.b} in {' and '.join(document.metrics)}: "
-        f"{document.model}, {scenario(state)}"
+        f"{document.model}, {scenario_words(state)}"
     ),
     parts=(Rows("ways", "", COLUMNS, footer=_footer),),
     on_screen=False,

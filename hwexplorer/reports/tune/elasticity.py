@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from analysis.document import Column, columns
 from analysis.explore.tuning.elasticities import Elasticities, Elasticity, elasticities
 from hardware.quantity import of_fact
-from hwexplorer.declare import NODE, Report, Rows, of_run
+from hwexplorer.declare import NODE, Report, Rows, document_of_estimate
 from hwexplorer.state import State
-from hwexplorer.views.words import of_node
+from hwexplorer.views.words import node_title
 
 LEAST = 0.0005  # what would print as less than .001
 
@@ -35,7 +35,7 @@ def _footer(document: Elasticities, state: State) -> Iterable[str]:
 
 VERB = Report(
     subject=NODE,
-    document=of_run(elasticities),
+    document=document_of_estimate(elasticities),
     parts=(
         Rows(
             "elasticities",
@@ -46,7 +46,7 @@ VERB = Report(
             footer=_footer,
         ),
     ),
-    title=lambda document, state: of_node("What matters to the EDP", state),
+    title=lambda document, state: node_title("What matters to the EDP", state),
     on_screen=False,
     examples={"elasticity": "conv2d --on kpu_t256"},
 )

@@ -28,7 +28,7 @@ from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
 from hwexplorer.settings import NAMES
 from hwexplorer.state import State, replace
-from hwexplorer.views.words import of_node
+from hwexplorer.views.words import node_title
 
 
 def estimate_unchanged(state: State) -> Estimate:
@@ -77,7 +77,7 @@ def _short_amount(value: float, unit: str) -> str:
     return of_fact(value, unit.partition(" ")[0])
 
 
-def _was(knob: KnobRow) -> str:
+def _previous_value(knob: KnobRow) -> str:
     return "" if knob.was == knob.value else _short_amount(knob.was, knob.unit)
 
 
@@ -121,7 +121,7 @@ _CURVE = (
 COLUMNS = (
     *columns(KnobRow, "name"),
     Column("value", "Now", role="text", keep=0, of=lambda knob: _short_amount(knob.value, knob.unit)),
-    Column("was", "Was", role="text", keep=1, of=_was, help="unchanged, where it is turned"),
+    Column("was", "Was", role="text", keep=1, of=_previous_value, help="unchanged, where it is turned"),
     *columns(KnobRow, "latency energy edp"),
     Column("way", "Turns from, to", role="text", keep=4, of=_way),
     *columns(KnobRow, "quality source"),
@@ -143,7 +143,7 @@ VERB = Report(
         Rows("curve", lambda document: f"{document.knob} turned", _CURVE, of=_curve_rows),
         Rows("knobs", lambda document: f"Sorted by what it does to {document.metric}", COLUMNS, key="name"),
     ),
-    title=lambda document, state: of_node("Knobs", state),
+    title=lambda document, state: node_title("Knobs", state),
     on_screen=False,
     examples={"knobs": "conv2d --on kpu_t256{clock_hz*0.8} --knob clock_hz"},
 )

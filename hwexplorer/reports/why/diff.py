@@ -104,7 +104,7 @@ VERB = Report(
     ),
     main="changes",
     states=_states,
-    fails=check.broken,
+    fails=check.broken_rules,
     on_screen=False,
     examples={"diff": 'vgg11 vgg13 --on h100_sxm --rule "change(energy) < 50%"'},
 )  # fmt: skip

@@ -88,7 +88,7 @@ def _columns(explained: Explanation) -> tuple[Column, ...]:
     )
 
 
-def _division(explained: Explanation, name: str) -> Table:
+def _part_table(explained: Explanation, name: str) -> Table:
     group, columns = explained.groups[name], _columns(explained)
     shown = group if len(group) <= SHOWN else group[: SHOWN - 1]
     below = rows(columns, shown)
@@ -105,7 +105,7 @@ class _Division(msgspec.Struct, frozen=True):
     part: Part
 
 
-def _everything(explained: Explanation) -> Table:
+def _all_parts(explained: Explanation) -> Table:
     """Every part of every division: what CSV carries. For people it repeats, so it is hidden from them."""
     items = [_Division(name, part) for name, group in explained.groups.items() for part in group]
     columns = (
@@ -117,8 +117,8 @@ def _everything(explained: Explanation) -> Table:
 
 def _view(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
     explained = _document(state, a, b, measure)
-    divisions = (_division(explained, name) for name in explained.groups)
-    return Page("explain", _title(explained, state), (_words(explained), *divisions), csv=_everything(explained))
+    divisions = (_part_table(explained, name) for name in explained.groups)
+    return Page("explain", _title(explained, state), (_words(explained), *divisions), csv=_all_parts(explained))
 
 
 _DEVICE = "a device, with settings of its own if need be: h100_sxm@b8,fp16"

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.alternatives import WORTH, best_setting, gain_per_inference
-from analysis.estimate.causes import STEPS, causes, named, steps
+from analysis.estimate.causes import STEPS, causes, steps, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.figures import about
+from analysis.estimate.figures import head_fields
 from analysis.estimate.tree import TreeFigures, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Ints
@@ -29,8 +29,8 @@ from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import verdict
 from hwexplorer.views.measured_times import add_measured_step, measured_times, node_lines
-from hwexplorer.views.plain import Stack, Step, Text
-from hwexplorer.views.words import band, place
+from hwexplorer.views.plain import Stack, Text, WaterfallStep
+from hwexplorer.views.words import band_words, place_in_words
 
 TOP = 6
 NOTHING = 1e-9  # of the latency: a step below is none
@@ -87,7 +87,7 @@ def why(state: State) -> Text:
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
     return Text(
         "why",
-        place(state),
+        place_in_words(state),
         (*first, *below),
         waterfall,
         len(first),
@@ -95,9 +95,9 @@ def why(state: State) -> Text:
     )
 
 
-def _steps(result: Estimate, members: Ints) -> tuple[Step, ...]:
+def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
     """The waterfall, without steps that add nothing."""
-    table = steps(causes(result).of(members))
+    table = steps(causes(result).sum_over(members))
     total = float(table.sum())
     if not total:
         return ()
@@ -105,7 +105,7 @@ def _steps(result: Estimate, members: Ints) -> tuple[Step, ...]:
     for name, parts in zip(STEP_NAMES, table, strict=True):
         seconds = float(parts.sum())
         if seconds > NOTHING * total:
-            told.append(Step(name, seconds, at / total, Stack((parts / total).tolist())))
+            told.append(WaterfallStep(name, seconds, at / total, Stack((parts / total).tolist())))
         at += seconds
     return tuple(told)
 
@@ -148,15 +148,15 @@ def _document(state: State) -> dict[str, Any]:
     result = engine.result(state)
     members = operators_of(result, state.at)
     text = why(state)
-    table = steps(causes(result).of(members))
+    table = steps(causes(result).sum_over(members))
     times = measured_times(state, result)
     return {
         "state": format_state(state),
-        **about(result, on_device=True),
+        **head_fields(result, on_device=True),
         "name": text.name,
         "title": text.title,
         "steps": [
-            {"step": name, "latency_s": float(parts.sum()), "latency_by_cause_s": named(parts)}
+            {"step": name, "latency_s": float(parts.sum()), "latency_by_cause_s": values_by_cause(parts)}
             for name, parts in zip(STEPS, table, strict=True)
         ],
         **({"measured": msgspec.to_builtins(times.time(members))} if times else {}),
@@ -192,7 +192,7 @@ def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[s
     total = float(run.kernel_s[chosen].sum())
     lines = [f"sum over {len(kernels)} kernels = {_s(total)}"]
     if kind == "model":
-        lines[0] += f" (band {band(result.latency_band_s, result.latency_s)})"
+        lines[0] += f" (band {band_words(result.latency_band_s, result.latency_s)})"
     for b, name in enumerate(BOUNDS):
         part = float(run.kernel_s[chosen][run.bound[chosen] == b].sum())
         if part:
@@ -232,7 +232,7 @@ def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
     of_batch = f" for the batch, {_j(energy / batch)} per inference" if batch > 1 else ""
     lines = [
         f"sum of count x energy each = {_j(energy)}{of_batch}"
-        + (f" (band {band(result.energy_band_j, energy)})" if kind == "model" else ""),
+        + (f" (band {band_words(result.energy_band_j, energy)})" if kind == "model" else ""),
         f"compute {_j(compute)} + memory {_j(memory)} + static {_j(static)}",
     ]
     if kind != "operator" and time:

@@ -9,7 +9,7 @@ import msgspec
 from analysis.document import Column
 from hwexplorer.format import Scale, delta, quantity, scale_for
 from hwexplorer.tui.cell_text import width_of
-from hwexplorer.views.plain import NUMBERS, Stack, Table, beside
+from hwexplorer.views.plain import NUMBERS, Stack, Table, scale_values
 
 GAP = 1
 BAR_MIN, BAR_MAX = 6, 24
@@ -49,7 +49,7 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(header))
         return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
     if column.role == "number":
-        scale = scale_for(beside(table.columns, index, table.rows), column.unit)
+        scale = scale_for(scale_values(table.columns, index, table.rows), column.unit)
         header = _header(column.title, scale.label)
         need = max(scale.width, width_of(header))
         return Measure(column, scale, header, need, need)

@@ -8,7 +8,7 @@ from hwexplorer.format import quantity, safe, to_ascii
 from hwexplorer.tui.cell_text import pad, width_of, wrap
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cells import stacked
-from hwexplorer.views.plain import Step, Text
+from hwexplorer.views.plain import Text, WaterfallStep
 
 KEY = 18  # cells at least for what is set apart
 EMPTY = Text(name="", title="", sections=())
@@ -103,7 +103,7 @@ class Prose:
         body = Segment(text, palette.get(role))
         return [Segment(key, palette.get("key")), body] if key else [body]
 
-    def _step(self, step: Step, palette: Palette) -> list[Segment]:
+    def _step(self, step: WaterfallStep, palette: Palette) -> list[Segment]:
         """Its name, its bar where the one before ended, its seconds."""
         told, most = step.name, 17
         if self.width < 44:  # the first words say it
