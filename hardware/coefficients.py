@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.architectures.data import Price
+from hardware.architectures.data import EventPrice
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
 from hardware.events import Event
@@ -141,7 +141,7 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
 
 def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     own = device.arch.data.logic.get(event.argument)
-    entry = own or msgspec.convert(table()["logic"][event.argument], Price)
+    entry = own or msgspec.convert(table()["logic"][event.argument], EventPrice)
     triple = (entry.value, entry.low, entry.high)
     return _scale(triple, logic_scale(device.process_nm)), entry.source, entry.quality
 
@@ -189,7 +189,7 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
     return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {clock:.0%} of the clock"
 
 
-def _stated(device: Device, plan: Plan, event: Event) -> Fact | None:
+def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:
     """A vendor's own figure in the device file: `"tile.mac"`, or for one format `"tile.mac:bf16"`. What was only hoped
     for holds in the mode that is named for it; else the rules of silicon do."""
     label = f"{event.category}.{event.name}"
@@ -210,7 +210,7 @@ def _what_if(device: Device, plan: Plan, event: Event) -> float:
 
 def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     """The price of one event on a device running a plan."""
-    stated = _stated(device, plan, event)
+    stated = _stated_price(device, plan, event)
     if stated is not None:
         low, high = stated.low or stated.value, stated.high or stated.value
         triple, source, quality = (stated.value, low, high), stated.source, stated.quality

@@ -167,7 +167,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def but(self, **values: Any) -> Demand:
         """Return the demand with other values, of operators of the same classes and shapes."""
-        names = _OF_OPERATORS if "transfers" in values else (*_OF_OPERATORS, *_OF_TRANSFERS, "moved")
+        names = _OF_OPERATORS if "transfers" in values else (*_OF_OPERATORS, *_OF_TRANSFERS, "moved_bytes")
         other = msgspec.structs.replace(self, **values)
         vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
         return other
@@ -175,24 +175,24 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def with_transfers(self, **values: Any) -> Demand:
         """Return the demand with other values of its transfers, which stay those of the same operators."""
         other = self.but(transfers=msgspec.structs.replace(self.transfers, **values))
-        names = _OF_TRANSFERS if "size_bytes" in values else (*_OF_TRANSFERS, "moved")
+        names = _OF_TRANSFERS if "size_bytes" in values else (*_OF_TRANSFERS, "moved_bytes")
         vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
         return other
 
     @cached_property
-    def moved(self) -> tuple[Floats, ...]:
+    def moved_bytes(self) -> tuple[Floats, ...]:
         """Bytes that each operator moves in each role, (n,)."""
         return tuple(self.per_op(self.transfers.size_bytes, role) for role in (READ, READ_WEIGHT, WRITE))
 
     @property
     def read_bytes(self) -> Floats:
         """Bytes that each operator reads, (n,)."""
-        return self.moved[READ] + self.moved[READ_WEIGHT]
+        return self.moved_bytes[READ] + self.moved_bytes[READ_WEIGHT]
 
     @property
     def written_bytes(self) -> Floats:
         """Bytes that each operator writes, (n,)."""
-        return self.moved[WRITE]
+        return self.moved_bytes[WRITE]
 
     @property
     def flops(self) -> Floats:

@@ -15,7 +15,7 @@ from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Software
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete, fail, read
 from hardware.errors import RequestError, unknown
-from hardware.names import folded, known
+from hardware.names import fold_name, match_name
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
 ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever that is
@@ -72,7 +72,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return self.file.is_silicon
 
     @property
-    def marked(self) -> str:
+    def marked_key(self) -> str:
         """The key, with the mark of a design target."""
         return self.key + self._mark
 
@@ -191,7 +191,7 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     path = _by_alias(name, available)  # an alias may contain a colon
     if path is None:
         base, _, mode = name.partition(":")
-        path = available.get(classes.get(folded(base), base)) or _by_alias(base, available)
+        path = available.get(classes.get(fold_name(base), base)) or _by_alias(base, available)
     if path is None:
         raise unknown("device", base, [*available, *classes], listing="`hwexplorer devices` lists them")
     if folders and path.stem in (twice := find_duplicates(folders)):
@@ -200,17 +200,17 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
 
 
 def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
-    device_id = known(name, available)
+    device_id = match_name(name, available)
     if device_id is not None:
         return available[device_id]
-    if folded(name) in registry.classes() or (":" in name and known(name.partition(":")[0], available)):
+    if fold_name(name) in registry.classes() or (":" in name and match_name(name.partition(":")[0], available)):
         return None
     for path in available.values():
         try:
             spec = _read(path)
         except RequestError:  # another file's fault must not hide this device
             continue
-        if known(name, (spec.name, *spec.aliases)):
+        if match_name(name, (spec.name, *spec.aliases)):
             return path
     return None
 

@@ -45,7 +45,7 @@ class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The evidence for estimates with a runtime on this very device: `rows` measured, the median error of those left
     out of the fit (a fraction), and the factors of the estimate that hold them."""
 
@@ -98,7 +98,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price_factors: dict[str, float] = {}
     rates: Software | None = None
     runtimes: dict[str, Runtime] = {}
-    trust: tuple[Held, ...] = ()
+    trust: tuple[OwnEvidence, ...] = ()
     hierarchy: Hierarchy | None = None
 
 

@@ -88,7 +88,10 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     counts = _timed_counts(demand, setup, mapping, clocked_s - resting_s, share)
     clocks, unclocked = device.arch.clock_rows, prices.value.copy()
     unclocked[clocks] = unclocked[device.arch.static_rows] = 0.0
-    unclocked_j, clocked_j = _priced(unclocked, counts), _priced(prices.value[clocks], counts[clocks])
+    unclocked_j, clocked_j = (
+        _operator_energy_j(unclocked, counts),
+        _operator_energy_j(prices.value[clocks], counts[clocks]),
+    )
     dynamic_j = unclocked_j + clocked_j
     dynamic, clock_j = demand.per_kernel(dynamic_j), demand.per_kernel(clocked_j)
     static_w = float(prices.value[device.arch.static_rows].sum())
@@ -143,7 +146,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     )
 
 
-def repeated(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
+def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
     """Both with every kernel run so often, `times` (n,) by operator: what a loop makes of one run of its body.
 
     Sizes (tiles, elements, products) stay those of one run; times, work, traffic and energy add up."""
@@ -176,7 +179,7 @@ def repeated(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, 
     )
 
 
-def grouped(run: Execution, devices: Floats | float) -> Execution:
+def scale_to_devices(run: Execution, devices: Floats | float) -> Execution:
     """The run of so many devices that do the same at once: events and energy of all of them, in the time of one."""
     return msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
 
@@ -192,7 +195,7 @@ def _price_ends(prices: Coefficients, counts: Floats) -> Floats:
     return np.array([max(1.0 - down / nominal, 0.0), 1.0 + up / nominal])
 
 
-def _priced(price: Floats, counts: Floats) -> Floats:
+def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
     """Return the energy per operator, shape (n,): the sum over events in their order, whatever n is.
 
     A matrix product would round differently for one model alone than for the same model among many; so would numpy's

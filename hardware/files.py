@@ -33,7 +33,7 @@ _GROW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _CREATE = _GROW | os.O_EXCL
 
 
-def opened(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BinaryIO:
     """A regular file, to be read piece by piece. Raises OSError."""
     status = os.stat(path)  # first: opening some devices does something
     if stat.S_ISDIR(status.st_mode):
@@ -45,7 +45,7 @@ def opened(path: Path) -> BinaryIO:
 
 def read(path: Path, most: int) -> bytes:
     """The contents of a regular file of at most `most` bytes. Raises OSError."""
-    with opened(path) as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         data = _at_most(file, most + 1) if size <= most else b""
     if max(len(data), size) > most:

@@ -17,7 +17,7 @@ TENSORS: tuple[Tensor, ...] = ("input", "weight", "output")
 LOOPS = "NGKCPQRS"  # batch, groups, result channels, input channels, rows and columns of results, of the window
 
 
-class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ArrayAxis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One side of an array; the fact of its name says how long it is. `takes`: ways to spread loops over it, each the
     letters of LOOPS in the order in which they fill it."""
 
@@ -32,7 +32,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     is filled and drained; `hides_load`: what it keeps is loaded behind the work on what came before."""
 
     name: str
-    axes: tuple[Axis, ...]
+    axes: tuple[ArrayAxis, ...]
     multicast: tuple[Tensor, ...] = ("input", "weight")
     reduces: bool = True
     shares_windows: bool = False

@@ -25,15 +25,15 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         demand = _without_resident_weights(demand)
     if runtime.streams_rest:
         demand = _with_parameter_cache(demand, device)
-    demand = _as_written(demand, device, runtime)
+    demand = _with_own_kernels(demand, device, runtime)
     if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
-        rates = _narrowed(rates, narrow.value)
+        rates = _with_narrow_bandwidth(rates, narrow.value)
     mapping = device.arch.map_operators(demand, setup, rates)
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
-        mapping = _streamed(mapping, demand, device, streaming.all, runtime.per_query_head)
-    mapping = _attended(mapping, demand, device, runtime)
-    return mapping if demand.links is None else _later(mapping, demand, link_seconds(demand.links, device))
+        mapping = _with_streaming(mapping, demand, device, streaming.all, runtime.per_query_head)
+    mapping = _with_attention(mapping, demand, device, runtime)
+    return mapping if demand.links is None else _with_links(mapping, demand, link_seconds(demand.links, device))
 
 
 def link_seconds(links: Floats, device: Device) -> Floats:
@@ -47,7 +47,7 @@ def link_seconds(links: Floats, device: Device) -> Floats:
     return seconds
 
 
-def _as_written(demand: Demand, device: Device, runtime: Runtime) -> Demand:
+def _with_own_kernels(demand: Demand, device: Device, runtime: Runtime) -> Demand:
     """The demand with products at the rates of the runtime's own kernels, those of one row excepted, which are bound by
     reading; and with weights unpacked anew for each so many rows of activations."""
     shares, rows = runtime.compute.get(device.software_class), runtime.unpack_rows.get(device.software_class)
@@ -62,20 +62,20 @@ def _as_written(demand: Demand, device: Device, runtime: Runtime) -> Demand:
     return demand
 
 
-def _narrowed(rates: Efficiency, share: float) -> Efficiency:
+def _with_narrow_bandwidth(rates: Efficiency, share: float) -> Efficiency:
     """The rates with this share of the bandwidth of element-wise kernels."""
     bandwidth = rates.bandwidth.copy()
     bandwidth[:, OpClass.ELEMENTWISE] *= share
     return msgspec.structs.replace(rates, bandwidth=bandwidth)
 
 
-def _later(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:
+def _with_links(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:
     """The mapping with so many seconds more of off-chip data for each operator, (n,)."""
     busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
 
-def _attended(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime) -> Mapping:
+def _with_attention(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime) -> Mapping:
     """The mapping with what attention on a matrix unit takes beside its products: between the two of them all scores
     pass the special function units, and kernels of an older kind do not reach the unit's peak."""
     is_attention = demand.is_attention & mapping.on_matrix
@@ -105,7 +105,7 @@ def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
     return demand.with_transfers(distance=distance).but(weight_bytes=np.zeros(demand.n))
 
 
-def _streamed(
+def _with_streaming(
     mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float], per_query_head: bool
 ) -> Mapping:
     """The mapping with long contiguous reads at rates of their own: weights of products, what attention reads."""

@@ -11,12 +11,12 @@ _ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Reduce a name to what is heard of it: `H100-PCIe` is `h100pcie`."""
     return name.casefold().translate(_NO_MARK)
 
 
-def listed(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     """The parts of `a,b{x=1,y=2},[c,d]`: commas within brackets do not part. Empty parts are left out."""
     parts, depth, start = [], 0, 0
     for i, mark in enumerate(text):
@@ -27,22 +27,22 @@ def listed(text: str) -> list[str]:
     return [part.strip() for part in (*parts, text[start:]) if part.strip()]
 
 
-def known(name: str, names: Iterable[str]) -> str | None:
+def match_name(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that is meant, None where none or several are. `qwen2.5-7b` is `qwen2_5_7b`, although
     `qwen2_57b` sounds the same."""
     names = tuple(names)
     if name in names:
         return name
-    marked = _meant(names, False).get(name.casefold().translate(_ONE_MARK))
-    return marked or _meant(names, True).get(folded(name))
+    marked = _names_by_key(names, False).get(name.casefold().translate(_ONE_MARK))
+    return marked or _names_by_key(names, True).get(fold_name(name))
 
 
 @lru_cache(maxsize=64)
-def _meant(names: tuple[str, ...], by_sound: bool) -> dict[str, str | None]:
+def _names_by_key(names: tuple[str, ...], by_sound: bool) -> dict[str, str | None]:
     """Names by how they are written, or sound; None where several are one."""
     name_of: dict[str, str | None] = {}
     for name in names:
-        key = folded(name) if by_sound else name.casefold().translate(_ONE_MARK)
+        key = fold_name(name) if by_sound else name.casefold().translate(_ONE_MARK)
         name_of[key] = None if key in name_of else name
     return name_of
 
@@ -51,8 +51,8 @@ def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5)
     """The names that are most like a wrong one, the nearest first; `cutoff` (0-1) is how alike they must be."""
     by_sound: dict[str, list[str]] = {}
     for candidate in names:
-        by_sound.setdefault(folded(candidate), []).append(candidate)
-    close = get_close_matches(folded(name[:80]), by_sound, n=most, cutoff=cutoff)
+        by_sound.setdefault(fold_name(candidate), []).append(candidate)
+    close = get_close_matches(fold_name(name[:80]), by_sound, n=most, cutoff=cutoff)
     return [candidate for sound in close for candidate in by_sound[sound]][:most]
 
 

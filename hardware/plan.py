@@ -70,7 +70,7 @@ def _resolve(device: Device, precision: str, work: str) -> tuple[str, str]:
     return "vector", BASE  # every device file has it: checked on loading
 
 
-def _stored(device: Device, precision: str, contraction: str) -> str:
+def _stored_format(device: Device, precision: str, contraction: str) -> str:
     """Tensors are stored as asked where any unit reads that format, else in the format that is run."""
     form = FORMATS[precision]
     tensors = form.tensors
@@ -128,7 +128,7 @@ def _plan(device: Device, name: str, narrow_sums: bool) -> Plan:
     convolution = _resolve(device, multiplied, "convolution")
     contraction = _resolve(device, multiplied, "contraction")
     if precision.is_uniform:
-        stored = weights = cache = _stored(device, name, contraction[1])
+        stored = weights = cache = _stored_format(device, name, contraction[1])
         marks = _marks(device, name, stored, convolution[1], contraction[1])
         if FORMATS[name].is_packed and stored != name:
             weights = name

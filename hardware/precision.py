@@ -14,7 +14,7 @@ import msgspec
 
 from hardware import files
 from hardware.errors import unknown
-from hardware.names import known
+from hardware.names import match_name
 
 PATH = Path(__file__).with_name("precision.toml")
 
@@ -177,11 +177,11 @@ def parse(text: str) -> Precision:
 @lru_cache(maxsize=1024)
 def find(text: str) -> Precision | None:
     """The precision that a name means, None where none does."""
-    name = known(text, (*_NAMED, *_ALIASES))
+    name = match_name(text, (*_NAMED, *_ALIASES))
     if name is not None:
         return _NAMED[_ALIASES.get(name, name)]
     match = _CACHE.fullmatch(text)
-    base = known(match[1], (*_NAMED, *_ALIASES)) if match else None
+    base = match_name(match[1], (*_NAMED, *_ALIASES)) if match else None
     if match is None or base is None or match[2] not in _TABLE.caches:
         return None
     return _with_cache(_NAMED[_ALIASES.get(base, base)], match[2])

@@ -133,7 +133,7 @@ def _plain_mode(mode: str, resident: bool) -> Runtime:
 def runtime_of_mode(device: Device, mode: str) -> Runtime:
     """A mode by itself: the framework's dispatch, and nothing that only one runtime has. Where software manages the
     on-chip memory only the device's own compiler makes whole programs."""
-    compiler = _listed(device, WORK[0]) if device.arch.is_managed else None
+    compiler = _usual_runtime(device, WORK[0]) if device.arch.is_managed else None
     if compiler is not None and mode == compiler.mode:
         return compiler
     typical = find_runtime(device, _TYPICAL.get(mode, ""))
@@ -182,9 +182,9 @@ def deployed_runtime(device: Device, work: str) -> Runtime:
         own = find_runtime(device, name)
         if own is not None and own.fits(device, work):
             return own
-    return _listed(device, work) or runtime_of_mode(device, device.arch.execution)
+    return _usual_runtime(device, work) or runtime_of_mode(device, device.arch.execution)
 
 
-def _listed(device: Device, work: str) -> Runtime | None:
+def _usual_runtime(device: Device, work: str) -> Runtime | None:
     runtime_names = files.shipped(PATH)["auto"].get(device.software_class, {}).get(work, ())
     return next((runtimes()[key] for key in runtime_names if runtimes()[key].fits(device, work)), None)

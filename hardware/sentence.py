@@ -38,14 +38,14 @@ def waves(mapping: Mapping, i: int) -> str:
     return waves_of(mapping.tiling.waves[i])
 
 
-def counted(count: float, what: str) -> str:
+def count_noun(count: float, what: str) -> str:
     """Return a count with its noun, in the plural where it is not one."""
     return f"{whole(count)} {what}{'s' if count != 1 else ''}"
 
 
 def waves_of(count: float) -> str:
     """Return a number of rounds."""
-    return counted(count, "wave")
+    return count_noun(count, "wave")
 
 
 def split(mapping: Mapping, i: int) -> str:

@@ -21,7 +21,7 @@ from hardware.architectures.data import WHOLE
 from hardware.area import silicon_amount
 from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics, fraction
 from hardware.errors import RequestError, unknown
-from hardware.names import known, listed
+from hardware.names import match_name, split_list
 from hardware.precision import UNITS
 from hardware.scaling import logic_scale
 
@@ -59,7 +59,7 @@ def split_changes(text: str) -> tuple[str, str | None]:
 
 def parse_changes(text: str) -> tuple[Change, ...]:
     """The changes that a text says. Raises RequestError."""
-    parts = listed(text)
+    parts = split_list(text)
     if len(parts) > _MOST:
         raise RequestError(f"{len(parts)} changes of one device (allowed: {_MOST})")
     changes = []
@@ -107,7 +107,7 @@ def find_field(device: Device, name: str) -> tuple[str, str]:
     events = {event.label: event for event in device.arch.events}
     if name == ARRAY and "array_rows" in facts:
         return name, "count"
-    if (fact := known(name, facts)) is not None:
+    if (fact := match_name(name, facts)) is not None:
         return fact, facts[fact].unit
     if format_ in device.file.fma_per_clock.get(unit, {}):
         return name, device.file.fma_per_clock[unit][format_].unit
@@ -155,7 +155,7 @@ def _fact(old: Fact | None, value: float, unit: str, why: str) -> Fact:
     return Fact(value, unit, f"what if: {why}{was}", "assumed", low, high)
 
 
-class _Changed:
+class _DeviceEditor:
     """A device being changed: its new facts, and by how much each fact that the user named has changed."""
 
     def __init__(self, device: Device) -> None:
@@ -174,7 +174,7 @@ class _Changed:
         if change.name == ARRAY and "array_rows" in find_field:
             for side, length in zip(("array_rows", "array_columns"), self._sides(change), strict=True):
                 self.take(Change(side, "=", length))
-        elif (name := known(change.name, find_field)) is not None:
+        elif (name := match_name(change.name, find_field)) is not None:
             change = msgspec.structs.replace(change, name=name)
             old = self.facts.get(name)
             self._set(name, _new(change, find_field[name].unit, old.value if old else 0.0), str(change))
@@ -252,14 +252,14 @@ class _Changed:
     def follow_silicon(self) -> None:
         """Scale leakage and clock power with the amount of transistors and the energy of logic at the node."""
         node = self.device.process_nm
-        new = self.built(self.device.file.changes)
+        new = self.build(self.device.file.changes)
         amounts = silicon_amount(new, node) / silicon_amount(self.device, node)
         scale = amounts * logic_scale(new.process_nm) / logic_scale(node)
         if scale != 1.0:
             self.ratios["silicon"] = scale
             self.follow("silicon")
 
-    def built(self, changes: tuple[str, ...]) -> Device:
+    def build(self, changes: tuple[str, ...]) -> Device:
         """The device with what was changed so far."""
         # The clock of the file stays: what it says is at the voltage of that clock.
         of_file = {
@@ -286,13 +286,13 @@ def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
     """A device with changes, marked as such; the device itself without any. Raises RequestError of one line."""
     if not changes:
         return device
-    new = _Changed(device)
+    new = _DeviceEditor(device)
     taken = [new.take(change) for change in changes]
     new.follow(*new.ratios)
     new.follow_array()
     new.follow_node()
     new.follow_silicon()
-    result = new.built((*device.file.changes, *map(str, taken)))
+    result = new.build((*device.file.changes, *map(str, taken)))
     try:
         check_physics(result.facts)
     except ValueError as error:

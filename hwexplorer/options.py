@@ -12,7 +12,7 @@ import msgspec
 from hardware import precision as formats
 from hardware.amount import parse_amount, parse_whole
 from hardware.errors import RequestError, unknown
-from hardware.names import listed
+from hardware.names import split_list
 from hardware.runtime import LIKE_FOR_LIKE
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, NumberSetting, PrecisionSetting, Setting
@@ -102,8 +102,8 @@ def option(
 
 def choice(flag: str, values: tuple[str, ...], *, help: str = "", **settings: Any) -> Option:
     """An option with a few values, which its help lists."""
-    listed = ", ".join(values)
-    return option(flag, choices=values, help=f"{help}: {listed}" if help else listed, **settings)
+    listing = ", ".join(values)
+    return option(flag, choices=values, help=f"{help}: {listing}" if help else listing, **settings)
 
 
 def add(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
@@ -140,7 +140,7 @@ def names(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str
     """A converter of `a,b,c`: its parts, each once; those `allowed` where there are some."""
 
     def convert(text: str) -> tuple[str, ...]:
-        parts = tuple(dict.fromkeys(listed(text)))
+        parts = tuple(dict.fromkeys(split_list(text)))
         if not parts:
             raise RequestError(f"no {what} in {text[:40]!r}: a list like 1,2,4 is expected")
         for part in parts:
@@ -178,16 +178,16 @@ MODEL = option("model", help=_MODEL_HELP, is_model=True)
 
 def _of_setting(setting: Setting) -> Option:
     """Return the option of a setting; words that its help does not have are listed after it."""
-    listed = ""
+    listing = ""
     settings: dict[str, Any] = {"metavar": setting.metavar, "dest": setting.name}
     if isinstance(setting, NumberSetting | PrecisionSetting):
         settings["type"] = setting.parse
     else:
         settings["choices"] = setting.choices()
         others = [word for word in setting.choices() if word not in setting.help]
-        listed = f": {', '.join(others)}" if others else ""
+        listing = f": {', '.join(others)}" if others else ""
     flags = setting.flags or (f"--{setting.name.replace('_', '-')}",)
-    help = f"{setting.help}{listed} (default {setting.default_text})"
+    help = f"{setting.help}{listing} (default {setting.default_text})"
     return Option(flags, help, settings, setting.group)
 
 

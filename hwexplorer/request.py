@@ -8,7 +8,7 @@ from typing import Any
 
 from hardware.architectures import registry as architectures
 from hardware.errors import RequestError
-from hardware.names import listed
+from hardware.names import split_list
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Subject
 from hwexplorer.options import Option
@@ -59,7 +59,7 @@ def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str
     changes: dict[str, Any] = {}
     devices = wanted.devices
     if given.get("on") is not None:
-        names = tuple(listed(given["on"]))
+        names = tuple(split_list(given["on"]))
         if subject.several:
             changes["devices"] = devices = names
         elif len(names) != 1:

@@ -22,7 +22,7 @@ import msgspec
 
 from analysis.estimate.metrics import ADDITIVE
 from hardware.errors import RequestError, unknown
-from hardware.names import listed
+from hardware.names import split_list
 from hwexplorer import settings
 from hwexplorer.settings import SETTINGS
 
@@ -172,12 +172,12 @@ def _joined(values: tuple[str, ...]) -> str:
 def _part(value: str) -> str:
     # Commas within the braces of a what-if device do not part; a bracket that nothing closes must not keep others.
     written = _encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "/@")
-    is_whole = listed(f"{written},-") == [written, "-"]
+    is_whole = split_list(f"{written},-") == [written, "-"]
     return written if is_whole else re.sub(r"[][(){}]", lambda mark: f"%{ord(mark[0]):02X}", written)
 
 
 def _split(text: str) -> tuple[str, ...]:
-    return tuple(_decode(part) for part in listed(text))
+    return tuple(_decode(part) for part in split_list(text))
 
 
 def _flag(text: str) -> bool:

@@ -13,7 +13,7 @@ import torch
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.targets import Target
-from hardware.names import hint, known
+from hardware.names import hint, match_name
 
 _USUAL, _DETECTED = 224, 640  # pixels, where a library does not say
 
@@ -36,7 +36,7 @@ def _image(size: int) -> tuple[Any]:
 
 
 def _find_name(library: str, name: str, names: list[str]) -> str:
-    meant = known(name, names)
+    meant = match_name(name, names)
     if meant is None:
         raise CaptureError(f"{library} has no model {name!r}; {hint(name, names)}".removesuffix("; "))
     return meant

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from analysis.estimate.estimate import mostly_convolution, precision_run
 from analysis.estimate.kernels import Structure, demand, structure
-from analysis.estimate.memory import memory
+from analysis.estimate.memory import peak_memory
 from analysis.estimate.roles import Values
 from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows
 from analysis.model.ir.workload import Floats, Workload
 from hardware.demand import Calls, Demand, Stream, Transfers
-from hardware.execute import execute, grouped, repeated
+from hardware.execute import execute, repeat_kernels, scale_to_devices
 from hardware.map_demand import map_demand
-from hardware.mapping.common import Mapping, seen
+from hardware.mapping.common import Mapping, mapping_key
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
 from hardware.setup import Setup
 
@@ -52,7 +52,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     places: Places
 
 
-class Asked(msgspec.Struct, frozen=True):
+class BundleDemand(msgspec.Struct, frozen=True):
     """A bundle at some batches and widths of its tensors: the joint demand of b x w runs, those of a batch side by
     side, and per run whether convolutions do most of its multiply-accumulates (None without any). Per operator, shape
     (n,): `times` how often it runs and `devices` how many do it at once; None where all run once, on one device."""
@@ -64,10 +64,10 @@ class Asked(msgspec.Struct, frozen=True):
     devices: Floats | None
 
 
-def bundle(workloads: Sequence[Workload], execution: str, places_models: bool = False) -> Bundle:
+def make_bundle(workloads: Sequence[Workload], execution: str, places_models: bool = False) -> Bundle:
     """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..); no two are alike where
     devices place whole models."""
-    seen: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
+    distinct: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
     ops, transfers, renumber, kernel_of, op_of = [], [], [], [], []
     n_kernels = n_ops = 0
     for workload in workloads:
@@ -78,9 +78,9 @@ def bundle(workloads: Sequence[Workload], execution: str, places_models: bool = 
         first_op = np.zeros(s.n_kernels, dtype=np.int64)
         alone = (b"%d" % k for k in range(n_kernels, n_kernels + s.n_kernels))
         for k, signature in enumerate(alone if places_models else _signatures(workload, s)):
-            place = seen.get(signature)
+            place = distinct.get(signature)
             if place is None:
-                place = seen[signature] = (n_kernels, n_ops)
+                place = distinct[signature] = (n_kernels, n_ops)
                 is_first[k] = True
                 n_kernels += 1
                 n_ops += int(counts[k])
@@ -102,15 +102,15 @@ def bundle(workloads: Sequence[Workload], execution: str, places_models: bool = 
         n_kernels=n_kernels,
         places_models=places_models,
         places=Places(
-            kernel_of=_joined(kernel_of),
-            op_of=_joined(op_of),
+            kernel_of=_concatenate(kernel_of),
+            op_of=_concatenate(op_of),
             kernel_ptr=_pointers(kernel_of),
             op_ptr=_pointers(op_of),
         ),
     )
 
 
-def _joined(parts: Sequence[NDArray[Any]]) -> Indices:
+def _concatenate(parts: Sequence[NDArray[Any]]) -> Indices:
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
@@ -179,21 +179,21 @@ def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def ask(one: Bundle, batches: Sequence[int], widths: Widths) -> Asked:
+def bundle_demand(one: Bundle, batches: Sequence[int], widths: Widths) -> BundleDemand:
     """The joint demand of a bundle at some batches and widths of its tensors."""
-    many = _again(one, len(batches))
+    many = _repeat_bundle(one, len(batches))
     runs = [(workload, batch) for batch in batches for workload in one.workloads]
     alone = [demand(workload, batch, widths, many.execution) for workload, batch in runs]
     convolution = tuple(mostly_convolution(one) for one in alone)
     times = devices = None
     if any(workload.repeats is not None for workload in many.workloads):
-        times = _by_operator(many, [_times(workload, batch) for workload, batch in runs])
+        times = _by_operator(many, [_repeats(workload, batch) for workload, batch in runs])
     if any(workload.devices > 1 for workload in many.workloads):
         devices = _by_operator(many, [np.full(w.n_operators, float(w.devices)) for w in many.workloads])
-    return Asked(many, _join(many, alone), convolution, times, devices)
+    return BundleDemand(many, _join(many, alone), convolution, times, devices)
 
 
-def _again(one: Bundle, times: int) -> Bundle:
+def _repeat_bundle(one: Bundle, times: int) -> Bundle:
     """The bundle so many times over, end to end: at another batch no kernel is that of this one."""
     kernels, n_ops = one.n_kernels, sum(map(len, one.ops))
     each, places = range(times), one.places
@@ -206,15 +206,15 @@ def _again(one: Bundle, times: int) -> Bundle:
         n_kernels=kernels * times,
         places_models=one.places_models,
         places=Places(
-            kernel_of=_joined([places.kernel_of + i * kernels for i in each]),
-            op_of=_joined([places.op_of + i * n_ops for i in each]),
+            kernel_of=_concatenate([places.kernel_of + i * kernels for i in each]),
+            op_of=_concatenate([places.op_of + i * n_ops for i in each]),
             kernel_ptr=_pointers(one.renumber * times),
             op_ptr=np.concatenate([[0], np.cumsum(np.tile(np.diff(places.op_ptr), times))]),
         ),
     )
 
 
-def _times(workload: Workload, batch: int) -> Floats:
+def _repeats(workload: Workload, batch: int) -> Floats:
     """Return how often each operator runs, shape (n,)."""
     if workload.repeats is None:
         return np.ones(workload.n_operators)
@@ -226,12 +226,12 @@ def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
     return np.concatenate([values[mine] for values, mine in zip(each, many.ops, strict=True)])
 
 
-def peaks(
+def peak_memory_bytes(
     workloads: Sequence[Workload], execution: str, batches: Sequence[int], widths: Widths, block: float
 ) -> Floats:
     """Peak memory in bytes of each workload at each batch, (b * w,)."""
     runs = [(workload, batch) for batch in batches for workload in workloads]
-    return np.array([memory(one, batch, widths, execution, block).peak_bytes for one, batch in runs])
+    return np.array([peak_memory(one, batch, widths, execution, block).peak_bytes for one, batch in runs])
 
 
 def _join(many: Bundle, alone: list[Demand]) -> Demand:
@@ -256,9 +256,11 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
     return Demand(
         **{name: column(name) for name in (*columns, "largest_bytes")},
         gemm=np.ascontiguousarray(column("gemm")),
-        kernel=_joined(kernel),
+        kernel=_concatenate(kernel),
         n_kernels=many.n_kernels,
-        transfers=Transfers(op=_joined(owner), **{name: transfer(name) for name in ("size_bytes", "role", "distance")}),
+        transfers=Transfers(
+            op=_concatenate(owner), **{name: transfer(name) for name in ("size_bytes", "role", "distance")}
+        ),
         element_bytes=alone[0].element_bytes,
         calls=Calls(
             **{name: join([getattr(one.calls, name) for one in alone], many.ops) for name in Calls.__struct_fields__}
@@ -282,7 +284,7 @@ def _stream(many: Bundle, alone: list[Demand]) -> Stream:
     return Stream(
         batch=np.concatenate([np.full(len(mine), one.batch) for one, mine in zip(streams, many.ops, strict=True)]),
         model=np.repeat(np.arange(len(streams)), np.diff(many.places.kernel_ptr)),
-        previous=_joined(moved),
+        previous=_concatenate(moved),
         lag=np.concatenate([stream.lag[mine] for stream, mine in zip(streams, many.ops, strict=True)]),
     )
 
@@ -294,22 +296,22 @@ def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
     return np.concatenate([one[:, mine] for one, mine in zip(each, many.ops, strict=True)], axis=1)
 
 
-def evaluate(
-    demands: Asked,
+def evaluate_bundle(
+    demands: BundleDemand,
     setup: Setup,
     mapped: dict[tuple[Any, ...], Mapping] | None = None,
 ) -> tuple[Totals, tuple[str, ...]]:
     """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
     most multiply-accumulates of each run in. `mapped` are mappings of the same demand on the same device, by what they
     depend on in the plan, which other plans may use."""
-    key = (setup.plan,) if setup.device.arch.maps_by_energy else seen(setup)
+    key = (setup.plan,) if setup.device.arch.maps_by_energy else mapping_key(setup)
     mapped = {} if mapped is None else mapped
     if key not in mapped:
         mapped[key] = map_demand(demands.demand, setup, setup.device.software.efficiency.nominal)
     run = execute(demands.demand, setup, mapped[key])
     if demands.times is not None:
-        run, _ = repeated(run, demands.demand, demands.times)
+        run, _ = repeat_kernels(run, demands.demand, demands.times)
     if demands.devices is not None:
-        run = grouped(run, demands.devices)
+        run = scale_to_devices(run, demands.devices)
     formats = {mostly: precision_run(setup.plan, mostly) for mostly in (None, False, True)}
     return totals(run, demands.bundle.places), tuple(map(formats.__getitem__, demands.convolution))

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.kernels import demand
-from analysis.estimate.memory import Memory, memory
+from analysis.estimate.memory import Memory, peak_memory
 from analysis.estimate.partition import Partition, partition
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Rates, rates, totals
@@ -20,7 +20,7 @@ from analysis.model.names.targets import check_batch
 from hardware.demand import Demand
 from hardware.device import Device
 from hardware.events import Event
-from hardware.execute import Execution, execute, grouped, repeated
+from hardware.execute import Execution, execute, repeat_kernels, scale_to_devices
 from hardware.plan import Plan
 from hardware.runtime import Runtime, is_unsupported
 from hardware.setup import Setup
@@ -117,20 +117,20 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return self.memory.peak_bytes <= self.device.memory_bytes
 
     @property
-    def covered(self) -> Coverage:
+    def rule_coverage(self) -> Coverage:
         """The shares of the model that have a cost rule."""
         return coverage(self.workload, self.scenario.batch)
 
     @property
     def coverage(self) -> float:
         """Share of the work that has a cost rule."""
-        return self.covered.work
+        return self.rule_coverage.work
 
     @property
     def can_win(self) -> bool:
         """True if it may be recommended: it fits, some software runs it there, and its figures are those of the whole
         model."""
-        return self.fits and self.supported and not self.covered.gap
+        return self.fits and self.supported and not self.rule_coverage.gap
 
     @property
     def supported(self) -> bool:
@@ -209,12 +209,12 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     needs = demand(workload, scenario.batch, runs.widths, joins)
     run = execute(needs, setup)
     if workload.repeats is not None:
-        run, needs = repeated(run, needs, workload.repeats @ workload.value_at(batch=scenario.batch))
+        run, needs = repeat_kernels(run, needs, workload.repeats @ workload.value_at(batch=scenario.batch))
     if workload.devices > 1:
-        run = grouped(run, workload.devices)
+        run = scale_to_devices(run, workload.devices)
     sums = totals(run)
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
-    held = memory(workload, scenario.batch, runs.widths, joins, blocked(device, runtime.mode))
+    held = peak_memory(workload, scenario.batch, runs.widths, joins, blocked(device, runtime.mode))
     is_parallel = workload.parallel is not None
     work = work_class(setup, workload.kind, scenario.batch, is_parallel)
     known, metered = find_trust(setup, work)

@@ -128,7 +128,7 @@ def figures(result: Estimate) -> Figures:
         trust=result.trust,
         marks=describe_deviations(result),
         formats=_formats(result),
-        incomplete=result.covered.gap or msgspec.UNSET,
+        incomplete=result.rule_coverage.gap or msgspec.UNSET,
         serving=serving(result) or msgspec.UNSET,
     )
 

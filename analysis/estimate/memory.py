@@ -40,7 +40,7 @@ class Lifetimes(msgspec.Struct, frozen=True):
     values: Values
 
 
-def memory(workload: Workload, batch: int, widths: Widths, execution: str, block: float = 0.0) -> Memory:
+def peak_memory(workload: Workload, batch: int, widths: Widths, execution: str, block: float = 0.0) -> Memory:
     """Peak memory of one inference. What passes between the operators of a kernel takes none.
 
     `block`: channels side by side where the rule of workspace.py holds (`workspace.blocked`), else 0."""
@@ -100,13 +100,13 @@ def lifetimes(workload: Workload, execution: str) -> Lifetimes:
         last_touch[tensor] = max(last_touch.get(tensor, 0), kernel_of)
     spans: dict[int, tuple[int, int, int]] = {}
     sizes = (tensors.numel @ workload.value_at(**dict.fromkeys(workload.dims, 2))).tolist()
-    roles, producers, root = tensors.role.tolist(), tensors.producer.tolist(), roots(tensors.storage)
+    roles, producers, root = tensors.role.tolist(), tensors.producer.tolist(), storage_roots(tensors.storage)
     kernel = joined.kernel.tolist()
     for tensor, touched in sorted(last_touch.items()):
         if roles[tensor] in (WEIGHT, BUFFER):
             continue
         made_in = kernel[producers[tensor]] if producers[tensor] >= 0 else 0
-        until = max(_released(workload, joined.n_kernels, kernel, tensor, touched, execution), made_in)
+        until = max(_last_needed_kernel(workload, joined.n_kernels, kernel, tensor, touched, execution), made_in)
         first, last, largest = spans.get(root[tensor], (made_in, until, tensor))
         largest = tensor if sizes[tensor] > sizes[largest] else largest
         spans[root[tensor]] = (min(first, made_in), max(last, until), largest)
@@ -114,7 +114,9 @@ def lifetimes(workload: Workload, execution: str) -> Lifetimes:
     return Lifetimes(rows[:, 0], rows[:, 1], rows[:, 2], select_values(workload, rows[:, 2]))
 
 
-def _released(workload: Workload, n_kernels: int, kernel: list[int], t: int, touched: int, execution: str) -> int:
+def _last_needed_kernel(
+    workload: Workload, n_kernels: int, kernel: list[int], t: int, touched: int, execution: str
+) -> int:
     """The last kernel that a value must be kept for.
 
     Eager frees a value when the module that it was passed into returns; a compiled program after its last use.
@@ -127,7 +129,7 @@ def _released(workload: Workload, n_kernels: int, kernel: list[int], t: int, tou
     return touched
 
 
-def roots(storage: Ints) -> list[int]:
+def storage_roots(storage: Ints) -> list[int]:
     """The tensor that owns each tensor's memory: an in-place result may overwrite an in-place result."""
     root: list[int] = storage.tolist()
     for t, base in enumerate(root):

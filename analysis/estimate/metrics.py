@@ -17,8 +17,8 @@ class Metric(msgspec.Struct, frozen=True):
     noun: str
     more_is_better: bool = False
 
-    def of(self, run: object) -> float:
-        """The figure of a run: an Estimate, Figures, or what holds their keys."""
+    def figure(self, run: object) -> float:
+        """Return the figure of a run: an Estimate, Figures, or what holds their keys."""
         value: float = getattr(run, self.key)
         return value
 

@@ -66,12 +66,12 @@ class WorkClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @lru_cache(maxsize=1)
-def classes() -> tuple[WorkClass, ...]:
+def work_classes() -> tuple[WorkClass, ...]:
     """Return the classes of work, the first that fits first."""
     return tuple(msgspec.convert(files.table(FOLDER / "classes.toml")["class"], list[WorkClass]))
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A class of work: rows, devices and errors of estimates as shipped, factors that hold what was measured, and the
     share of rows inside factors taken without their device, without their family of models."""
 
@@ -87,7 +87,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     family_out: float | None = None
 
 
-class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """A device that was measured on a class of work with a runtime; `band` where rows are enough for one of its own."""
 
     device: str
@@ -102,12 +102,12 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
 class TrustTable(msgspec.Struct, frozen=True):
     """The contents of trust.json."""
 
-    classes: tuple[Known, ...] = ()
-    measured: tuple[Measured, ...] = ()
+    classes: tuple[ClassEvidence, ...] = ()
+    measured: tuple[DeviceEvidence, ...] = ()
 
 
 @lru_cache(maxsize=1)
-def table() -> TrustTable:
+def trust_table() -> TrustTable:
     """Return the last evaluation of the measurements; an empty table where there is none."""
     try:
         return msgspec.json.decode(files.read(PATH, MOST), type=TrustTable)
@@ -116,11 +116,11 @@ def table() -> TrustTable:
 
 
 @lru_cache(maxsize=1)
-def _by_name() -> tuple[dict[str, Known], dict[tuple[str, str], list[Measured]]]:
-    cells: dict[tuple[str, str], list[Measured]] = {}
-    for cell in table().measured:
+def _by_name() -> tuple[dict[str, ClassEvidence], dict[tuple[str, str], list[DeviceEvidence]]]:
+    cells: dict[tuple[str, str], list[DeviceEvidence]] = {}
+    for cell in trust_table().measured:
         cells.setdefault((cell.device, cell.work_class), []).append(cell)
-    return {each.name: each for each in table().classes}, cells
+    return {each.name: each for each in trust_table().classes}, cells
 
 
 def work_class(setup: Setup, kind: str, batch: int, is_parallel: bool) -> str:
@@ -131,7 +131,7 @@ def work_class(setup: Setup, kind: str, batch: int, is_parallel: bool) -> str:
 
 @memoize()
 def _classes_of(setup: Setup, kind: str, is_parallel: bool) -> tuple[WorkClass, ...]:
-    return tuple(each for each in classes() if each.is_of(setup, kind, is_parallel))
+    return tuple(each for each in work_classes() if each.is_of(setup, kind, is_parallel))
 
 
 @memoize()

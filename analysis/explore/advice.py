@@ -65,7 +65,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         raise unknown("aim", aim, AIMS)
     now = figures(result)
     real, on_paper = ([device for device in devices if device.silicon is exists] for exists in (True, False))
-    is_whole = not result.covered.gap  # no advice on a part of a model
+    is_whole = not result.rule_coverage.gap  # no advice on a part of a model
     settings = [_try(result, other) for other in alternatives(result)] if is_whole else []
     tried = [one.suggestion for one in settings]
     if is_whole:
@@ -91,7 +91,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
 def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
     """Return the improvement of a metric, as a fraction of now (throughput: of the figure with the change)."""
     metric = METRICS[aim]
-    before, after = metric.of(now), metric.of(suggestion.after)
+    before, after = metric.figure(now), metric.figure(suggestion.after)
     if metric.more_is_better:
         before, after = after, before
     return (before - after) / before if before else 0.0
@@ -145,8 +145,10 @@ def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion
     for device in devices:
         after = estimate(result.workload, device, result.scenario) if device.id != result.device.id else None
         if after is not None and after.can_win:
-            fitting.append(_try(result, Alternative("device", f"device {device.marked}", device.key, after)).suggestion)
-    best = [min(fitting, key=lambda s: METRICS[name].of(s.after), default=None) for name in ("energy", "latency")]
+            fitting.append(
+                _try(result, Alternative("device", f"device {device.marked_key}", device.key, after)).suggestion
+            )
+    best = [min(fitting, key=lambda s: METRICS[name].figure(s.after), default=None) for name in ("energy", "latency")]
     return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]
 
 

@@ -95,7 +95,7 @@ def parse_limits(text: str) -> tuple[Constraint, ...]:
 
 def broken_limits(text: str, result: object) -> tuple[str, ...]:
     """Return the limits of a text that an estimate does not satisfy."""
-    return tuple(str(limit) for limit in parse_limits(text) if not limit.holds(METRICS[limit.figure].of(result)))
+    return tuple(str(limit) for limit in parse_limits(text) if not limit.holds(METRICS[limit.figure].figure(result)))
 
 
 # --- rules of CI ----------------------------------------------------------------------------------------------

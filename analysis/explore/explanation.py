@@ -66,7 +66,7 @@ def explain(a: Estimate, b: Estimate, metric: str = "edp") -> Explanation:
 
 
 def _value(result: Estimate, metric: str, per_inference: bool) -> float:
-    return result.energy_j if metric == "energy" and not per_inference else METRICS[metric].of(result)
+    return result.energy_j if metric == "energy" and not per_inference else METRICS[metric].figure(result)
 
 
 def _side(result: Estimate, value: float) -> ExplainedSide:

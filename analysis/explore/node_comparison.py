@@ -133,7 +133,7 @@ def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[d
     winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
     margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
     for name in ADDITIVE:
-        values = sorted((METRICS[name].of(devices[key]), key) for key in fitting)
+        values = sorted((METRICS[name].figure(devices[key]), key) for key in fitting)
         if len(values) > 1 and values[1][0] <= values[0][0] * (1.0 + SAME):
             continue
         if values:

@@ -55,7 +55,7 @@ def check(rules: Sequence[Constraint], run: Callable[[str], Estimate]) -> Findin
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
     evaluated = evaluate_rules(rules, run, _reject_change)
     first = run((_devices(rules[0]) or ("",))[0])
-    evaluated += coverage_findings(first.coverage, first.covered.gap)
+    evaluated += coverage_findings(first.coverage, first.rule_coverage.gap)
     return Findings(**head_fields(first), holds=all(finding.holds for finding in evaluated), findings=evaluated)
 
 
@@ -94,13 +94,13 @@ def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) ->
         return change(name, "".join(patterns)), f"change of {name}{where}"
     results = [run(device) for device in _devices(rule)] or [run("")]
     if rule.figure == "ratio":
-        a, b = (METRICS[rule.where[0]].of(result) for result in results)
+        a, b = (METRICS[rule.where[0]].figure(result) for result in results)
         keys = " over ".join(result.device.key for result in results)
         return a / b if b else float("inf"), f"{rule.where[0]} of {keys}"
     result = results[0]
     if rule.figure == "share":
         return edp_share(result, rule.where[0]), f"EDP share of {rule.where[0]} on {result.device.key}"
-    return METRICS[rule.figure].of(result), f"{rule.figure} of {result.workload.name} on {result.device.key}"
+    return METRICS[rule.figure].figure(result), f"{rule.figure} of {result.workload.name} on {result.device.key}"
 
 
 def edp_share(result: Estimate, pattern: str) -> float:

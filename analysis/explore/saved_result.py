@@ -61,7 +61,7 @@ def of_estimate(result: Estimate) -> Result:
             parts.operator_id, ops.path, ops.kind, *(column.tolist() for column in columns), strict=True
         )
     )
-    figures = {name: METRICS[name].of(result) for name in _OF_RUNS} | {
+    figures = {name: METRICS[name].figure(result) for name in _OF_RUNS} | {
         "macs": float(level.macs.sum()) / batch,
         "flops": float(level.flops.sum()) / batch,
         "operators": float(len(operators)),
@@ -73,7 +73,7 @@ def of_estimate(result: Estimate) -> Result:
         precision=result.scenario.precision,
         execution=result.execution,
         coverage=result.coverage,
-        incomplete=result.covered.gap,
+        incomplete=result.rule_coverage.gap,
         figures=figures,
         parts=operators,
     )
@@ -157,7 +157,7 @@ def _of_file(head: _Head, device: str, root: _Node | None, compared: _Compared |
     figures: dict[str, float] = {}
     parts: tuple[Part, ...] = ()
     if row is not None and compared is not None:
-        figures = {name: METRICS[name].of(row) for name in _OF_RUNS} | {
+        figures = {name: METRICS[name].figure(row) for name in _OF_RUNS} | {
             "macs": compared.macs_per_inference,
             "flops": compared.flops / head.batch,
         }

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
-from analysis.estimate.memory import roots
+from analysis.estimate.memory import storage_roots
 from analysis.estimate.roles import tensor_bytes
 from analysis.estimate.tree import ratio
 from analysis.model.ir.workload import BUFFER, WEIGHT
@@ -143,7 +143,7 @@ def _memory(result: Estimate) -> Check:
     moves, width = joined.moves, tensor_bytes(workload, result.plan.widths)
     size = (tensors.numel @ workload.value_at(batch=result.scenario.batch)) * width
     is_passing = ~np.isin(tensors.role, (WEIGHT, BUFFER))[moves.tensor]
-    root = np.array(roots(tensors.storage), dtype=np.int64)[moves.tensor]
+    root = np.array(storage_roots(tensors.storage), dtype=np.int64)[moves.tensor]
     touched: dict[tuple[int, int], float] = {}
     largest: dict[int, float] = {}
     for kernel, storage, each in zip(
@@ -178,7 +178,7 @@ def _bands(result: Estimate) -> Check:
 
 
 def _coverage(result: Estimate) -> Check:
-    count, covered = result.workload.n_operators, result.covered
+    count, covered = result.workload.n_operators, result.rule_coverage
     known = count - sum(many for _, many in covered.missing)
     says = f"{known} of {count} operators have a cost rule, {covered.work:.0%} of the work"
     return Check("coverage", known == count, says)

@@ -216,7 +216,7 @@ def _units(result: Estimate) -> tuple[SubgraphUnits, ...]:
     # The first of the candidates, which rise, that is quick enough.
     optimal, minimum = ((times <= best * factor).argmax(axis=0) for factor in (NEAR_BEST, HALF_SPEED))
     fused = demand(result.workload, batch, result.plan.widths, "fused")
-    border = np.stack([fused.per_kernel(fused.moved[role]) for role in (READ, READ_WEIGHT, WRITE)], axis=1)
+    border = np.stack([fused.per_kernel(fused.moved_bytes[role]) for role in (READ, READ_WEIGHT, WRITE)], axis=1)
     return records(
         SubgraphUnits,
         id=parts.id,

@@ -161,7 +161,7 @@ def _columns(workload: Workload, batch: int, widths: Widths) -> _Columns:
     flops = workload.operators.flops @ workload.value_at(batch=batch)
 
     def crossing(role: int) -> Floats:
-        return work.per_kernel(work.moved[role])
+        return work.per_kernel(work.moved_bytes[role])
 
     ingress, egress, weights = crossing(READ), crossing(WRITE), crossing(READ_WEIGHT)
     total, alone = work.per_kernel(flops), operand_bytes(workload, batch, widths)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
-from analysis.estimate.memory import allocation_bytes, lifetimes, live_bytes, roots
+from analysis.estimate.memory import allocation_bytes, lifetimes, live_bytes, storage_roots
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints
 from analysis.reports.kernel_rows import kernels
 from hardware.demand import WRITE
@@ -71,7 +71,10 @@ class _Values(msgspec.Struct, frozen=True, kw_only=True):
 def _values(result: Estimate) -> _Values:
     workload, tensors = result.workload, result.workload.tensors
     joined, lives = structure(workload, result.joins), lifetimes(workload, result.joins)
-    size, root = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths), roots(tensors.storage)
+    size, root = (
+        allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths),
+        storage_roots(tensors.storage),
+    )
     place = {root[tensor]: value for value, tensor in enumerate(lives.tensor.tolist())}
     writes: list[list[int]] = [[] for _ in size]
     reads: list[list[int]] = [[] for _ in size]

@@ -6,7 +6,7 @@ from analysis.estimate.alternatives import Alternative, best_setting, widest_tha
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import serving
 from hardware.quantity import quantity
-from hardware.sentence import counted
+from hardware.sentence import count_noun
 
 NOTICEABLE = 0.01  # relative change that is mentioned
 
@@ -52,7 +52,7 @@ def device_sentences(result: Estimate) -> list[str]:
     name = result.device.name
     if result.bound == "launch":
         busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
-        kernels = counted(result.demand.n_kernels, "kernel")
+        kernels = count_noun(result.demand.n_kernels, "kernel")
         lines.append(f"{name} is launch bound: busy {busy:.0%} of the time with {kernels}")
     if (best := best_setting(result)) is not None:
         lines.append(setting_sentence(result, best))

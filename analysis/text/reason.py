@@ -12,7 +12,7 @@ from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import link_seconds
 from hardware.quantity import quantity
-from hardware.sentence import counted
+from hardware.sentence import count_noun
 
 
 def kernel_reason(result: Estimate, k: int) -> str:
@@ -169,7 +169,7 @@ def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
     part = float(latency_s[is_bound].sum()) / (float(latency_s.sum()) or 1.0)
     flow = run.mapping.traffic
     moved = quantity(float((flow.chip_read + flow.chip_write)[members].sum()), "byte")
-    made = f"{counted(len(members), 'operator')} in {counted(kernels, 'kernel')}"
+    made = f"{count_noun(len(members), 'operator')} in {count_noun(kernels, 'kernel')}"
     return f"{made}; {part:.0%} of the time {bound} bound; {moved} moved"
 
 
@@ -179,7 +179,7 @@ def model_reason(result: Estimate) -> str:
     bound_s = float(run.kernel_s[run.bound == BOUND_INDEX[result.bound]].sum())
     part = bound_s / result.latency_s if result.latency_s else 0.0
     return (
-        f"{counted(result.demand.n_kernels, 'kernel')} ({result.execution}); {part:.0%} of the time {result.bound} "
+        f"{count_noun(result.demand.n_kernels, 'kernel')} ({result.execution}); {part:.0%} of the time {result.bound} "
         f"bound; {result.average_power_w:.0f} W of {result.power_limit_w:.0f} W"
     )
 

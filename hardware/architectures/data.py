@@ -17,7 +17,7 @@ COMMON = Path(__file__).with_name("common.toml")
 WHOLE = ("count", "bit")  # units of what comes whole
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EventPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The energy of an event at 7 nm, J, with its spread."""
 
     value: float
@@ -27,7 +27,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     quality: str
 
 
-class Constant(Price, frozen=True, kw_only=True):
+class Constant(EventPrice, frozen=True, kw_only=True):
     """A sourced number in a unit."""
 
     unit: str
@@ -72,7 +72,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.unit in WHOLE
 
 
-class Clocked(Price, frozen=True, kw_only=True):
+class Clocked(EventPrice, frozen=True, kw_only=True):
     """The share of the clock's power that one part of a device takes; `works` is what it works for: matrix or vector
     products, either of these (compute), the last on-chip level (chip), the memory (dram)."""
 
@@ -170,7 +170,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     software: dict[str, Software]
     events: tuple[Event, ...]
     story: Story
-    logic: dict[str, Price] = {}
+    logic: dict[str, EventPrice] = {}
     clock: dict[str, Clocked] = {}
     matrix_follows: tuple[str, ...] = ()
 

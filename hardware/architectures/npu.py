@@ -51,7 +51,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         demand = demand.but(vector_flops=demand.vector_flops + common.unpacked(demand, device))
     usable = _usable_units(device)
     bandwidth = rates.bandwidth[:, demand.op_class]
-    beside = _beside(demand, device)
+    beside = _streamed_traffic(demand, device)
     chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth
     dram_s = common.memory_seconds_of(device, beside.dram_read + beside.dram_write, bandwidth)
 
@@ -151,7 +151,7 @@ def _unpack_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
 def _stream_seconds(demand: Demand, device: Device) -> Floats:
     """Seconds in which the values of a layer pass between it and the next, however many units it has, and those of
     the model's input enter the chip, (k,)."""
-    moved = [demand.per_kernel(demand.moved[role]) for role in (READ, WRITE)]
+    moved = [demand.per_kernel(demand.moved_bytes[role]) for role in (READ, WRITE)]
     seconds: Floats = np.maximum(*moved) / (device.stream_bytes_per_clock * device.clock_hz)
     if demand.stream is None or not _streams(device):
         return seconds
@@ -197,7 +197,7 @@ def _unit_work(demand: Demand, matrix_s: Floats, vector_s: Floats) -> Floats:
 
 
 def _weight_bytes(demand: Demand) -> Floats:
-    return demand.per_kernel(demand.moved[READ_WEIGHT])
+    return demand.per_kernel(demand.moved_bytes[READ_WEIGHT])
 
 
 def _room(device: Device) -> float:
@@ -225,7 +225,7 @@ def _switches(demand: Demand, device: Device, placed: Placement) -> Bools:
     return switched
 
 
-def _beside(demand: Demand, device: Device) -> Traffic:
+def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
     """Return the traffic while layers work, wherever they are placed: input and output of the model, or all of a
     layer's where one runs at a time."""
     if not _streams(device):
@@ -234,7 +234,7 @@ def _beside(demand: Demand, device: Device) -> Traffic:
     new = np.where((placement.previous(demand) < 0) & (demand.transfers.role != READ_WEIGHT), size, 0.0)
     # A layer whose weights alone are more than the chip holds runs part by part, over its input each time.
     parts = np.ceil(np.maximum(_weight_bytes(demand) / _room(device), 1.0))[demand.kernel]
-    again = demand.moved[READ] * (parts - 1.0)
+    again = demand.moved_bytes[READ] * (parts - 1.0)
     read, nothing = demand.read_bytes + again, np.zeros(demand.n)
     return Traffic(demand.per_op(new, READ) + again, demand.per_op(new, WRITE), read, demand.written_bytes, nothing)
 
@@ -303,7 +303,7 @@ def _counts(
     counts[row["weights.read"]] = held
     counts[row["weights.write"]] = loaded
     counts[row["line_buffer.read"]] = fed
-    counts[row["line_buffer.write"]] = demand.moved[READ]
+    counts[row["line_buffer.write"]] = demand.moved_bytes[READ]
     counts[row["interconnect.hop"]] = flow.chip_write * assumed("hops")
     counts[row["interconnect.port"]] = flow.chip_write
     counts[row["link.dram_read"]] = flow.dram_read

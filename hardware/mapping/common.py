@@ -93,8 +93,8 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
 
 def _rearranged(demand: Demand, reorder: tuple[float, float]) -> Floats:
     """Bytes of convolutions that pass the last level once more for each rearrangement, shape (n,)."""
-    activations = demand.moved[READ] + demand.moved[WRITE]
-    passing = demand.moved[READ_WEIGHT] * reorder[0] + activations * reorder[1]
+    activations = demand.moved_bytes[READ] + demand.moved_bytes[WRITE]
+    passing = demand.moved_bytes[READ_WEIGHT] * reorder[0] + activations * reorder[1]
     return np.where(demand.op_class == OpClass.CONV, passing, 0.0)
 
 
@@ -184,7 +184,7 @@ def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
     return on_matrix
 
 
-def seen(setup: Setup) -> tuple[Any, ...]:
+def mapping_key(setup: Setup) -> tuple[Any, ...]:
     """Return all of a plan that a mapping depends on: formats that are as wide and run at the same rates are mapped
     alike."""
     device, plan = setup.device, setup.plan

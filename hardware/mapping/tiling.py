@@ -33,8 +33,8 @@ class Tiling(msgspec.Struct, frozen=True):
     tile_n: Floats
     split: Floats
 
-    def at(self, *index: Ints) -> Tiling:
-        """The tiles at an index."""
+    def take(self, *index: Ints) -> Tiling:
+        """Select the tiles at an index."""
         return Tiling(*(getattr(self, name)[index] for name in self.__struct_fields__))
 
 
@@ -47,12 +47,12 @@ NO_TILES = Tiling(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) -> Tiling:
     """Tile each distinct shape of a demand's contractions once. `gemm` (4, n) are their sizes, or those of products
     that replace them, zero for none; `tiled` is given the sizes of distinct shapes, zeros first."""
-    first, of = demand.shapes
+    first, shape_of = demand.shapes
     sizes = gemm[:, first]
     taken = np.flatnonzero(sizes[0])
     place = np.zeros(len(first) + 1, dtype=np.int64)
     place[taken + 1] = np.arange(1, len(taken) + 1)
-    return tiled(np.hstack([np.zeros((4, 1)), sizes[:, taken]])).at(place[of])
+    return tiled(np.hstack([np.zeros((4, 1)), sizes[:, taken]])).take(place[shape_of])
 
 
 def tile_menu(

@@ -70,7 +70,7 @@ def _macro(fact: str) -> Macro:
 
 
 @lru_cache(maxsize=256)
-def described(hierarchy: Hierarchy) -> Architecture:
+def describe_architecture(hierarchy: Hierarchy) -> Architecture:
     """The architecture of devices with a hierarchy. Raises ValueError, saying what is wrong with it."""
     if wrong := hierarchy.wrong():
         raise ValueError(wrong)
@@ -128,5 +128,5 @@ ARCHITECTURE = Architecture(
     is_searched=True,
     sentence=_sentence,
     execution="fused",
-    describe=described,
+    describe=describe_architecture,
 )

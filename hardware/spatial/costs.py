@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from hardware.demand import Floats, Ints
-from hardware.spatial.loop_nest import Run
-from hardware.spatial.machine import Machine, Memory
+from hardware.spatial.loop_nest import NestRun
+from hardware.spatial.machine import LevelMemory, SpatialMachine
 
 
 class Power(msgspec.Struct, frozen=True):
@@ -36,17 +36,17 @@ class Costs(msgspec.Struct, frozen=True):
     start_s: float
     power: Power
 
-    def of(self, index: Ints) -> Costs:
+    def take(self, index: Ints) -> Costs:
         """Return the costs of the operators at an index."""
         by_operator = {name: getattr(self, name)[index] for name in self.__struct_fields__[:7]}
         return msgspec.structs.replace(self, **by_operator)
 
-    def spent(self, needs: Needs) -> tuple[Floats, Floats]:
+    def kernel_cost(self, needs: Needs) -> tuple[Floats, Floats]:
         """Seconds until the kernel of one operator ends, within the power limit, and J of what moves, with each of m
         mappings (m,)."""
         power = self.power
         busy_s = np.maximum(needs.seconds(self, 0).max(axis=0) * self.scale + self.beside_s, self.behind_s)
-        moved_j = (needs.traffic * power.chip_j + needs.passing(self, 0) * power.byte_j) * self.scale
+        moved_j = (needs.traffic * power.chip_j + needs.off_chip_bytes(self, 0) * power.byte_j) * self.scale
         limited_s = (self.rest_j + moved_j + power.clock_w * busy_s) / power.budget_w
         return np.maximum(busy_s + self.start_s, limited_s), moved_j
 
@@ -60,18 +60,18 @@ class Needs(msgspec.Struct, frozen=True):
     accesses: Floats
     traffic: Floats
 
-    def passing(self, costs: Costs, i: Ints | int) -> Floats:
+    def off_chip_bytes(self, costs: Costs, i: Ints | int) -> Floats:
         """Bytes that are not on chip already, (m,), each mapping of an operator i (m,) or all of one."""
         left: Floats = np.maximum(self.off_chip - costs.spared[i], 0.0)
         return left
 
     def seconds(self, costs: Costs, i: Ints | int) -> Floats:
         """Return the seconds of the arrays, of off-chip memory and of the levels on chip, (3, m)."""
-        passing_s = self.passing(costs, i) * costs.byte_s[i]
+        passing_s = self.off_chip_bytes(costs, i) * costs.byte_s[i]
         return np.stack([self.cycles * costs.cycle_s[i], passing_s, self.accesses * costs.access_s])
 
 
-def needed(machine: Machine, runs: Run, value_bytes: Floats, prices: tuple[float, ...]) -> Needs:
+def find_needs(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, prices: tuple[float, ...]) -> Needs:
     """Return the resources that mappings need; `value_bytes` (3, m)."""
     moved = [runs.moves[0, t] for t in range(3)]
     off_chip = np.sum([(m.reads + m.updates) * width for m, width in zip(moved, value_bytes, strict=True)], axis=0)
@@ -84,18 +84,18 @@ def needed(machine: Machine, runs: Run, value_bytes: Floats, prices: tuple[float
     return Needs(runs.cycles, off_chip, accesses, traffic)
 
 
-def moved_on_chip(machine: Machine, runs: Run, value_bytes: Floats) -> dict[str, Floats]:
+def moved_on_chip(machine: SpatialMachine, runs: NestRun, value_bytes: Floats) -> dict[str, Floats]:
     """The events of a machine, (m,) each."""
     moved = {"control.tile_setup": runs.tiles}
     for s, place in enumerate(machine.places):
         for memory in place.memories:
             moved.update(zip(memory.events, level_bytes(runs, s, memory, value_bytes), strict=True))
         if place.array:
-            moved[place.network] = _handed(machine, runs, value_bytes, s)
+            moved[place.network] = _network_bytes(machine, runs, value_bytes, s)
     return moved
 
 
-def _handed(machine: Machine, runs: Run, value_bytes: Floats, s: int) -> Floats:
+def _network_bytes(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, s: int) -> Floats:
     """Bytes that the network below a station hands to its elements and takes from them: of a tensor that passes
     several networks, each element of the innermost has its own."""
     total = np.zeros_like(runs.cycles)
@@ -108,7 +108,7 @@ def _handed(machine: Machine, runs: Run, value_bytes: Floats, s: int) -> Floats:
     return total
 
 
-def level_bytes(runs: Run, s: int, memory: Memory, value_bytes: Floats) -> tuple[Floats, Floats]:
+def level_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Floats) -> tuple[Floats, Floats]:
     """Bytes read from and written to all instances of one level."""
     moved = [(runs.moves[s, t], value_bytes[t]) for t, held in enumerate(memory.holds) if held]
     read = sum((m.reads + m.drains) * width for m, width in moved)

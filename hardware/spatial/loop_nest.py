@@ -54,7 +54,7 @@ class Problem(msgspec.Struct, frozen=True):
     stride: Floats
     part: Floats
 
-    def of(self, index: Ints) -> Problem:
+    def take(self, index: Ints) -> Problem:
         """Return the loop nests at an index."""
         return Problem(self.sizes[:, index], self.stride[index], self.part[index])
 
@@ -69,7 +69,7 @@ class Nest(msgspec.Struct, frozen=True):
     orders: tuple[Ints, ...]
 
 
-class Moves(msgspec.Struct, frozen=True):
+class TensorMoves(msgspec.Struct, frozen=True):
     """Values of one tensor at one station, over all its instances, (m,): `reads` for the stations within, `fills` from
     without, `updates` from within, `drains` to without. `shared`: elements that one read serves, or whose sums
     leave as one."""
@@ -81,18 +81,18 @@ class Moves(msgspec.Struct, frozen=True):
     shared: Floats
 
 
-class Run(msgspec.Struct, frozen=True):
+class NestRun(msgspec.Struct, frozen=True):
     """The moves of m nests: `moves` by station and tensor; `cycles` of an element that makes one multiply-accumulate in
     each; `instances` of each station at work, and last of the elements that multiply; `tiles` that the outermost memory
     is given."""
 
-    moves: dict[tuple[int, int], Moves]
+    moves: dict[tuple[int, int], TensorMoves]
     cycles: Floats
     instances: tuple[Floats, ...]
     tiles: Floats
 
 
-def run(problem: Problem, nest: Nest, stations: tuple[Station, ...]) -> Run:
+def count_moves(problem: Problem, nest: Nest, stations: tuple[Station, ...]) -> NestRun:
     """Count what moves. Shapes as in `Nest`; a station's tile holds those within it."""
     return _Counter(problem, nest, stations).run()
 
@@ -122,40 +122,40 @@ class _Counter:
             if (moves := taken > 1).any():
                 yield loop[:1] if is_one else loop, taken, moves
 
-    def run(self) -> Run:
+    def run(self) -> NestRun:
         moves = {}
         for tensor in range(len(TENSORS)):
             held = [s for s, station in enumerate(self.stations) if station.holds[tensor]]
-            come = {station: self._brought(tensor, station) for station in (*held, len(self.stations))}
+            come = {station: self._values_in(tensor, station) for station in (*held, len(self.stations))}
             for outer, inner in pairwise(come):
                 moves[outer, tensor] = self._moves(tensor, outer, inner, come)
         cycles = np.prod([np.prod(step, axis=0) for step in self.steps], axis=0)
-        cycles = cycles + self._exposed(cycles)
+        cycles = cycles + self._exposed_cycles(cycles)
         each = [np.ones_like(self.macs), *(np.prod(spread, axis=0) for spread in self.spread)]
-        return Run(moves, cycles, tuple(np.cumprod(each, axis=0)), self.tiles)
+        return NestRun(moves, cycles, tuple(np.cumprod(each, axis=0)), self.tiles)
 
-    def _moves(self, tensor: int, outer: int, inner: int, come: dict[int, Floats]) -> Moves:
-        shared = self._shared(tensor, outer, inner)
+    def _moves(self, tensor: int, outer: int, inner: int, come: dict[int, Floats]) -> TensorMoves:
+        shared = self._sharing_elements(tensor, outer, inner)
         zero = np.zeros_like(self.macs)
         if tensor != OUTPUT:
-            return Moves(come[inner] / shared, come[outer], zero, zero, shared)
+            return TensorMoves(come[inner] / shared, come[outer], zero, zero, shared)
         results = np.prod(self.problem.sizes[CONCERNS[OUTPUT]], axis=0)
         # A result's first partial sum finds nothing to be added to. At ragged edges elements idle: no more sums leave
         # as one than there are.
         drains, sums = come[outer], come[inner]
-        first = np.minimum(results * self._copies(OUTPUT, outer), sums)
+        first = np.minimum(results * self._copy_count(OUTPUT, outer), sums)
         updates = np.maximum(sums / shared, first)
         shared = sums / updates
-        return Moves(updates - first, np.maximum(drains - first, 0.0) if outer else zero, updates, drains, shared)
+        return TensorMoves(updates - first, np.maximum(drains - first, 0.0) if outer else zero, updates, drains, shared)
 
-    def _brought(self, tensor: int, station: int) -> Floats:
+    def _values_in(self, tensor: int, station: int) -> Floats:
         """Values of a tensor that come to all instances of a station (of the elements that multiply: all operands)."""
         if station in (0, len(self.stations)):  # all is there to begin with
             return self.macs if station else np.zeros_like(self.macs)
-        again, slides = self._again(tensor, station)
-        return self._volume(tensor, station, slides) * again * self._copies(tensor, station)
+        again, slides = self._repeats(tensor, station)
+        return self._volume(tensor, station, slides) * again * self._copy_count(tensor, station)
 
-    def _copies(self, tensor: int, station: int) -> Floats:
+    def _copy_count(self, tensor: int, station: int) -> Floats:
         """Elements of the arrays above a station that have the same values of a tensor."""
         others = ~CONCERNS[tensor]
         copies = np.ones(len(self.macs))
@@ -163,7 +163,7 @@ class _Counter:
             copies = copies * np.prod(busy[others], axis=0)
         return copies
 
-    def _again(self, tensor: int, station: int) -> tuple[Floats, Ints]:
+    def _repeats(self, tensor: int, station: int) -> tuple[Floats, Ints]:
         """Return how often each value comes, for loops above the station that do not concern it; and of which loop (m,)
         the steps slide along windows, -1 for none."""
         m = len(self.macs)
@@ -195,7 +195,7 @@ class _Counter:
         for pair in WINDOWS:
             parts = [tiles[loop] for loop in pair]
             whole = [
-                np.where(slid, np.minimum(self._still(loop, station), tiles[loop]), tiles[loop])
+                np.where(slid, np.minimum(self._tiles_at_rest(loop, station), tiles[loop]), tiles[loop])
                 if (slid := slides == loop).any() else tiles[loop]
                 for loop in pair
             ]  # fmt: skip
@@ -217,7 +217,7 @@ class _Counter:
         extent: Floats = pieces * (self.problem.stride * (results - rows) + rows) + rows * (window - pieces)
         return extent
 
-    def _still(self, loop: int, station: int) -> Floats:
+    def _tiles_at_rest(self, loop: int, station: int) -> Floats:
         """Tiles along a loop were its innermost steps none."""
         left, tiles = np.zeros(len(self.macs), dtype=np.bool_), np.ones(len(self.macs))
         for above in range(station - 1, -1, -1):
@@ -226,7 +226,7 @@ class _Counter:
             left |= steps > 1
         return tiles
 
-    def _shared(self, tensor: int, outer: int, inner: int) -> Floats:
+    def _sharing_elements(self, tensor: int, outer: int, inner: int) -> Floats:
         """Elements of the arrays between two stations that one read serves, or whose sums leave as one."""
         shared = np.ones(len(self.macs))
         for station in range(outer, min(inner, len(self.stations))):
@@ -242,20 +242,20 @@ class _Counter:
         stride, ratio = self.problem.stride, np.ones(len(self.macs))
         for result, window in WINDOWS:
             rows, pieces = self.busy[station][result], self.busy[station][window]
-            of_row, of_piece = self._within(result, station), self._within(window, station)
+            of_row, of_piece = self._extent_of_element(result, station), self._extent_of_element(window, station)
             apart = rows * pieces * ((of_row - 1) * stride + of_piece)
             together = (rows * of_row - 1) * stride + pieces * of_piece
             ratio = ratio * np.maximum(apart / together, 1.0)
         return ratio
 
-    def _within(self, loop: int, station: int) -> Floats:
+    def _extent_of_element(self, loop: int, station: int) -> Floats:
         """The extent along a loop that one element of the array below a station works on."""
         extent = np.ones(len(self.macs))
         for step, busy in zip(self.steps[station + 1 :], self.busy[station + 1 :], strict=True):
             extent = extent * step[loop] * busy[loop]
         return extent
 
-    def _exposed(self, cycles: Floats) -> Floats:
+    def _exposed_cycles(self, cycles: Floats) -> Floats:
         """Cycles in which systolic arrays are filled, drained and loaded while no element multiplies."""
         exposed = np.zeros(len(self.macs))
         for s, station in enumerate(self.stations):
@@ -264,7 +264,7 @@ class _Counter:
             sides = np.stack([np.prod(self.busy[s][list(loops)], axis=0) for loops in _SIDES])
             skew = (sides - 1.0).sum(axis=0)
             load = sides[0] if station.network.kept != OUTPUT else np.zeros_like(skew)
-            passes = self._visits(station.network.kept, s + 1)
+            passes = self._tile_changes(station.network.kept, s + 1)
             if station.network.hides_load:
                 # The next tile is loaded behind the work on this one, which may be shorter than that.
                 exposed = exposed + skew + passes * np.maximum(load - cycles / passes, 0.0)
@@ -272,7 +272,7 @@ class _Counter:
                 exposed = exposed + passes * (load + skew)
         return exposed
 
-    def _visits(self, tensor: int, station: int) -> Floats:
+    def _tile_changes(self, tensor: int, station: int) -> Floats:
         """Return how often an element of the array above a station is given another tile of a tensor."""
         m = len(self.macs)
         concerned, visits = np.zeros(m, dtype=np.bool_), np.ones(m)

@@ -14,16 +14,27 @@ import msgspec
 import numpy as np
 
 from hardware.demand import Floats, Ints
-from hardware.spatial.costs import Needs, needed
-from hardware.spatial.loop_nest import CONCERNS, INPUT, OUTPUT, WINDOWS, Bools, Moves, Nest, Problem, Run, run
-from hardware.spatial.machine import Machine
+from hardware.spatial.costs import Needs, find_needs
+from hardware.spatial.loop_nest import (
+    CONCERNS,
+    INPUT,
+    OUTPUT,
+    WINDOWS,
+    Bools,
+    Nest,
+    NestRun,
+    Problem,
+    TensorMoves,
+    count_moves,
+)
+from hardware.spatial.machine import SpatialMachine
 
 _EVERY = np.ones(8, dtype=np.bool_)
 _OF_WINDOWS = np.isin(np.arange(8), WINDOWS)
 
 
 def least(
-    machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...],
+    machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...],
     tiles: Floats, orders: Ints, spread: Floats,
 ) -> Needs:  # fmt: skip
     """Return the least that mappings of one operator need with outermost tiles (8, t) whose loops have `orders` (8, t),
@@ -33,10 +44,10 @@ def least(
     each, alone = np.zeros(tiles.shape[1], dtype=np.intp), np.ones_like(tiles)
     along = (spread.transpose(0, 2, 1).reshape(8, -1), *(alone,) * within)
     nest = Nest((tiles,) * within, along, (orders,) * len(along))
-    problem, value_bytes = problem.of(each), value_bytes[:, each]
-    runs = run(problem, nest, machine.stations)
+    problem, value_bytes = problem.take(each), value_bytes[:, each]
+    runs = count_moves(problem, nest, machine.stations)
     found = [
-        needed(machine, _Inside(machine, inward, problem, nest).least(runs), value_bytes, prices)
+        find_needs(machine, _Inside(machine, inward, problem, nest).least(runs), value_bytes, prices)
         for inward in product(*(place.ways for place in machine.places[1:]))
     ]
     names = Needs.__struct_fields__
@@ -47,7 +58,7 @@ class _Inside:
     """Nests of which no tile within is smaller than the outermost; `ways` to spread loops over the arrays within."""
 
     def __init__(
-        self, machine: Machine, ways: tuple[tuple[tuple[int, ...], ...], ...], problem: Problem, nest: Nest
+        self, machine: SpatialMachine, ways: tuple[tuple[tuple[int, ...], ...], ...], problem: Problem, nest: Nest
     ) -> None:
         self.machine, self.ways, self.problem = machine, ways, problem
         self.tiles, self.spread = nest.tiles[0], nest.spread[0]
@@ -56,7 +67,7 @@ class _Inside:
         self.busy = parts / self.steps
         self.macs: Floats = np.prod(problem.sizes, axis=0)
 
-    def least(self, runs: Run) -> Run:
+    def least(self, runs: NestRun) -> NestRun:
         """Return the least moves that smaller tiles within make, of the moves of the nests."""
         moves, end, inward = dict(runs.moves), len(self.machine.stations), range(1, len(self.machine.stations))
         for tensor in range(len(CONCERNS)):
@@ -65,7 +76,7 @@ class _Inside:
                 moved = moves[outer, tensor]
                 if tensor == INPUT:
                     moved = self._inputs(moved, outer, inner)
-                moves[outer, tensor] = self._last(moved, tensor, outer) if inner == end else moved
+                moves[outer, tensor] = self._innermost_moves(moved, tensor, outer) if inner == end else moved
         elements = [self._reach(s, _EVERY) for s in inward]
         longest = np.ones_like(self.macs)
         for loop in range(len(self.tiles)):
@@ -87,7 +98,7 @@ class _Inside:
             most = most * np.minimum(max(np.floor(elements), 1.0), extent)
         return most
 
-    def _inputs(self, moved: Moves, outer: int, inner: int) -> Moves:
+    def _inputs(self, moved: TensorMoves, outer: int, inner: int) -> TensorMoves:
         """Return the moves of inputs: fewer go on inward than came where strides leave some out. Of tiles that are not
         equally large an array that shares windows is taken to share more: less than 2 + stride times as much along a
         side."""
@@ -101,7 +112,7 @@ class _Inside:
         reads = moved.reads / gaps / shared if inner > 1 else moved.reads
         return msgspec.structs.replace(moved, reads=reads, fills=moved.fills / gaps if outer > 1 else moved.fills)
 
-    def _last(self, moved: Moves, tensor: int, outer: int) -> Moves:
+    def _innermost_moves(self, moved: TensorMoves, tensor: int, outer: int) -> TensorMoves:
         """Every multiply-accumulate takes operands of the innermost memory; its sum finds another there but once for
         each copy of a result."""
         others, shared, copies = ~CONCERNS[tensor], np.ones_like(self.macs), np.ones_like(self.macs)

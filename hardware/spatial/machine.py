@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _KEPT = {"weight": "weight", "row": "weight", "input": "input", "output": "output", "free": "weight"}
 
 
-class Memory(msgspec.Struct, frozen=True):
+class LevelMemory(msgspec.Struct, frozen=True):
     """One level: the tensors held, the bytes of one instance, and those of an access; `events` of a byte read
     and of one written."""
 
@@ -33,11 +33,11 @@ class Memory(msgspec.Struct, frozen=True):
         return f"{self.name}.read", f"{self.name}.write"
 
 
-class Place(msgspec.Struct, frozen=True):
+class MachineLevel(msgspec.Struct, frozen=True):
     """One station: its memories, and the axes of the array below it: elements, and ways to spread loops over them."""
 
     station: Station
-    memories: tuple[Memory, ...]
+    memories: tuple[LevelMemory, ...]
     array: str = ""
     axes: tuple[tuple[float, tuple[tuple[int, ...], ...]], ...] = ()
 
@@ -52,10 +52,10 @@ class Place(msgspec.Struct, frozen=True):
         return tuple(product(*(ways for _, ways in self.axes)))
 
 
-class Machine(msgspec.Struct, frozen=True):
+class SpatialMachine(msgspec.Struct, frozen=True):
     """Places outermost first, that of the off-chip memory with no memories. `elements` multiply in all."""
 
-    places: tuple[Place, ...]
+    places: tuple[MachineLevel, ...]
     stationary: str
     elements: float
 
@@ -76,7 +76,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 @memoize()
-def machine(device: Device) -> Machine:
+def find_machine(device: Device) -> SpatialMachine:
     """The hierarchy of a device with the sizes that its facts give."""
     hierarchy = device.file.hierarchy
     assert hierarchy is not None
@@ -90,14 +90,14 @@ def machine(device: Device) -> Machine:
     elements = 1.0
     for axis in hierarchy.axes:
         elements *= device.values[axis]
-    return Machine(tuple(places), hierarchy.stationary, elements)
+    return SpatialMachine(tuple(places), hierarchy.stationary, elements)
 
 
-def _place(device: Device, hierarchy: Hierarchy, levels: tuple[Level, ...], array: Array | None) -> Place:
+def _place(device: Device, hierarchy: Hierarchy, levels: tuple[Level, ...], array: Array | None) -> MachineLevel:
     memories = tuple(_memory(device, level) for level in levels)
     holds = [not levels or any(memory.holds[t] for memory in memories) for t in range(len(TENSORS))]
     if array is None:
-        return Place(Station((holds[0], holds[1], holds[2])), memories)
+        return MachineLevel(Station((holds[0], holds[1], holds[2])), memories)
     kept = TENSORS.index(_KEPT[hierarchy.stationary])
     multicast = tuple(tensor in array.multicast for tensor in TENSORS)
     network = Network(
@@ -111,11 +111,11 @@ def _place(device: Device, hierarchy: Hierarchy, levels: tuple[Level, ...], arra
         (device.values[axis.name], tuple(tuple(LOOPS.index(letter) for letter in way) for way in axis.takes))
         for axis in array.axes
     )
-    return Place(Station((holds[0], holds[1], holds[2]), network), memories, array.name, axes)
+    return MachineLevel(Station((holds[0], holds[1], holds[2]), network), memories, array.name, axes)
 
 
-def _memory(device: Device, level: Level) -> Memory:
+def _memory(device: Device, level: Level) -> LevelMemory:
     holds = tuple(tensor in level.holds for tensor in TENSORS)
     usable = 1.0 if level.is_managed else usable_cache(False)
     width = device.values.get(f"{level.name}_width", float("inf"))
-    return Memory(level.name, (holds[0], holds[1], holds[2]), device.values[f"{level.name}_bytes"] * usable, width)
+    return LevelMemory(level.name, (holds[0], holds[1], holds[2]), device.values[f"{level.name}_bytes"] * usable, width)

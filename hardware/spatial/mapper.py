@@ -12,9 +12,9 @@ from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Tiling, fma
-from hardware.spatial.costs import Costs, Needs, Power, moved_on_chip, needed
-from hardware.spatial.loop_nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, Problem, Run, run
-from hardware.spatial.machine import Machine, machine
+from hardware.spatial.costs import Costs, Needs, Power, find_needs, moved_on_chip
+from hardware.spatial.loop_nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, NestRun, Problem, count_moves
+from hardware.spatial.machine import SpatialMachine, find_machine
 from hardware.spatial.search import search
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class _Work(msgspec.Struct, frozen=True):
     problem: Problem
     scale: Floats
     nest: Nest
-    run: Run
+    run: NestRun
     needs: Needs
     value_bytes: Floats
     costs: Costs
@@ -41,7 +41,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     device, plan = setup.device, setup.plan
     if demand.unpack_ops is not None:
         demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
-    hardware, on_matrix = machine(device), common.on_matrix_unit(demand, plan)
+    hardware, on_matrix = find_machine(device), common.on_matrix_unit(demand, plan)
     least = common.traffic(msgspec.structs.replace(demand, gemm=np.zeros_like(demand.gemm)), device)
     ideal_s = _ideal_s(demand, setup)
     peak = 2.0 * device.units * fma(device, "vector", plan.vector)
@@ -113,7 +113,9 @@ def problem_of(demand: Demand, which: Ints) -> Problem:
     return Problem(sizes, stride, part)
 
 
-def _beside(demand: Demand, device: Device, rates: Efficiency, prices: Floats, least: Traffic) -> tuple[Floats, Floats]:
+def _other_work(
+    demand: Demand, device: Device, rates: Efficiency, prices: Floats, least: Traffic
+) -> tuple[Floats, Floats]:
     """Seconds (n,) of the other operators of the kernel of each contraction, of which it has one at the most, and J of
     all of the kernel that no mapping changes."""
     passing_s = np.maximum(*common.memory_seconds(device, least, rates.bandwidth[:1, demand.op_class]))[0]
@@ -122,7 +124,7 @@ def _beside(demand: Demand, device: Device, rates: Efficiency, prices: Floats, l
     return beside_s, rest_j
 
 
-def _power(device: Device, hardware: Machine, prices: Floats) -> Power:
+def _power(device: Device, hardware: SpatialMachine, prices: Floats) -> Power:
     row = device.arch.row
     clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
     budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
@@ -130,7 +132,7 @@ def _power(device: Device, hardware: Machine, prices: Floats) -> Power:
 
 
 def _work(
-    demand: Demand, device: Device, hardware: Machine, rates: Efficiency, prices: Floats, least: Traffic,
+    demand: Demand, device: Device, hardware: SpatialMachine, rates: Efficiency, prices: Floats, least: Traffic,
     ideal_s: Floats, lanes_s: Floats,
 ) -> _Work:  # fmt: skip
     """The mappings of all contractions: those of equal ones are searched once."""
@@ -145,7 +147,7 @@ def _work(
     once = (compulsory(problem) * value_bytes).sum(axis=0)
     spared = once - (least.dram_read + least.dram_write)[which] / scale
     cycle_s = ideal_s[which] / demand.macs[which] * hardware.elements / rates.compute[0, demand.op_class[which]]
-    power, (beside_s, rest_j) = _power(device, hardware, prices), _beside(demand, device, rates, prices, least)
+    power, (beside_s, rest_j) = _power(device, hardware, prices), _other_work(demand, device, rates, prices, least)
     behind_s, start_s = demand.per_kernel(lanes_s)[demand.kernel], device.kernel_start_s[0]
     by_operator = (cycle_s, byte_s, spared, scale, beside_s[which], behind_s[which], rest_j[which])
     costs = Costs(*by_operator, 1.0 / device.clock_hz, start_s, power)
@@ -153,11 +155,13 @@ def _work(
     relative = tuple(float(f"{prices[device.arch.row[label]] / power.chip_j:.9g}") for label in hardware.events)
     columns = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes, *by_operator])
     _, first, place = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-    nest = search(hardware, problem.of(first), value_bytes[:, first], relative, costs.of(first))
+    nest = search(hardware, problem.take(first), value_bytes[:, first], relative, costs.take(first))
     place = place.ravel()
     mine = Nest(*(tuple(part[:, place] for part in getattr(nest, name)) for name in Nest.__struct_fields__))
-    runs = run(problem, mine, hardware.stations)
-    return _Work(which, problem, scale, mine, runs, needed(hardware, runs, value_bytes, relative), value_bytes, costs)
+    runs = count_moves(problem, mine, hardware.stations)
+    return _Work(
+        which, problem, scale, mine, runs, find_needs(hardware, runs, value_bytes, relative), value_bytes, costs
+    )
 
 
 def compulsory(problem: Problem) -> Floats:
@@ -206,7 +210,7 @@ def _tiling(demand: Demand, work: _Work) -> Tiling:
     return Tiling(*found)
 
 
-def _counts(demand: Demand, device: Device, hardware: Machine, flow: Traffic, work: _Work) -> Floats:
+def _counts(demand: Demand, device: Device, hardware: SpatialMachine, flow: Traffic, work: _Work) -> Floats:
     """Events of each operator: what every level and network moves beside that which needs no mapping."""
     counts = _unmapped_counts(demand, device, flow)
     for label, moved in moved_on_chip(hardware, work.run, work.value_bytes).items():
@@ -220,7 +224,7 @@ def _unmapped_counts(demand: Demand, device: Device, flow: Traffic) -> Floats:
     counts[row["array.mac"]] = demand.macs
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
-    outermost, others = machine(device).places[1].memories[0].name, demand.macs <= 0
+    outermost, others = find_machine(device).places[1].memories[0].name, demand.macs <= 0
     counts[row[f"{outermost}.read"]] += flow.chip_read * others
     counts[row[f"{outermost}.write"]] += flow.chip_write * others
     counts[row["memory.dram_read"]] = flow.dram_read

@@ -17,10 +17,10 @@ import numpy as np
 
 from hardware.demand import Floats, Ints
 from hardware.hierarchy import LOOPS
-from hardware.spatial.costs import Costs, Needs, needed
-from hardware.spatial.loop_nest import CONCERNS, Bools, C, G, K, N, Nest, P, Problem, Q, R, S, Station, run
+from hardware.spatial.costs import Costs, Needs, find_needs
+from hardware.spatial.loop_nest import CONCERNS, Bools, C, G, K, N, Nest, P, Problem, Q, R, S, Station, count_moves
 from hardware.spatial.lower_bound import least
-from hardware.spatial.machine import Machine, Memory, Place
+from hardware.spatial.machine import LevelMemory, MachineLevel, SpatialMachine
 
 # Loops outermost first: weights stay while rows pass; results stay, of one channel or of all; inputs stay.
 _ORDERS = np.array([[LOOPS.index(x) for x in order] for order in ("GKCRSNPQ", "GKNPQCRS", "GNPQKCRS", "GNPQCRSK")])
@@ -37,28 +37,30 @@ _KEEP = 1024  # operators remembered of a machine
 _ROUNDING = 1e-12
 
 
-def search(machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], costs: Costs) -> Nest:
+def search(
+    machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], costs: Costs
+) -> Nest:
     """The mapping of each of n operators. `value_bytes` (3, n) of inputs, weights and partial sums; `prices` of the
     events of the machine, relative to the first."""
     rows = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes]).T
-    known, found = _remembered(machine, prices), [_nothing(len(machine.places))]
+    known, found = _searches(machine, prices), [_no_mappings(len(machine.places))]
     for i, row in enumerate(np.ascontiguousarray(rows)):
         operator = known.pop(row.tobytes(), None)
         known[row.tobytes()] = operator = operator or Operator(machine, problem, value_bytes, prices, i)
-        found.append(operator.fastest(costs.of(np.array([i]))))
+        found.append(operator.fastest(costs.take(np.array([i]))))
     for key in list(known)[: max(len(known) - _KEEP, 0)]:
         del known[key]
-    return _joined(found)
+    return _concatenate(found)
 
 
-def _nothing(places: int) -> Nest:
+def _no_mappings(places: int) -> Nest:
     """The mappings of no operator."""
     none, orders = np.ones((8, 0)), np.zeros((8, 0), dtype=np.intp)
     return Nest((none,) * (places - 1), (none,) * places, (orders,) * places)
 
 
 @lru_cache(maxsize=64)
-def _remembered(_machine: Machine, _prices: tuple[float, ...]) -> dict[bytes, Operator]:
+def _searches(_machine: SpatialMachine, _prices: tuple[float, ...]) -> dict[bytes, Operator]:
     """Return the searches of a machine, by operator."""
     return {}
 
@@ -69,9 +71,9 @@ class Operator:
     with its place in the list of all."""
 
     def __init__(
-        self, machine: Machine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], i: int
+        self, machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], i: int
     ) -> None:
-        self.machine, self.problem, self.prices = machine, problem.of(np.array([i])), prices
+        self.machine, self.problem, self.prices = machine, problem.take(np.array([i])), prices
         self.value_bytes = value_bytes[:, [i]]
         self.menus = [self._shortlist(s) for s in range(1, len(machine.places))]
         tiles, by = np.minimum(self.menus[0][0], self.problem.sizes), self.menus[0][1]
@@ -81,7 +83,7 @@ class Operator:
         self.least = least(machine, self.problem, self.value_bytes, prices, tiles, _ORDERS[by].T, spread)
         shape = tiles.shape[1], *(len(place.ways) for place in machine.places)
         self.uncounted = np.ones(shape, dtype=np.bool_)
-        self.nest = _nothing(len(machine.places))
+        self.nest = _no_mappings(len(machine.places))
         self.place: Ints = np.zeros(0, dtype=np.intp)
         self.table = np.zeros((len(Needs.__struct_fields__), 0))
 
@@ -94,10 +96,10 @@ class Operator:
     def fastest(self, costs: Costs) -> Nest:
         """The mapping whose kernel ends first within the power limit; of equals, that of least energy, of these the
         first. Those are counted of which it is not certain without that they are slower."""
-        ends_s, moved_j = costs.spent(self.least)
+        ends_s, moved_j = costs.kernel_cost(self.least)
         together = max(2 * _TOGETHER // int(np.prod([menu.shape[1] for menu, _ in self.menus[1:]])), 1)
         while True:
-            counted_s, counted_j = costs.spent(Needs(*self.table))
+            counted_s, counted_j = costs.kernel_cost(Needs(*self.table))
             best = np.lexsort((counted_j, counted_s))[:1]
             worth = self.uncounted.ravel().copy()
             if best.size:
@@ -106,7 +108,7 @@ class Operator:
                 worth &= ~slower & ~(as_fast & (moved_j > counted_j[best] * (1 + _ROUNDING)))
             left = np.flatnonzero(worth)
             if not left.size:
-                return _at(self.nest, best)
+                return _take(self.nest, best)
             self.count(left[np.lexsort((moved_j[left], ends_s[left]))][:together])
 
     def count(self, which: Ints) -> None:
@@ -116,18 +118,22 @@ class Operator:
         asked.flat[which] = True
         tried, place = self._candidates(asked)
         table = np.empty((len(self.table), len(place)))
-        marks = _marks(*tried.orders)
+        marks = column_hash(*tried.orders)
         for mark in np.unique(marks):  # of one order at a time: it is counted quicker
             same = np.flatnonzero(marks == mark)
             for start in range(0, len(same), _TOGETHER):
                 part = same[start : start + _TOGETHER]
-                runs = run(self.problem.of(part * 0), _at(tried, part), self.machine.stations)
-                needs = needed(self.machine, runs, self.value_bytes[:, part * 0], self.prices)
+                runs = count_moves(self.problem.take(part * 0), _take(tried, part), self.machine.stations)
+                needs = find_needs(self.machine, runs, self.value_bytes[:, part * 0], self.prices)
                 table[:, part] = [getattr(needs, name) for name in Needs.__struct_fields__]
-        nest, table, place = _joined([self.nest, tried]), np.hstack([self.table, table]), np.append(self.place, place)
+        nest, table, place = (
+            _concatenate([self.nest, tried]),
+            np.hstack([self.table, table]),
+            np.append(self.place, place),
+        )
         listed = np.argsort(place)
-        kept = listed[_unbeaten(table[:, listed])]
-        self.nest, self.table, self.place = _at(nest, kept), table[:, kept], place[kept]
+        kept = listed[_pareto_columns(table[:, listed])]
+        self.nest, self.table, self.place = _take(nest, kept), table[:, kept], place[kept]
 
     def _candidates(self, asked: Bools) -> tuple[Nest, Ints]:
         """Mappings with the outermost tiles and ways asked for, and the place of each in the list of all."""
@@ -155,7 +161,7 @@ class Operator:
         return Nest(tuple(tile[:, kept] for tile in tiles[1:]), placed, turns), place
 
 
-def _unbeaten(table: Floats) -> Ints:
+def _pareto_columns(table: Floats) -> Ints:
     """The columns of which no other is as low in all rows, of equals the first."""
     most = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     middling = table[:, [(table / most).sum(axis=0).argmin()]]
@@ -172,7 +178,7 @@ def _unbeaten(table: Floats) -> Ints:
     return np.concatenate(kept)
 
 
-def _joined(nests: list[Nest]) -> Nest:
+def _concatenate(nests: list[Nest]) -> Nest:
     def side(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
         return tuple(np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
 
@@ -181,17 +187,17 @@ def _joined(nests: list[Nest]) -> Nest:
     )
 
 
-def _at(nest: Nest, index: Ints) -> Nest:
+def _take(nest: Nest, index: Ints) -> Nest:
     return Nest(*(tuple(part[:, index] for part in getattr(nest, name)) for name in Nest.__struct_fields__))
 
 
 def _distinct(*parts: Floats | Ints) -> Ints:
     """The first of all columns that are equal."""
-    first: Ints = np.sort(np.unique(_marks(*parts), return_index=True)[1])
+    first: Ints = np.sort(np.unique(column_hash(*parts), return_index=True)[1])
     return first
 
 
-def _marks(*parts: Floats | Ints) -> Floats:
+def column_hash(*parts: Floats | Ints) -> Floats:
     """Return a hash of each column, its products with random numbers. Equal hashes are taken for equal columns, which
     holds with probability close to 1."""
     draw = np.random.default_rng(0)
@@ -209,7 +215,7 @@ def _endless(problem: Problem) -> list[float]:
     return found
 
 
-def _spread(place: Place, outer: Floats, inner: Floats) -> Floats:
+def _spread(place: MachineLevel, outer: Floats, inner: Floats) -> Floats:
     """Elements that the array of a place gives each loop, (8, w, m), in each of w ways: an axis is filled loop by loop
     as far as the tile goes, in equal rounds."""
     parts = np.ceil(outer / inner)
@@ -229,7 +235,7 @@ def _spread(place: Place, outer: Floats, inner: Floats) -> Floats:
 def _shortlist(
     loops: tuple[float, ...],
     widths: tuple[float, ...],
-    memories: tuple[Memory, ...],
+    memories: tuple[LevelMemory, ...],
     is_outer: bool,
     orders: tuple[int, ...],
 ) -> tuple[Floats, Ints]:
@@ -249,24 +255,24 @@ def _shortlist(
     rooms = np.hstack([needed_bytes[:, fits], np.zeros_like(room)])
     inputs, weights, outputs = (bool(held[:, t].any()) for t in range(3))
     passing = np.stack(
-        [_passing(problem, (inputs, weights, outputs), tiles, value_bytes, _ORDERS[order]) for order in orders]
+        [_passing_bytes(problem, (inputs, weights, outputs), tiles, value_bytes, _ORDERS[order]) for order in orders]
     )
     added_up = np.prod(tiles[[C, R, S]], axis=0)
     side_by_side = np.prod(tiles[[G, K]], axis=0)
-    kept = _unbeaten(np.vstack([rooms, passing.min(axis=0), -added_up, -side_by_side]))
+    kept = _pareto_columns(np.vstack([rooms, passing.min(axis=0), -added_up, -side_by_side]))
     return tiles[:, kept], np.array(orders)[passing.argmin(axis=0)[kept]]
 
 
-def _passing(
+def _passing_bytes(
     problem: Problem, holds: tuple[bool, bool, bool], menu: Floats, value_bytes: Floats, order: Ints
 ) -> Floats:
     """Bytes that pass into a station that holds such tiles of an operator, (e,). A tensor that it does not hold passes
     whenever another tile of the others comes."""
     each = np.zeros(menu.shape[1], dtype=np.intp)
-    many, orders = problem.of(each), np.repeat(order[:, None], len(each), axis=1)
+    many, orders = problem.take(each), np.repeat(order[:, None], len(each), axis=1)
     alone = np.ones_like(menu)
     stations = (Station((True, True, True)), Station(holds))
-    found = run(many, Nest((menu,), (alone, alone), (orders, orders)), stations)
+    found = count_moves(many, Nest((menu,), (alone, alone), (orders, orders)), stations)
     passing, steps = np.zeros(len(each)), np.ceil(many.sizes / menu)
     for t, held in enumerate(holds):
         if held:

@@ -18,14 +18,14 @@ def plot(state: State) -> Plot:
     lines, points, best = [], [], []
     for place, device in enumerate(state.devices):
         at_batches = line(state, device)
-        x, y = tuple(float(p.batch) for p in at_batches), tuple(metric.of(p) for p in at_batches)
+        x, y = tuple(float(p.batch) for p in at_batches), tuple(metric.figure(p) for p in at_batches)
         lines.append(Series(MARKED[device], x, y, line=True, device=place))
         named = keys(device, at_batches)
         points.append(Series(MARKED[device], x, y, keys=named, labels=named, device=place))
         if at_batches:
-            best.append((device, min(at_batches, key=lambda p: metric.of(p))))
+            best.append((device, min(at_batches, key=lambda p: metric.figure(p))))
     marked = tuple(f"{device}@b{p.batch}" for device, p in best)
-    x, y = tuple(float(p.batch) for _, p in best), tuple(metric.of(p) for _, p in best)
+    x, y = tuple(float(p.batch) for _, p in best), tuple(metric.figure(p) for _, p in best)
     told = ", ".join(f"{MARKED[device]} {p.batch}" for device, p in best)
     return Plot(
         name="batch",

@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.document import Column
 from hardware.errors import RequestError, unknown
-from hardware.names import listed
+from hardware.names import split_list
 from hwexplorer import registry
 from hwexplorer import state as states
 from hwexplorer.export.files import SCREEN
@@ -101,7 +101,7 @@ def _devices(session: Session, words: list[str]) -> None:
     if not words:
         session.stage.perform("devices")
         return
-    names = tuple(part for word in words for part in listed(word))
+    names = tuple(part for word in words for part in split_list(word))
     spelt: dict[str, str] = {}
     for name in names:
         other = spelt.setdefault(session.provider.device_key(name), name)

@@ -21,7 +21,7 @@ FAR = 4.0  # times the least: what is further off runs out of the common scale
 def cards(state: State) -> tuple[Card, ...]:
     """In the order of the state's devices."""
     results = [engine.result(state, name) for name in state.devices]
-    values = [METRICS[state.metric].of(result) for result in results]
+    values = [METRICS[state.metric].figure(result) for result in results]
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
     told = phrases(results, engine.result(state, state.baseline))
@@ -56,7 +56,7 @@ def _exceeded_limits(state: State, result: Estimate) -> tuple[str, ...]:
 def _base_metric(state: State, device: str) -> float:
     """The metric of a what-if device without its changes; 0 for any other."""
     base = split_changes(device)[0]
-    return 0.0 if base == device else METRICS[state.metric].of(engine.result(state, base))
+    return 0.0 if base == device else METRICS[state.metric].figure(engine.result(state, base))
 
 
 def _name(result: Estimate) -> str:

@@ -44,7 +44,7 @@ def _winner(node: ComparedNode, metric: str) -> str:
 def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
     return (
         Column(key, MARKED[key], METRICS[metric].unit, role="quantity", keep=2,
-               of=lambda node: METRICS[metric].of(node.devices[key])),
+               of=lambda node: METRICS[metric].figure(node.devices[key])),
         Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
                help=f"to {baseline}"),
         Column(f"{key}_bound", "B", role="flag", keep=7, of=lambda node: node.devices[key].bound, shown=BOUND_LETTERS),

@@ -195,7 +195,7 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     """Attributed figure of each node in the metric of the state, in J s, J per inference or s; of another model those
     of the same name, and None for the others."""
     result = engine.result(state)
-    each = causes.shares(result, state.metric).sum(axis=0) * METRICS[state.metric].of(result)
+    each = causes.shares(result, state.metric).sum(axis=0) * METRICS[state.metric].figure(result)
     here = [branch.members for branch in branches]
     if len(here[0]) != len(each):
         there = {branch.key: branch.members for _, branch in outline(result, state.by, state.apart).walk()}

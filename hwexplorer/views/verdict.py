@@ -27,7 +27,7 @@ def verdict(state: State) -> str:
         return ""
     here, there = engine.result(state), engine.result(other)
     metric = METRICS[state.metric]
-    change = metric.of(here) / (metric.of(there) or 1.0) - 1
+    change = metric.figure(here) / (metric.figure(there) or 1.0) - 1
     head = f"{_name(here, there)} vs {_name(there, here)}: {_TITLES[state.metric]} {delta(change)}"
     if not is_comparable(here, there):
         return f"{head} ({there.workload.name})"
@@ -48,7 +48,9 @@ def lines(state: State) -> tuple[str, ...]:
         return (told,)
     metric = METRICS[state.metric]
     members = operators_of(here, state.at)
-    now, before = (shares(result, state.metric)[:, members].sum(axis=1) * metric.of(result) for result in (here, there))
+    now, before = (
+        shares(result, state.metric)[:, members].sum(axis=1) * metric.figure(result) for result in (here, there)
+    )
     base = float(before.sum()) or 1.0
     head = f"{_name(here, there)} vs {_name(there, here)}: {_TITLES[state.metric]} {delta(float(now.sum()) / base - 1)}"
     parts = dict(zip((look.name for look in LOOKS), ((now - before) / base).tolist(), strict=True))

@@ -24,7 +24,7 @@ class _Marked(dict[str, str]):
     """What a device's key is shown as: the key, with the mark of a design target."""
 
     def __missing__(self, key: str) -> str:
-        return engine.device(key).marked if key else ""
+        return engine.device(key).marked_key if key else ""
 
 
 MARKED = _Marked()

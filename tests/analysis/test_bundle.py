@@ -5,7 +5,7 @@ from __future__ import annotations
 import grid
 import pytest
 
-from analysis.estimate.bundle import ask, bundle, evaluate
+from analysis.estimate.bundle import bundle_demand, evaluate_bundle, make_bundle
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
@@ -26,8 +26,8 @@ def test_requests_and_groups_are_the_same_in_bulk(on: str, runtime: str) -> None
     device, work = grid.device(on), [store.load(name) for name in MODELS]
     asked = Scenario(3, "fp16", runtime)
     setup = asked.setup_on(device, work[0])
-    many = bundle(work, setup.joins)
-    whole, _ = evaluate(ask(many, (3,), setup.plan.widths), setup)
+    many = make_bundle(work, setup.joins)
+    whole, _ = evaluate_bundle(bundle_demand(many, (3,), setup.plan.widths), setup)
     alone = [estimate(one, device, asked) for one in work]
     assert whole.latency_s.tolist() == [one.latency_s for one in alone]
     assert whole.energy_j.tolist() == [one.energy_j for one in alone]

@@ -8,7 +8,7 @@ import pytest
 from grid import EXACT
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.memory import memory
+from analysis.estimate.memory import peak_memory
 from analysis.estimate.tree import TELLING_WORK, tree
 from analysis.reports.nodes import node
 from hardware.device import Device
@@ -144,7 +144,7 @@ def test_pytorch_on_a_gpu_adds_the_bias_of_a_convolution_in_a_kernel_of_its_own(
     """cuDNN does not, oneDNN does; it is added in place."""
     gpu, cpu = (grid.run("alexnet", on, 4, "fp32", "pytorch_eager") for on in ("t4", "i7_6700"))
     assert gpu.demand.n_kernels == cpu.demand.n_kernels + 5
-    held = [memory(gpu.workload, 4, gpu.plan.widths, how).peak_bytes for how in ("eager", gpu.joins)]
+    held = [peak_memory(gpu.workload, 4, gpu.plan.widths, how).peak_bytes for how in ("eager", gpu.joins)]
     assert held[0] == held[1]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.memory import memory
+from analysis.estimate.memory import peak_memory
 from analysis.model.ir.workload import BUFFER, WEIGHT, Workload
 from hardware.precision import uniform
 
@@ -56,7 +56,9 @@ def test_bounds(model: str) -> None:
         for batch in (1, 2, 8, 64, 512):
             size = sizes(work, batch, width)
             constant = np.isin(work.tensors.role, (WEIGHT, BUFFER))
-            eager, compiled, fused = by_mode = [memory(work, batch, uniform(width), mode) for mode in grid.ALL_MODES]
+            eager, compiled, fused = by_mode = [
+                peak_memory(work, batch, uniform(width), mode) for mode in grid.ALL_MODES
+            ]
             for mode, held in zip(grid.ALL_MODES, by_mode, strict=True):
                 assert held.weight_bytes == pytest.approx(size[constant].sum())
                 assert held.peak_bytes == held.weight_bytes + held.activation_peak_bytes
@@ -78,7 +80,7 @@ def test_toy_by_hand() -> None:
     tensor = 64 * 56 * 56 * 4.0
     work = grid.workload("conv2d")
     for batch in (1, 16):
-        eager, fused = (memory(work, batch, uniform(4.0), mode) for mode in grid.MODES)
+        eager, fused = (peak_memory(work, batch, uniform(4.0), mode) for mode in grid.MODES)
         assert fused.activation_peak_bytes == 2 * tensor * batch
         # Three where the caller's input must be kept beside a result and its successor.
         assert eager.activation_peak_bytes in (2 * tensor * batch, 3 * tensor * batch)
@@ -88,7 +90,7 @@ def test_toy_by_hand() -> None:
 @pytest.mark.parametrize(("model", "megabytes"), [("resnet50", 102.5), ("vgg16", 553.4), ("mobilenet_v2", 14.0)])
 def test_weights_of_known_models(model: str, megabytes: float) -> None:
     """fp32 parameters times four: 25.6, 138.4 and 3.5 million (torchvision), buffers of the normalisation beside."""
-    held = memory(grid.workload(model), 1, uniform(4.0), "eager").weight_bytes / 1e6
+    held = peak_memory(grid.workload(model), 1, uniform(4.0), "eager").weight_bytes / 1e6
     assert held == pytest.approx(megabytes, rel=0.015)
 
 

@@ -15,7 +15,7 @@ from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import Unpredictable
 from analysis.estimate import trust
 from analysis.estimate.estimate import estimate
-from analysis.estimate.trust import classes
+from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import KINDS
 from hardware import files, precision
@@ -151,7 +151,7 @@ def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
 def test_what_is_said_of_the_classes_is_what_comes_out(document: Any) -> None:
     """The README has its table of trust.json, and bands follow from it: after a change of the model of time or energy
     `python -m analysis.annexes.machine.calibrate` writes it anew."""
-    said = {(each.quantity, each.name): each for each in trust.table().classes}
+    said = {(each.quantity, each.name): each for each in trust.trust_table().classes}
     said.pop(("latency", trust.ENGINEERING))
     found = {(each["quantity"], each["name"]): each for each in document["classes"]}
     assert set(said) == set(found)
@@ -161,7 +161,7 @@ def test_what_is_said_of_the_classes_is_what_comes_out(document: Any) -> None:
 
 
 def test_classes_are_those_declared_and_hold_every_row(document: Any) -> None:
-    names = [each.name for each in classes()]
+    names = [each.name for each in work_classes()]
     assert len(names) == len(set(names))
     latency = [each for each in document["classes"] if each["quantity"] == "latency"]
     assert [each["name"] for each in latency] == [name for name in names if name in {c["name"] for c in latency}]
@@ -179,7 +179,7 @@ def test_classes_are_those_declared_and_hold_every_row(document: Any) -> None:
 
 
 def test_a_class_is_of_kinds_of_work_and_software_that_exist() -> None:
-    for each in classes():
+    for each in work_classes():
         assert set(each.kinds) <= set(KINDS), each
         assert set(each.modes) <= {"eager", "compiled", "fused"}, each
 

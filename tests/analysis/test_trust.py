@@ -29,7 +29,7 @@ from analysis.model import store
 from hardware.device import load_device, load_devices
 from hwexplorer.cli import main
 
-TABLE = trust.table()
+TABLE = trust.trust_table()
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "test_trust.py -->\n", "<!-- end of classes -->"
 
@@ -122,7 +122,7 @@ def test_no_band_leaves_out_the_estimate() -> None:
     trust_bands = [each.band for each in TABLE.classes] + [each.energy_band for each in TABLE.classes]
     for band in (*trust_bands, *(each.band for each in TABLE.measured)):
         assert band is None or band[0] <= 1 / 1.04 < 1.04 <= band[1]
-    assert {each.work_class for each in TABLE.measured} <= {each.name for each in trust.classes()}
+    assert {each.work_class for each in TABLE.measured} <= {each.name for each in trust.work_classes()}
     assert {each.device for each in TABLE.measured} <= {device.id for device in load_devices()[0]}
 
 

@@ -22,7 +22,7 @@ def _on(name: str):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("word", RULED)
 def test_figures_are_those_of_the_estimate(word: str) -> None:
-    value = METRICS[word].of(_on(""))
+    value = METRICS[word].figure(_on(""))
     for comparison, limit, holds in (
         ("<", 2, True),
         (">", 2, False),

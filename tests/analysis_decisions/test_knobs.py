@@ -174,7 +174,7 @@ def test_a_pair_is_worth_its_second_knob(seed: int) -> None:
 
 
 def _gap(one: NodeCost, other: NodeCost, metrics: tuple[str, ...]) -> float:
-    return max(math.log(METRICS[name].of(one) / METRICS[name].of(other)) for name in metrics)
+    return max(math.log(METRICS[name].figure(one) / METRICS[name].figure(other)) for name in metrics)
 
 
 def test_knobs_that_count_are_whole() -> None:

@@ -38,7 +38,7 @@ def test_winners_tally_and_sums(level: str, batch: int, on_paper: bool) -> None:
     for metric in ADDITIVE:
         assert sum(found.tally[metric].values()) + found.ties[metric] == len(found.rows)
         for row in found.rows:
-            values = {key: METRICS[metric].of(figures) for key, figures in row.devices.items() if key in judged}
+            values = {key: METRICS[metric].figure(figures) for key, figures in row.devices.items() if key in judged}
             least, second = sorted(values.values())[:2]
             winner, margin = row.winner[metric], row.margin[metric]
             assert winner == ("" if second <= least * (1 + 1e-9) else min(values, key=values.__getitem__))

@@ -33,9 +33,9 @@ def test_the_catalogue_has_some() -> None:
     for found in PAPER:
         assert found.name.endswith(ON_PAPER)
         assert found.label.endswith(ON_PAPER)
-        assert found.marked == found.key + ON_PAPER
-    assert device("kpu_t256:15w").marked == "kpu_t256:15w (paper)"
-    assert device("h100_sxm").marked == "h100_sxm"
+        assert found.marked_key == found.key + ON_PAPER
+    assert device("kpu_t256:15w").marked_key == "kpu_t256:15w (paper)"
+    assert device("h100_sxm").marked_key == "h100_sxm"
 
 
 @pytest.mark.parametrize(

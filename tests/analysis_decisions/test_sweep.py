@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.estimate.bundle import ask, bundle, evaluate, peaks
+from analysis.estimate.bundle import bundle_demand, evaluate_bundle, make_bundle, peak_memory_bytes
 from analysis.estimate.estimate import estimate
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
@@ -38,9 +38,9 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     loaded = [workload(name) for name in SOME]
     setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
     widths = setup.plan.widths
-    asked = ask(bundle(loaded, setup.joins, device(on).arch.places_models), (batch,), widths)
-    held = peaks(loaded, setup.joins, (batch,), widths, blocked(device(on), execution))
-    found, formats = evaluate(asked, setup)
+    asked = bundle_demand(make_bundle(loaded, setup.joins, device(on).arch.places_models), (batch,), widths)
+    held = peak_memory_bytes(loaded, setup.joins, (batch,), widths, blocked(device(on), execution))
+    found, formats = evaluate_bundle(asked, setup)
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
         assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
@@ -49,7 +49,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
 
 
 def test_equal_kernels_are_evaluated_once() -> None:
-    one, twice = bundle([workload("resnet50")], "eager"), bundle([workload("resnet50")] * 2, "eager")
+    one, twice = make_bundle([workload("resnet50")], "eager"), make_bundle([workload("resnet50")] * 2, "eager")
     assert one.n_kernels == twice.n_kernels < len(one.places.kernel_of)
     assert len(twice.places.kernel_of) == 2 * len(one.places.kernel_of)
 
@@ -58,7 +58,8 @@ def test_the_order_of_models_does_not_matter() -> None:
     setup = make_setup(device("h100_sxm"), "fp16", runtime_of_mode(device("h100_sxm"), "eager"))
     loaded = [workload(name) for name in SOME]
     there, back = (
-        evaluate(ask(bundle(order, "eager"), (3,), setup.plan.widths), setup)[0] for order in (loaded, loaded[::-1])
+        evaluate_bundle(bundle_demand(make_bundle(order, "eager"), (3,), setup.plan.widths), setup)[0]
+        for order in (loaded, loaded[::-1])
     )
     assert np.array_equal(there.latency_s, back.latency_s[::-1])
     assert np.array_equal(there.energy_j, back.energy_j[::-1])
@@ -178,7 +179,8 @@ def test_the_crossover_is_where_the_winner_changes(name: str) -> None:
     for cross in pairs:
         batches = (1, 128) if cross.batch is None else (cross.batch - 1, cross.batch)
         ahead = [
-            METRICS[name].of(run("resnet18", cross.before, b)) <= METRICS[name].of(run("resnet18", cross.after, b))
+            METRICS[name].figure(run("resnet18", cross.before, b))
+            <= METRICS[name].figure(run("resnet18", cross.after, b))
             for b in batches
         ]
         assert ahead == ([True, True] if cross.batch is None else [True, False])

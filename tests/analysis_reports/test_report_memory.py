@@ -29,13 +29,13 @@ def largest_live_set(result: Estimate) -> tuple[float, float]:
     all values that ever leave a kernel."""
     asked, tensors = result.demand, result.workload.tensors
     from analysis.estimate.kernels import structure
-    from analysis.estimate.memory import roots
+    from analysis.estimate.memory import storage_roots
 
     s = structure(result.workload, result.joins).moves
     size = (tensors.numel @ result.workload.value_at(batch=result.scenario.batch)) * np.where(
         tensors.fixed_bytes > 0, tensors.fixed_bytes, result.plan.element_bytes
     )
-    root = roots(tensors.storage)
+    root = storage_roots(tensors.storage)
     live: dict[int, dict[int, float]] = {}
     for t, k in zip(s.tensor.tolist(), s.kernel.tolist(), strict=True):
         if tensors.role[t] not in (WEIGHT, BUFFER):

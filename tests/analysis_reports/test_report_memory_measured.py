@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import reports_grid as grid
 
-from analysis.estimate.memory import memory
+from analysis.estimate.memory import peak_memory
 from analysis.model import store
 from hardware.precision import parse
 from tests.sampling import first, slow
@@ -100,5 +100,5 @@ def test_peak_of_recurrent_networks(
 ) -> None:
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path))
     workload = store.load(f"{Path(__file__).with_name('recurrent_models.py')}:{name}()")
-    held = memory(workload, BATCH, parse("fp32").widths, "eager", block=16.0)
+    held = peak_memory(workload, BATCH, parse("fp32").widths, "eager", block=16.0)
     assert held.peak_bytes - held.weight_bytes == pytest.approx(measured_recurrent[name], rel=TOLERANCE)

@@ -29,9 +29,9 @@ from hardware.device_file import read
 from hardware.errors import RequestError
 from hardware.hierarchy import LOOPS
 from hardware.plan import make_plan
-from hardware.spatial.costs import Costs, Power, level_bytes, needed
-from hardware.spatial.loop_nest import Nest, Problem, run
-from hardware.spatial.machine import machine
+from hardware.spatial.costs import Costs, Power, find_needs, level_bytes
+from hardware.spatial.loop_nest import Nest, Problem, count_moves
+from hardware.spatial.machine import find_machine
 from hardware.spatial.search import Operator, _footprints, _spread, search
 from hwexplorer.cli import main
 
@@ -44,7 +44,7 @@ def costs(device: Device, spared: Floats) -> Costs:
     one, none = np.ones(len(spared)), np.zeros(len(spared))
     value, events = (
         coefficients(device, make_plan(device, "fp16")).value,
-        ("memory.dram_read", machine(device).events[0]),
+        ("memory.dram_read", find_machine(device).events[0]),
     )
     power = Power(*(float(value[device.arch.row[label]]) for label in events), 0.0, np.inf)
     seconds = one / device.clock_hz, one / device.memory_bandwidth
@@ -54,7 +54,7 @@ def costs(device: Device, spared: Floats) -> Costs:
 def relative(device: Device) -> tuple[float, ...]:
     """Prices of events on chip over that of the first."""
     value = coefficients(device, make_plan(device, "fp16")).value
-    prices = [value[device.arch.row[label]] for label in machine(device).events]
+    prices = [value[device.arch.row[label]] for label in find_machine(device).events]
     return tuple(price / prices[0] for price in prices)
 
 
@@ -66,11 +66,11 @@ def chip(network: str) -> dict[str, Floats]:
     layers = np.array(spec["layers"], dtype=np.float64).T
     sizes, stride, side = layers[:8], layers[8], layers[9]
     part = np.minimum((side / ((sizes[4] - 1) * stride + sizes[6])) ** 2, 1.0)
-    problem, hardware = Problem(sizes, stride, part), machine(device)
+    problem, hardware = Problem(sizes, stride, part), find_machine(device)
     n = sizes.shape[1]
     value_bytes = np.full((3, n), 2.0)
     nest = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(n)))
-    found = run(problem, nest, hardware.stations)
+    found = count_moves(problem, nest, hardware.stations)
     moved = {}
     for s, place in enumerate(hardware.places):
         for memory in place.memories:
@@ -166,9 +166,9 @@ def tops(rows: int) -> float:
     sizes[2], sizes[3], sizes[4] = 2048, 2048, rows
     value_bytes = np.array([[1.0], [1.0], [4.0]])
     on_chip = np.array([rows * 2048.0 * 5])  # inputs and results stay in the unified buffer
-    problem, hardware = Problem(sizes, np.ones(1), np.ones(1)), machine(device)
+    problem, hardware = Problem(sizes, np.ones(1), np.ones(1)), find_machine(device)
     nest = search(hardware, problem, value_bytes, relative(device), costs(device, on_chip))
-    found = run(problem, nest, hardware.stations)
+    found = count_moves(problem, nest, hardware.stations)
     weight_s = float(found.moves[0, 1].reads[0]) / device.memory_bandwidth
     return 2e-12 * float(np.prod(sizes)) / max(weight_s, float(found.cycles[0]) / device.clock_hz)
 
@@ -243,7 +243,7 @@ def _tiny(folder: Path, stationary: str) -> Device:
 def test_no_mapping_of_a_tiny_product_is_quicker(product: tuple[int, ...], stationary: str, tmp_path: Path) -> None:
     """Of all tiles that fit, in all orders: of results K, channels C and rows P."""
     device = _tiny(tmp_path, stationary)
-    hardware, prices, loops = machine(device), relative(device), [LOOPS.index(loop) for loop in "KCP"]
+    hardware, prices, loops = find_machine(device), relative(device), [LOOPS.index(loop) for loop in "KCP"]
     sizes, value_bytes = np.ones((8, 1)), np.array([[1.0], [1.0], [4.0]])
     sizes[loops, 0] = product
     problem = Problem(sizes, np.ones(1), np.ones(1))
@@ -267,10 +267,14 @@ def test_no_mapping_of_a_tiny_product_is_quicker(product: tuple[int, ...], stati
     inward = [*tiles[1:], np.ones_like(tiles[0])]
     spread = tuple(_spread(*each)[:, 0] for each in zip(hardware.places, tiles, inward, strict=True))
     each, at_rest = np.zeros(len(ordered), dtype=np.intp), costs(device, np.zeros(1))
-    runs = run(problem.of(each), Nest(tuple(tiles[1:]), spread, (*by, by[-1])), hardware.stations)
-    every = needed(hardware, runs, value_bytes[:, each], prices).seconds(at_rest, each).max(axis=0)
+    runs = count_moves(problem.take(each), Nest(tuple(tiles[1:]), spread, (*by, by[-1])), hardware.stations)
+    every = find_needs(hardware, runs, value_bytes[:, each], prices).seconds(at_rest, each).max(axis=0)
     nest = search(hardware, problem, value_bytes, prices, at_rest)
-    found = needed(hardware, run(problem, nest, hardware.stations), value_bytes, prices).seconds(at_rest, 0).max()
+    found = (
+        find_needs(hardware, count_moves(problem, nest, hardware.stations), value_bytes, prices)
+        .seconds(at_rest, 0)
+        .max()
+    )
     assert found == pytest.approx(every.min(), rel=1e-9)
 
 
@@ -291,7 +295,7 @@ def test_what_is_not_counted_is_no_quicker(data: Any, name: str, stride: int, po
     value_bytes = np.array([[1.0], [1.0], [device.accumulator_bytes]])
     spent = costs(device, np.zeros(1))
     spent = msgspec.structs.replace(spent, power=msgspec.structs.replace(spent.power, budget_w=power))
-    tried = Operator(machine(device), problem, value_bytes, relative(device), 0)
+    tried = Operator(find_machine(device), problem, value_bytes, relative(device), 0)
     found = tried.fastest(spent)
     tried.count(np.flatnonzero(tried.uncounted))
     best = tried.fastest(spent)
@@ -304,10 +308,10 @@ def test_what_is_not_counted_is_no_quicker(data: Any, name: str, stride: int, po
 def fastest(name: str, sizes: tuple[float, ...], stride: float) -> float:
     """Seconds of one operator at full rates and unlimited power."""
     device = load_device(name)
-    hardware, problem = machine(device), Problem(np.array(sizes)[:, None], np.array([stride]), np.ones(1))
+    hardware, problem = find_machine(device), Problem(np.array(sizes)[:, None], np.array([stride]), np.ones(1))
     value_bytes = np.array([[1.0], [1.0], [device.accumulator_bytes]])
     nest = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(1)))
-    needs = needed(hardware, run(problem, nest, hardware.stations), value_bytes, relative(device))
+    needs = find_needs(hardware, count_moves(problem, nest, hardware.stations), value_bytes, relative(device))
     return float(needs.seconds(costs(device, np.zeros(1)), 0).max())
 
 

@@ -14,14 +14,25 @@ from hypothesis import strategies as st
 
 from hardware.demand import Floats
 from hardware.hierarchy import LOOPS
-from hardware.spatial.loop_nest import CONCERNS, INPUT, OUTPUT, WEIGHT, Nest, Network, Problem, Run, Station, run
+from hardware.spatial.loop_nest import (
+    CONCERNS,
+    INPUT,
+    OUTPUT,
+    WEIGHT,
+    Nest,
+    NestRun,
+    Network,
+    Problem,
+    Station,
+    count_moves,
+)
 
 DESIGNS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("timeloop.toml").read_text())["design"]
 TENSORS = {"i": INPUT, "w": WEIGHT, "o": OUTPUT}
 BLOCK = re.compile(r"\[(\w+) ([wio-]+)\]([^\[]*)")
 
 
-def timeloop(design: dict[str, Any]) -> tuple[Run, list[str]]:
+def timeloop(design: dict[str, Any]) -> tuple[NestRun, list[str]]:
     """A published mapping evaluated here, and the names of its levels."""
     size = np.ones((8, 1))
     for loop, value in design["sizes"].items():
@@ -41,7 +52,7 @@ def timeloop(design: dict[str, Any]) -> tuple[Run, list[str]]:
         tiles.append(tiles[-1] / steps / elements)
     assert (tiles[-1] == 1).all()
     problem = Problem(size, np.array([float(design["stride"])]), np.ones(1))
-    return run(problem, Nest(tuple(tiles[1:-1]), tuple(spread), tuple(orders)), tuple(stations)), names
+    return count_moves(problem, Nest(tuple(tiles[1:-1]), tuple(spread), tuple(orders)), tuple(stations)), names
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=[design["name"] for design in DESIGNS])
@@ -66,7 +77,7 @@ def systolic(kept: int, hides_load: bool, sizes: dict[str, float], side: float) 
     holds = tuple(tensor == kept for tensor in range(3))
     stations = (Station((True, True, True), Network(kept=kept, hides_load=hides_load)), Station(holds))
     nest = Nest((np.ones((8, 1)),), (elements, np.ones((8, 1))), (order, order))
-    return float(run(Problem(size, np.ones(1), np.ones(1)), nest, stations).cycles[0])
+    return float(count_moves(Problem(size, np.ones(1), np.ones(1)), nest, stations).cycles[0])
 
 
 # (array, rows, depth, results): SCALE-Sim counts 2R + C + T - 2 for each tile of weights, R + C + T - 2 for results.
@@ -133,7 +144,7 @@ def test_what_a_level_gives_is_what_the_next_takes(case: tuple[Problem, Nest, tu
     """Reads are the fills below over the elements that one read serves, updates the drains; operands that multiply are
     the multiply-accumulates; and no value comes less than once."""
     problem, _, stations = case
-    found = run(*case)
+    found = count_moves(*case)
     macs = float(np.prod(problem.sizes))
     for tensor in range(3):
         held = [s for s, station in enumerate(stations) if station.holds[tensor]]

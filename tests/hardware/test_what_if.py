@@ -47,7 +47,7 @@ def test_a_change_is_known_by_its_name_wherever_the_device_is() -> None:
     assert device.units == 100
     assert load_device(device.key) == device
     assert load_device("jetson_agx_orin:30w{units*2}").key == "jetson_agx_orin:30w{units*2}"
-    for name in (device.name, device.label, device.marked):
+    for name in (device.name, device.label, device.marked_key):
         assert "{memory_bandwidth*2,units=100}" in name
         assert "(paper)" not in name
 

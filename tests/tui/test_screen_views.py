@@ -38,10 +38,10 @@ def test_the_verdict_adds_up(text: str, metric: str) -> None:
     here, other = engine.result(state), engine.result(there)
     found = attribution.difference(here, other, metric)
     assert found.parts.shape == (len(found.places), len(found.causes))
-    change = METRICS[metric].of(here) - METRICS[metric].of(other)
+    change = METRICS[metric].figure(here) - METRICS[metric].figure(other)
     assert found.parts.sum() == pytest.approx(change, rel=1e-6)
     bars = [float(line.partition(" %")[0].replace(",", "")) / 100 for line in verdict_lines(state)[1:]]
-    base = METRICS[metric].of(other)
+    base = METRICS[metric].figure(other)
     assert sum(bars) == pytest.approx(change / base, abs=0.02 + 0.01 * abs(change / base))
     told = verdict(state)
     assert "\n" not in told

@@ -13,7 +13,7 @@ from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
 from hardware import device
 from hardware.errors import RequestError
-from hardware.names import folded, known, nearest
+from hardware.names import fold_name, match_name, nearest
 from hwexplorer import engine
 from hwexplorer.engine import Engine
 from hwexplorer.state import State, parse
@@ -66,7 +66,7 @@ def test_each_name_means_itself_however_it_is_spelt() -> None:
     every = names()
     for name in every:
         spellings = (name, name.upper(), name.replace("_", "-"), name.replace("_", "."), f"{name[0].upper()}{name[1:]}")
-        assert {known(spelling, every) for spelling in spellings} == {name}
+        assert {match_name(spelling, every) for spelling in spellings} == {name}
 
 
 def test_no_two_devices_sound_alike() -> None:
@@ -74,14 +74,14 @@ def test_no_two_devices_sound_alike() -> None:
     by_sound: dict[str, set[str]] = {}
     for one in devices:
         for name in (one.id, one.name, *one.file.aliases):
-            by_sound.setdefault(folded(name), set()).add(one.id)
+            by_sound.setdefault(fold_name(name), set()).add(one.id)
     assert {sound: ids for sound, ids in by_sound.items() if len(ids) > 1} == {}
 
 
 def test_names_by_sound() -> None:
-    assert known("H100-SXM", ("h100_sxm", "h100_pcie")) == "h100_sxm"
-    assert known("a b", ("a_b", "a-b")) is None  # which of them is meant cannot be told
-    assert known("a_b", ("a_b", "a-b")) == "a_b"
+    assert match_name("H100-SXM", ("h100_sxm", "h100_pcie")) == "h100_sxm"
+    assert match_name("a b", ("a_b", "a-b")) is None  # which of them is meant cannot be told
+    assert match_name("a_b", ("a_b", "a-b")) == "a_b"
     assert nearest("FP 61", ("fp16", "bf16", "int8"))[0] == "fp16"
     assert device.load_device("H100-SXM").id == device.load_device("h100 sxm").id == "h100_sxm"
     assert device.load_device("Jetson-AGX-Orin:15w").key == "jetson_agx_orin:15w"

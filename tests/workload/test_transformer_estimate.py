@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from transformer_cases import SMALL, run, total, workload
 
 from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.memory import cache_bytes, memory
+from analysis.estimate.memory import cache_bytes, peak_memory
 from analysis.estimate.tree import tree
 from analysis.model.ir.workload import Routing
 from analysis.reports.memory_report import memory_report
@@ -69,7 +69,7 @@ def test_memory_grows_with_the_cache_to_where_it_no_longer_fits() -> None:
 
 def test_all_experts_are_held_and_the_touched_ones_read() -> None:
     model = workload("mixtral_8x7b:decode")
-    assert memory(model, 1, uniform(2.0), "fused").weight_bytes == pytest.approx(2 * model.parameters, rel=1e-4)
+    assert peak_memory(model, 1, uniform(2.0), "fused").weight_bytes == pytest.approx(2 * model.parameters, rel=1e-4)
     per_expert = 2.0 * 32 * 3 * 4096 * 14336
     for batch in (1, 4, 64):
         touched = 8 * (1 - (1 - 2 / 8) ** batch)

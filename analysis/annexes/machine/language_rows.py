@@ -21,7 +21,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model.transformer import transformer_request
 from hardware import files, precision
 from hardware.errors import RequestError
-from hardware.names import known
+from hardware.names import match_name
 
 GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase")
 
@@ -76,7 +76,7 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
 
 def _model(name: str) -> str:
     short = name.rpartition("/")[2].removesuffix("-hf")
-    preset = known(str(files.shipped(ROWS)["models"].get(short.lower(), short)), transformer_request.names())
+    preset = match_name(str(files.shipped(ROWS)["models"].get(short.lower(), short)), transformer_request.names())
     if preset is None:
         raise Unpredictable("model is not known")
     return preset

@@ -31,7 +31,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Floats
 from hardware.demand import OpClass
 from hardware.device import Device, device_in_mode
-from hardware.device_file import DeviceFile, Held
+from hardware.device_file import DeviceFile, OwnEvidence
 from hardware.errors import RequestError
 from hardware.runtime import runtime_of_mode, runtimes
 
@@ -228,14 +228,14 @@ def _file_with_rates(device: Device, full: RateFit, timings: _Timings) -> Device
     return msgspec.structs.replace(device.file, rates=rates, runtimes=own_runtimes)
 
 
-def _band(rows: Sequence[TimingRow], runtime: str, noise: float) -> Held:
+def _band(rows: Sequence[TimingRow], runtime: str, noise: float) -> OwnEvidence:
     """Return the factors that hold models that were left out, widened by the noise. Of m errors the k-th from either
     end leaves out 2 k of the next m + 1."""
     models = [row for row in rows if row.is_model] or list(rows)
     errors = np.sort([np.log(row.measured_s / row.after_s) for row in models])
     k = max(int((len(errors) + 1) * (1.0 - trust_bands.TARGET) / 2.0), 1)
     low, high = np.exp([min(errors[k - 1], -trust_bands.LEAST), max(errors[-k], trust_bands.LEAST)]).tolist()
-    return Held(
+    return OwnEvidence(
         runtime=runtime,
         mode=runtimes()[runtime].mode if runtime in runtimes() else runtime,
         rows=len(models),

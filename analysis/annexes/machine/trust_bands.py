@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from analysis.annexes.machine.prediction_errors import spearman
 from analysis.annexes.machine.validation import LARGE, PredictionPoint
-from analysis.estimate.trust import ENGINEERING, Factors, Known, Measured, TrustTable, classes
+from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, Factors, TrustTable, work_classes
 from analysis.model.ir.workload import Floats
 
 TARGET = 0.82  # share of left-out rows that a band is to hold; between 80 and 90 % is meant
@@ -108,13 +108,13 @@ def narrowest_band(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Fact
     return band, {axis: float(shares[first]) for axis, shares in coverage.items()}
 
 
-def class_factors(name: str, quantity: str, rows: Sequence[Residual], band: Factors | None = None) -> Known:
+def class_factors(name: str, quantity: str, rows: Sequence[Residual], band: Factors | None = None) -> ClassEvidence:
     """Return the errors of a class of work and the narrowest band that holds them, unless it is given."""
     coverage: dict[Axis, float] = {}
     if band is None:
         band, coverage = narrowest_band(rows, AXES)
     measured, predicted = (np.array([getattr(row.point, key) for row in rows]) for key in ("measured", "predicted"))
-    return Known(
+    return ClassEvidence(
         name=name,
         quantity=quantity,
         rows=len(rows),
@@ -135,7 +135,7 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
     metered = _group_rows(
         [row for row in residuals if row.point.quantity == "energy"], lambda row: row.point.work_class
     )
-    order = [each.name for each in classes()]
+    order = [each.name for each in work_classes()]
     factors.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
     known = []
     for each in factors:
@@ -144,7 +144,7 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
             of_energy = class_factors(each.name, "energy", rows) if is_enough else energy[rows[0].point.name]
             each = msgspec.structs.replace(each, energy_band=of_energy.band)
         known.append(each)
-    engineering = {each.name for each in classes() if each.is_engineering}
+    engineering = {each.name for each in work_classes() if each.is_engineering}
     unfitted = [row for row in residuals if row.point.name in engineering]
     # Work that nothing was fitted for may be like any class that was measured: it is known no better than most of
     # these are, to either side, since nothing says which.
@@ -158,11 +158,11 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
     )
 
 
-def _device_factors(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> Measured:
+def _device_factors(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> DeviceEvidence:
     """Return a device with a runtime: rows and error as shipped, and its own band where rows are enough for one."""
     error = float(np.median([abs(row.point.predicted / row.point.measured - 1.0) for row in rows]))
     is_enough = len(rows) >= LARGE and len({row.point.family for row in rows}) >= FAMILIES
-    return Measured(*key, len(rows), error, narrowest_band(rows, ("family",))[0] if is_enough else None)
+    return DeviceEvidence(*key, len(rows), error, narrowest_band(rows, ("family",))[0] if is_enough else None)
 
 
 def _group_rows(rows: Iterable[Residual], key: Callable[[Residual], Any]) -> dict[Any, list[Residual]]:
@@ -172,7 +172,7 @@ def _group_rows(rows: Iterable[Residual], key: Callable[[Residual], Any]) -> dic
     return groups
 
 
-def classes_markdown(known: Iterable[Known]) -> str:
+def classes_markdown(known: Iterable[ClassEvidence]) -> str:
     """Return the table of classes as the README has it."""
     head = ("class of work", "rows", "devices", "median error", "rank", "held, devices / families left out", "band")
     lines = [f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]

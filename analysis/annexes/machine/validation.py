@@ -20,7 +20,7 @@ from analysis.annexes.machine.measured_rows import GROUP, SHIPPED, MeasuredRow, 
 from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.trust import classes
+from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError
@@ -263,7 +263,7 @@ def class_errors(
     members: dict[tuple[str, str], list[PredictionPoint]] = {}
     for point in (*prediction_points(predictions), *kernels):
         members.setdefault((point.quantity, point.name), []).append(point)
-    order = [each.name for each in classes()]
+    order = [each.name for each in work_classes()]
     keys = sorted(members, key=lambda key: (QUANTITIES.index(key[0]), order.index(key[1]) if key[1] in order else 0))
     return tuple(
         measure_errors(

@@ -84,7 +84,7 @@ def load(path: Path, budget: Budget | None = None) -> Workload:
 def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
     """The program's JSON, and which file holds each weight (two names of one file are one tensor)."""
     try:
-        with files.opened(path) as file, zipfile.ZipFile(file) as archive:
+        with files.open_regular(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
             programs = [name for name in names if name.endswith(".json") and "/models/" in f"/{name}"]
             if not programs:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Asked, ask, evaluate, peaks
+from analysis.estimate.bundle import BundleDemand, bundle_demand, evaluate_bundle, peak_memory_bytes
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import rates
@@ -144,8 +144,8 @@ def _base(base: str, folders: tuple[str, ...]) -> Device:
 
 
 @lru_cache(maxsize=64)
-def _asked(models: tuple[str, ...], mode: str, places_models: bool, batch: int, widths: Any) -> Asked:
-    return ask(bundled(models, mode, places_models), (batch,), widths)
+def _asked(models: tuple[str, ...], mode: str, places_models: bool, batch: int, widths: Any) -> BundleDemand:
+    return bundle_demand(bundled(models, mode, places_models), (batch,), widths)
 
 
 Piece = tuple[Study, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
@@ -179,7 +179,9 @@ def _design(
         device=device.key,
         values=values,
         costs=tuple(costs),
-        score=mean([metric.of(one) / metric.of(was) for one, was in zip(costs, unchanged[0], strict=True)], study),
+        score=mean(
+            [metric.figure(one) / metric.figure(was) for one, was in zip(costs, unchanged[0], strict=True)], study
+        ),
         power_w=power_w,
         area_mm2=size.total_mm2,
         cost_usd=size.cost_usd,
@@ -201,7 +203,7 @@ def _costs(study: Study, device: Device) -> tuple[list[NodeCost], float, str]:
     for runtime, models in _by_runtime(study, device):
         setup = make_setup(device, asked.precision, runtime, asked.layout)
         demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, setup.plan.widths)
-        totals, _ = evaluate(demands, setup)
+        totals, _ = evaluate_bundle(demands, setup)
         held = _held(models, runtime.mode, asked.batch, setup.plan.widths, blocked(device, runtime.mode))
         for i, model in enumerate(models):
             each = rates(asked.batch, totals.latency_s[i], totals.energy_j[i], totals.pipelined_s[i])
@@ -224,7 +226,7 @@ def _by_runtime(study: Study, device: Device) -> Iterator[tuple[Runtime, tuple[s
 
 @lru_cache(maxsize=64)
 def _held(models: tuple[str, ...], mode: str, batch: int, widths: Any, block: float) -> Floats:
-    return peaks([ready(model) for model in models], mode, (batch,), widths, block)
+    return peak_memory_bytes([ready(model) for model in models], mode, (batch,), widths, block)
 
 
 Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]
@@ -283,7 +285,7 @@ def _summed(study: Study, how: str, seed: int, found: Sequence[Design], most: in
     if not allowed:
         raise RequestError(f"none of {len(found):,} designs can be: {why}")
     means = np.array(
-        [[*(mean([METRICS[name].of(c) for c in d.costs], study) for name in ("latency", "energy")), d.area_mm2]
+        [[*(mean([METRICS[name].figure(c) for c in d.costs], study) for name in ("latency", "energy")), d.area_mm2]
          for d in allowed]
     )  # fmt: skip
     best = sorted(allowed, key=lambda one: one.score)

@@ -51,7 +51,7 @@ class Pareto(msgspec.Struct, frozen=True, kw_only=True):
 
 def candidate_figure(candidate: Candidate, name: str) -> float:
     """Return a metric of a candidate."""
-    return METRICS[name].of(candidate if name == "cost" else candidate.point)
+    return METRICS[name].figure(candidate if name == "cost" else candidate.point)
 
 
 def odds_of_keeping(constraint: Constraint, candidate: Candidate) -> float:

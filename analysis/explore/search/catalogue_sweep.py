@@ -18,7 +18,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Asked, Bundle, ask, bundle, evaluate, peaks
+from analysis.estimate.bundle import (
+    Bundle,
+    BundleDemand,
+    bundle_demand,
+    evaluate_bundle,
+    make_bundle,
+    peak_memory_bytes,
+)
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
 from analysis.estimate.workspace import blocked
@@ -136,7 +143,7 @@ def key(asked: Sequence[Chunk] | msgspec.Struct, folders: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4)
 def bundled(models: tuple[str, ...], execution: str, places_models: bool) -> Bundle:
-    return bundle([ready(name) for name in models], execution, places_models)
+    return make_bundle([ready(name) for name in models], execution, places_models)
 
 
 @lru_cache(maxsize=2 * GROUP)
@@ -156,7 +163,7 @@ def run_chunk(chunk: Chunk) -> str:
     """The rows of a chunk as text. Pure: the same chunk gives the same text in every process."""
     write = _csv if chunk.form == "csv" else _json
     np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc keeps as much as was once given back, and asks the system no more
-    cache: dict[tuple[Any, ...], Asked] = {}
+    cache: dict[tuple[Any, ...], BundleDemand] = {}
     held: dict[tuple[Any, ...], Floats] = {}
     lines: list[str] = []
     together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
@@ -174,13 +181,13 @@ def run_chunk(chunk: Chunk) -> str:
                 runs = setup.plan
                 asked_key = (work, batches, runs.widths, joins, device.arch.places_models)
                 if asked_key not in cache:
-                    cache[asked_key] = ask(many, batches, runs.widths)
+                    cache[asked_key] = bundle_demand(many, batches, runs.widths)
                 held_key = (*asked_key[:-1], blocked(device, execution))
                 if held_key not in held:
-                    held[held_key] = peaks(many.workloads, joins, batches, runs.widths, held_key[-1])
+                    held[held_key] = peak_memory_bytes(many.workloads, joins, batches, runs.widths, held_key[-1])
                 ran = _what_runs(runs)
                 if ran not in same:
-                    same[ran] = evaluate(cache[asked_key], setup, mapped)
+                    same[ran] = evaluate_bundle(cache[asked_key], setup, mapped)
                 rows.append(list(_rows(models, batches, device, precision, execution, *same[ran], held[held_key])))
             for at in range(0, len(models) * len(batches), len(models)):
                 lines.extend(write(row) for each in rows for row in each[at : at + len(models)])

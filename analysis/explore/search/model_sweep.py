@@ -98,14 +98,14 @@ def _best_batches(rows: list[Figures]) -> list[BestBatch]:
     best = []
     for aim, metric in _AIMS.items():
         if fitting:
-            top = (max if metric.more_is_better else min)(fitting, key=metric.of)
-            best.append(BestBatch(top.device, top.precision, top.image_size, aim, top.batch, metric.of(top)))
+            top = (max if metric.more_is_better else min)(fitting, key=metric.figure)
+            best.append(BestBatch(top.device, top.precision, top.image_size, aim, top.batch, metric.figure(top)))
     return best
 
 
 def _figure(result: Figures | Estimate, name: str) -> float:
     """Return the metric; infinity where the model does not fit, so that such a device never wins."""
-    return METRICS[name].of(result) if result.can_win else float("inf")
+    return METRICS[name].figure(result) if result.can_win else float("inf")
 
 
 _Line = tuple[list[Estimate], list[Figures]]  # one device over the batches

@@ -88,7 +88,7 @@ class KnobBench(msgspec.Struct, frozen=True, dict=True):
         if low == high:
             return None
         width = math.log(high / low)
-        figures = {name: (METRICS[name].of(before), METRICS[name].of(after)) for name in KNOB_METRICS}
+        figures = {name: (METRICS[name].figure(before), METRICS[name].figure(after)) for name in KNOB_METRICS}
         return {name: math.log(b / a) / width if a > 0 and b > 0 else 0.0 for name, (a, b) in figures.items()}
 
 

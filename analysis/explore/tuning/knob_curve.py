@@ -245,11 +245,13 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         **head_fields(now, on_device=True),
         unchanged=unchanged.device.key,
         metric=metric,
-        before=tuple(MetricChange(name, METRICS[name].of(after), METRICS[name].of(before)) for name in KNOB_METRICS),
+        before=tuple(
+            MetricChange(name, METRICS[name].figure(after), METRICS[name].figure(before)) for name in KNOB_METRICS
+        ),
         knob=name,
         unit=value.unit,
         value=value.value,
-        knee=find_knee([(point.value, METRICS[metric].of(point)) for point in curve]),
+        knee=find_knee([(point.value, METRICS[metric].figure(point)) for point in curve]),
         curve=curve,
         knobs=tuple(_row(table, now, each) for each in table.sorted_names(metric)),
     )

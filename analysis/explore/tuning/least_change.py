@@ -102,9 +102,9 @@ def _goals(a: Estimate, b: Estimate, metrics: tuple[str, ...]) -> tuple[Goal, ..
     return tuple(
         Goal(
             metric=metric,
-            a=METRICS[metric].of(one),
-            b=METRICS[metric].of(other),
-            ratio=METRICS[metric].of(one) / METRICS[metric].of(other),
+            a=METRICS[metric].figure(one),
+            b=METRICS[metric].figure(other),
+            ratio=METRICS[metric].figure(one) / METRICS[metric].figure(other),
             odds=probability(a, b, metric) if metric in BEATS else None,
         )
         for metric in metrics
@@ -210,7 +210,7 @@ class _Search:
             except RequestError:
                 self._gaps[factors] = math.inf
             else:
-                ratios = (METRICS[metric].of(here) / METRICS[metric].of(self.target) for metric in self.metrics)
+                ratios = (METRICS[metric].figure(here) / METRICS[metric].figure(self.target) for metric in self.metrics)
                 self._gaps[factors] = max(map(math.log, ratios))
         return _Point(factors, self._gaps[factors])
 

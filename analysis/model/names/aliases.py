@@ -8,14 +8,14 @@ from pathlib import Path
 
 from analysis.model.names import zoo
 from hardware import files
-from hardware.names import folded, known
+from hardware.names import fold_name, match_name
 
 _FILE = Path(__file__).with_suffix(".toml")
 
 
 @cache
 def _by_sound(kind: str) -> dict[str, str]:
-    return {folded(name): meant for name, meant in files.shipped(_FILE)[kind].items()}
+    return {fold_name(name): meant for name, meant in files.shipped(_FILE)[kind].items()}
 
 
 def libraries() -> tuple[str, ...]:
@@ -31,13 +31,13 @@ def names() -> tuple[str, ...]:
 def device(name: str) -> str:
     """A device, with its power mode or changes as typed."""
     base = re.split(r"[:{]", name, maxsplit=1)[0]
-    return _by_sound("devices").get(folded(base), base) + name[len(base) :]
+    return _by_sound("devices").get(fold_name(base), base) + name[len(base) :]
 
 
 def option(flag: str, flags: list[str]) -> str:
     """`--Batch_Size` is `--batch`; the flag itself where it means nothing."""
-    name = folded(flag)
-    return known(_by_sound("options").get(name, name), [f.lstrip("-") for f in flags if f.startswith("--")]) or ""
+    name = fold_name(flag)
+    return match_name(_by_sound("options").get(name, name), [f.lstrip("-") for f in flags if f.startswith("--")]) or ""
 
 
 def model(text: str, names: list[str]) -> str:
@@ -48,10 +48,10 @@ def model(text: str, names: list[str]) -> str:
     first, _, rest = head.partition("/")
     second = re.split("[/:]", rest, maxsplit=1)[0]
     if second and not second.endswith(".py"):
-        library = known(first, libraries())
+        library = match_name(first, libraries())
         if library is not None:
             return f"{library}:{second}{text[len(first) + len(second) + 1 :]}"
-        if known(first, names) is None and (meant := _find_model(second, names)):
+        if match_name(first, names) is None and (meant := _find_model(second, names)):
             return meant + text[len(first) + len(second) + 1 :]
     base = first.partition(":")[0]
     return (_find_model(base, names) or base) + text[len(base) :]
@@ -59,14 +59,14 @@ def model(text: str, names: list[str]) -> str:
 
 def of_library(library: str, name: str) -> tuple[str, str]:
     """A library and a model of it, spelt as they are where the model ships."""
-    library = known(library, libraries()) or library
-    return library, known(name, zoo.libraries().get(library, ())) or name
+    library = match_name(library, libraries()) or library
+    return library, match_name(name, zoo.libraries().get(library, ())) or name
 
 
 def _find_model(name: str, names: list[str]) -> str | None:
     """The model of a name, said how it was trained or not; None for another name."""
     while True:
-        meant = known(name, names) or _by_sound("models").get(folded(name))
+        meant = match_name(name, names) or _by_sound("models").get(fold_name(name))
         if meant is not None:
             return meant
         shorter = next((name[: -len(word) - 1] for word in files.shipped(_FILE)["trained"] if _ends(name, word)), "")

@@ -23,7 +23,7 @@ from analysis.model.names import aliases
 from analysis.model.transformer import hub_files
 from hardware import policy
 from hardware.errors import RequestError
-from hardware.names import hint, listed
+from hardware.names import hint, split_list
 
 DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool",
@@ -186,7 +186,7 @@ def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Ta
 def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
     inputs: list[Input] = []
     batch_dim: int | None = 0
-    for word in listed(text):
+    for word in split_list(text):
         if word.startswith("batch="):
             batch_dim = parse_batch_dim(word.removeprefix("batch="))
         else:
@@ -222,7 +222,7 @@ def parse_input(text: str) -> Input:
 
 def _parts(text: str, name: str, rest: str) -> Input:
     """A list, a tuple or a dictionary of tensors, none of them another."""
-    form, inner = rest[0], listed(rest[1:-1])
+    form, inner = rest[0], split_list(rest[1:-1])
     parts = tuple(map(parse_input, inner[: _MAX_INPUTS + 1]))
     if not rest.endswith(_BRACKETS[form]) or not parts or any(part.form for part in parts):
         raise ModelSpecError(f"input {text[:60]!r}: expected tensors, as [1x3,1x5], (1x3,1x5) or {{a=1x3,b=1x5}}")
@@ -365,8 +365,8 @@ def _no_factory(path: str) -> str:
     file = source(Target(path, "x"))
     names = defined(file)
     example = names[0] if names else "make"
-    listed = f" (it defines {', '.join(names[:5])})" if names else ""
-    return f"name what to build after the file, as {path}:{example}{listed}"
+    hint_text = f" (it defines {', '.join(names[:5])})" if names else ""
+    return f"name what to build after the file, as {path}:{example}{hint_text}"
 
 
 def defined(file: Path) -> list[str]:

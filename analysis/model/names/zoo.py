@@ -12,7 +12,7 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from hardware import files
-from hardware.names import known as known_name
+from hardware.names import match_name as known_name
 
 _TABLE = Path(__file__).with_name("torchvision.csv")
 

@@ -12,7 +12,7 @@ from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets
 from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings, macs, size
-from hardware.names import hint, known
+from hardware.names import hint, match_name
 
 GENERIC = ("decoder", "encoder")
 HUB = "hf:"
@@ -84,7 +84,7 @@ def handles(text: str) -> bool:
 
 def _name(text: str) -> str:
     """`Llama3-8B`, `llama-3-8b`, `opt-1.3b` and `qwen2.5` are spelt with underscores here."""
-    return known(text.strip(), names()) or text.strip()
+    return match_name(text.strip(), names()) or text.strip()
 
 
 def parse(text: str) -> Request:

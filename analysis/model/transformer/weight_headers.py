@@ -59,7 +59,7 @@ def table() -> dict[str, Any]:
 def load(path: Path, options: str, budget: Budget) -> Workload:
     """The transformer that a file of weights belongs to. Raises a `ModelError` that says what the file holds."""
     try:
-        with files.opened(path) as file:
+        with files.open_regular(path) as file:
             held = (_gguf if path.suffix == ".gguf" else _safetensors)(file, path.stat().st_size, budget)
     except _BROKEN as error:
         if isinstance(error, ModelError):

@@ -16,7 +16,7 @@ from analysis.explore.search import workers as pools
 from analysis.explore.tuning.knob_bench import KNOB_METRICS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
-from hardware.names import listed
+from hardware.names import split_list
 from hardware.quantity import quantity
 from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
@@ -50,7 +50,7 @@ COLUMNS = (
 def _workloads(text: str) -> tuple[str, ...]:
     """`resnet50*2,llama3_8b:request,in=1024`: parts that say a length belong to the model before."""
     models: list[str] = []
-    for part in listed(text):
+    for part in split_list(text):
         if models and re.fullmatch(r"\w+=\w+", part):
             models[-1] += f",{part}"
         else:
@@ -140,7 +140,7 @@ VERB = Report(
         option("--base", required=True, metavar="DEV", help="the device that is changed"),
         option("--workload", required=True, type=_workloads, metavar="M,..", help="models, with weights: resnet50*2"),
         option(
-            "--knobs", required=True, type=lambda text: tuple(listed(text)), metavar="K=A..B,..",
+            "--knobs", required=True, type=lambda text: tuple(split_list(text)), metavar="K=A..B,..",
             help="facts and their ranges: units=64..1024,scratchpad_bytes=16M..256M,array=8|16|32",
         ),
         choice("--metric", KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),

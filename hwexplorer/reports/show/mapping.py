@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.document import Column, columns
 from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
-from hardware.sentence import counted
+from hardware.sentence import count_noun
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
@@ -27,7 +27,7 @@ KERNELS = (
 
 def _summary(report: MappingReport, state: State) -> list[str]:
     lines = [
-        f"{counted(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}",
+        f"{count_noun(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}",
         f"utilisation {report.average_utilization:.1%} weighed by time, {report.mean_utilization:.1%} counting kernels "
         "alike",
         f"{round(report.units_active, 1):,g} of {report.units_total:,.0f} {report.unit_name}s active on average "

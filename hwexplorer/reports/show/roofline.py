@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.document import columns
 from analysis.reports.roofline_report import KernelRoof, RooflineReport, roofline
 from hardware.quantity import quantity
-from hardware.sentence import counted
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
@@ -29,7 +29,7 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     return (
         f"{report.peak.replace('.', ' ')} peak {quantity(report.peaks[report.peak], 'FLOP/s')}, memory "
         f"{quantity(report.memory_bandwidth, 'byte/s')}: ridge at {report.ridge:.0f} FLOP/byte",
-        f"{counted(len(report.kernels), 'kernel')} in {quantity(report.latency_s, 's')}: {bounds} bound",
+        f"{count_noun(len(report.kernels), 'kernel')} in {quantity(report.latency_s, 's')}: {bounds} bound",
         f"{report.left} left of their ridge (memory would bound a perfect kernel), {report.right} right of it",
     )
 

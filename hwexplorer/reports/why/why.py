@@ -137,7 +137,7 @@ def _head(figures: TreeFigures, operator: int) -> str:
 
 
 def _covered(result: Estimate) -> str:
-    count, known = len(result.workload.operators.path), result.covered
+    count, known = len(result.workload.operators.path), result.rule_coverage
     covered = f"{known.operators:.0%} of {count} operators have a cost rule, "
     covered += f"which move {known.bytes:.0%} of the bytes"
     return covered + (f"; of the FLOPs about {known.flops:.0%}" if known.missing else "")

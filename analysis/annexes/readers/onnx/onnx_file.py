@@ -291,7 +291,7 @@ class OnnxModel:
 def read(path: Path, budget: Budget) -> OnnxModel:
     """Return the model of a file. Raises an `OnnxError` or a `TooMuchError` with one line."""
     try:
-        with files.opened(path) as file:
+        with files.open_regular(path) as file:
             wire = Wire(file, budget)
             if wire.size == 0:
                 raise OnnxError("the file is empty")
