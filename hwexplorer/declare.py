@@ -1,4 +1,4 @@
-"""What a verb declares. A report is a verb that prints a document: one module of hwexplorer.reports with
+"""The declaration of a verb. A report is a verb that prints a document: one module of hwexplorer.reports with
 
     VERB = Report(subject=DEVICE, document=.., title=.., parts=(..), options=(..), examples={..})
 
@@ -28,7 +28,7 @@ from hwexplorer.views.tables import Named, rows
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verb is about, by the options that say so. `several` devices may follow --on; without it, `everywhere`
+    """The subject of a verb, by the options that name it. `several` devices may follow --on; without it, `everywhere`
     takes the whole catalogue."""
 
     options: tuple[Option, ...] = ()
@@ -88,7 +88,7 @@ class Rows(_Named, frozen=True, kw_only=True):
         )
 
     def items(self, document: Any) -> Iterable[Any]:
-        """What the rows are about."""
+        """Return the items of the document that the rows are about."""
         of = self.of or self.name
         items: Iterable[Any] = getattr(document, of) if isinstance(of, str) else of(document)
         return items
@@ -110,7 +110,7 @@ Part = Rows | Callable[[Any, State], View]
 
 
 def document_of_estimate(find: Callable[..., Any]) -> Callable[..., Any]:
-    """The document that is found of the run of a state, of its node where `find` asks for a `path`."""
+    """Return the function that finds a document of the estimate of a state, of its node if `find` takes a `path`."""
 
     @wraps(find)
     def document(state: State, **options: Any) -> Any:
@@ -123,7 +123,7 @@ def document_of_estimate(find: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Section(msgspec.Struct, frozen=True):
-    """Where a report stands in the complete one, and under which heading."""
+    """The place of a report in the complete one, and its heading."""
 
     place: int
     heading: str
@@ -184,7 +184,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.subject.options, *self.options, *options.OUTPUT)
 
     def columns(self) -> tuple[Column, ...]:
-        """Those of all its tables, for the reference."""
+        """Return the columns of all tables, for the reference."""
         tables = [part.columns for part in self.parts if isinstance(part, Rows)]
         return (*self.view_columns, *(column for columns in tables for column in columns))
 

@@ -27,21 +27,22 @@ STEPS = ("ideal", "tiles", "memory", "launch", "throttled")
 
 
 class Causes(msgspec.Struct, frozen=True):
-    """Of each operator by cause: seconds and joules of the batch, (6, n). `ideal_s` (6, n) is the part of the seconds
-    that the roofs themselves ask for: arithmetic at its peak, DRAM bytes at the peak bandwidth."""
+    """Seconds and joules of the batch by cause and operator, (6, n). `ideal_s` (6, n) is the part of the seconds that
+    the roofs themselves ask for: arithmetic at its peak, DRAM bytes at the peak bandwidth."""
 
     time_s: Floats
     energy_j: Floats
     ideal_s: Floats
 
     def sum_over(self, members: Ints | slice) -> Causes:
-        """The sums over some operators, each (6,)."""
+        """Return the sums over some operators, each (6,)."""
         return Causes(*(getattr(self, name)[:, members].sum(axis=1) for name in self.__struct_fields__))
 
 
 @memoize()
 def causes(result: Estimate) -> Causes:
-    """The causes of every operator. Sums over them are the latency and the energy of the operator, to rounding."""
+    """Return the causes of every operator. Sums over them are the latency and the energy of the operator, to
+    rounding."""
     time_s, ideal_s = _time(result)
     rows = np.zeros((len(CAUSES), len(result.events)))
     for place, (event, price) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
@@ -81,7 +82,7 @@ def _time(result: Estimate) -> tuple[Floats, Floats]:
 
 
 def steps(of: Causes) -> Floats:
-    """The waterfall of the sums over a node: seconds of each step by cause, (5, 6); its sum is the latency."""
+    """Return the waterfall of the sums over a node: seconds by step and cause, (5, 6); their sum is the latency."""
     rest = of.time_s - of.ideal_s
     result = np.zeros((len(STEPS), len(CAUSES)))
     result[0] = of.ideal_s
@@ -92,14 +93,15 @@ def steps(of: Causes) -> Floats:
 
 
 def shares(result: Estimate, metric: str) -> Floats:
-    """What of the whole each operator's causes make, (6, n), in a metric of ADDITIVE: sums are the operator's share."""
+    """Return the share of the whole by cause and operator, (6, n), in a metric of ADDITIVE; sums over causes are the
+    operator's share."""
     of = causes(result)
     energy, time = of.energy_j / (result.energy_j or 1.0), of.time_s / (result.latency_s or 1.0)
     return {"energy": energy, "latency": time}.get(metric, 0.5 * (energy + time))
 
 
 def values_by_cause(values: Floats) -> dict[str, float]:
-    """Values by cause, (6,), by name: how documents state them."""
+    """Return values by cause, (6,), as a dict by name, as documents state them."""
     return dict(zip(CAUSES, values.tolist(), strict=True))
 
 

@@ -62,8 +62,8 @@ def _graph(workload: Workload, parts: Partition | None) -> Dependencies:
 
 @memoize()
 def row_lags(workload: Workload) -> Floats:
-    """Where operators stream rows to each other, how much later than its inputs a frame is through with each, as a
-    part of the time between frames, shape (n,): a row of the result of a convolution or of a product with weights,
+    """Return how much later than its inputs a frame leaves each operator, where operators stream rows to each other, as
+    a part of the time between frames, shape (n,): a row of the result of a convolution or of a product with weights,
     the whole of it where the second operand is made on the way (attention). What does not lengthen the path to the
     last of the operators so far is zero, so parts of a model add up to its longest path."""
     ops, tensors = workload.operators, workload.tensors
@@ -86,7 +86,7 @@ def row_lags(workload: Workload) -> Floats:
 
 
 def levels(graph: Dependencies) -> Ints:
-    """The stage of each node, shape (n,): 0 without predecessors, else one after its latest predecessor."""
+    """Return the stage of each node, shape (n,): 0 without predecessors, else one after its latest predecessor."""
     level = [0] * graph.n
     for a, b in _edges(graph):
         level[b] = max(level[b], level[a] + 1)
@@ -94,7 +94,7 @@ def levels(graph: Dependencies) -> Ints:
 
 
 def heaviest_path(graph: Dependencies, weight: Floats) -> tuple[float, tuple[int, ...]]:
-    """The chain of nodes with the largest sum of `weight` (n,), and that sum. Weights are 0 or more."""
+    """Return the chain of nodes with the largest sum of `weight` (n,), and that sum. Weights are 0 or more."""
     if not graph.n:
         return 0.0, ()
     value = weight.tolist()
@@ -111,8 +111,8 @@ def heaviest_path(graph: Dependencies, weight: Floats) -> tuple[float, tuple[int
 
 
 def chains(graph: Dependencies) -> int:
-    """So many chains hold every node once, each along edges: nodes are taken in order, each after one before it that
-    no other follows yet. All nodes together weigh at most so many times the heaviest path."""
+    """Return a number of chains that hold every node once, each along edges: nodes are taken in order, each after one
+    before it that no other follows yet. All nodes together weigh at most so many times the heaviest path."""
     followed = [False] * graph.n
     count, after = graph.n, -1
     for source, target in _edges(graph):
@@ -122,13 +122,13 @@ def chains(graph: Dependencies) -> int:
 
 
 def _edges(graph: Dependencies) -> list[tuple[int, int]]:
-    """Edges by target: every edge into a node comes before any that leaves it."""
+    """Return the edges by target: every edge into a node comes before any that leaves it."""
     order = np.lexsort((graph.source, graph.target))
     return list(zip(graph.source[order].tolist(), graph.target[order].tolist(), strict=True))
 
 
 def edge_bytes(graph: Dependencies, workload: Workload, batch: int, widths: Widths) -> list[float]:
-    """Bytes of the activations that each edge carries, (e,)."""
+    """Return the bytes of the activations that each edge carries, (e,)."""
     tensors = workload.tensors
     width = tensor_bytes(workload, widths)
     size = ((tensors.numel @ workload.value_at(batch=batch)) * width).tolist()
@@ -136,7 +136,8 @@ def edge_bytes(graph: Dependencies, workload: Workload, batch: int, widths: Widt
 
 
 def operand_bytes(workload: Workload, batch: int, widths: Widths) -> Floats:
-    """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
+    """Return the bytes that each operator reads and writes if it is run alone: inputs, weights and results, shape
+    (n,)."""
     ops, tensors = workload.operators, workload.tensors
     point = workload.value_at(batch=batch)
     width = tensor_bytes(workload, widths)

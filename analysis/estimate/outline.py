@@ -45,7 +45,8 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def covers(pattern: str, path: str) -> bool:
-    """Whether a node of this key holds the operator of that id: `layer3.0-5.conv2` holds `layer3.4.conv2/relu`."""
+    """Return True if a node with this key holds the operator with that id: `layer3.0-5.conv2` holds
+    `layer3.4.conv2/relu`."""
     wanted, slash, leaf = pattern.partition("/")
     subgraph, _, operator = path.partition("/")
     parts, there = wanted.split("."), subgraph.split(".")
@@ -64,14 +65,14 @@ def _is_of(part: str, name: str) -> bool:
 
 
 def _short(subgraph: str, operator: str) -> str:
-    """The name of an operator in its subgraph, without the path of a block that some bear."""
+    """Return the name of an operator in its subgraph, without the path of a block."""
     is_absolute = "." in subgraph and operator.startswith(subgraph.partition(".")[0] + ".")
     return operator.rpartition(".")[2] if is_absolute else operator
 
 
 @memoize()
 def members(result: Estimate, key: str) -> Ints | None:
-    """The operators below a branch; None where there is no such."""
+    """Return the operators below a branch; None for an unknown key."""
     merged = _members_by_key(result.workload)
     if key in merged:
         return merged[key]
@@ -91,12 +92,12 @@ def members(result: Estimate, key: str) -> Ints | None:
 
 @memoize(shared=True)
 def _members_by_key(workload: Workload) -> dict[str, Ints]:
-    """The members of every branch by module, by its key: the ones that are asked for most."""
+    """Return the members of every branch by module, by its key."""
     return {branch.key: branch.members for _, branch in _outline(workload, True, ()).walk()}
 
 
 def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
-    """The model by module, subgraph, kind of operator or kernel."""
+    """Return the model by module, subgraph, kind of operator or kernel."""
     if by == "kernel":
         return _by_kernel(result, apart)
     return _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
@@ -115,13 +116,13 @@ def _outline(workload: Workload, by_module: bool, apart: tuple[str, ...]) -> Bra
 
 
 def modules(workload: Workload) -> Branch:
-    """The model by module, repeats merged, before it is run anywhere."""
+    """Return the model by module, repeats merged, before it is run anywhere."""
     return _outline(workload, True, ())
 
 
 @memoize(shared=True, keep=8)
 def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
-    """Kinds of operators, and below each of them its operators, those of repeats merged."""
+    """Return the kinds of operators, and below each its operators, those of repeats merged."""
     maker = _Maker(workload, partition(workload), apart)
     kinds: dict[str, list[Branch]] = {}
     for branch in _operators(_outline(workload, True, apart)):
@@ -134,7 +135,7 @@ def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
 
 @memoize(keep=8)
 def _by_kernel(result: Estimate, apart: tuple[str, ...]) -> Branch:
-    """Kernels, those of repeats merged, and their operators."""
+    """Return the kernels, those of repeats merged, and their operators."""
     maker = _Maker(result.workload, result.partition, apart)
     kernel, merged = result.demand.kernel, list(_operators(_outline(result.workload, True, apart)))
     of_operator = {int(i): place for place, branch in enumerate(merged) for i in branch.members}
@@ -155,7 +156,7 @@ def _by_kernel(result: Estimate, apart: tuple[str, ...]) -> Branch:
 
 
 def _operators(branch: Branch) -> Iterator[Branch]:
-    """The operators of an outline; a subgraph of one operator is that."""
+    """Yield the operators of an outline; a subgraph of one operator counts as one."""
     if branch.kind == "operator" or (branch.kind == "subgraph" and not branch.children):
         yield branch
     for child in branch.children:
@@ -163,7 +164,7 @@ def _operators(branch: Branch) -> Iterator[Branch]:
 
 
 def _named_by_key(branch: Branch) -> Branch:
-    """Out of its place a node needs all of its name."""
+    """Return the branch under its full name, which it needs outside its place."""
     return msgspec.structs.replace(branch, name=branch.key)
 
 
@@ -199,7 +200,7 @@ class _Module:
 
 
 def _runs(modules: list[_Module]) -> list[list[_Module]]:
-    """Neighbours that are repeats of each other, together."""
+    """Group neighbours that are repeats of each other."""
     runs: list[list[_Module]] = []
     for module in modules:
         if runs and _repeats(runs[-1][-1], module):
@@ -243,7 +244,7 @@ class _Maker:
         return Branch(key=key, name=name, kind=kind, type=type, count=count, members=members, children=children)
 
     def inside(self, modules: list[_Module], key: str) -> Iterator[Branch]:
-        """What is in modules of one name, merged name by name."""
+        """Yield the branches inside modules of one name, merged name by name."""
         named: dict[str, list[_Module]] = {}
         for module in modules:
             for child in module.children.values():
@@ -253,7 +254,8 @@ class _Maker:
             yield self.module(those, _join_key(key, _run_name(run)), _run_name(run), len(run) > 1)
 
     def module(self, modules: list[_Module], key: str, name: str, is_run: bool) -> Branch:
-        """Modules of one name, or a run of repeats; one that only wraps another is named with it."""
+        """Return the branch of modules of one name, or of a run of repeats; a module that only wraps another is named
+        with it."""
         inner, own, count = key, [s for module in modules for s in module.own], len(modules)
         while not own and not is_run:
             named = {child.name: child for module in modules for child in module.children.values()}
@@ -278,7 +280,7 @@ class _Maker:
         return self.branch(key, name, "group", _all_members(children), "", count, tuple(children))
 
     def subgraph(self, those: list[int], key: str, name: str) -> Branch:
-        """Subgraphs of one name, their operators merged name by name."""
+        """Return the branch of subgraphs of one name, their operators merged name by name."""
         parts, kinds = self.parts, self.workload.operators.kind
         key = parts.id[those[0]] if len(those) == 1 else key
         named: dict[str, list[int]] = {}
@@ -308,7 +310,7 @@ def _join_key(key: str, name: str) -> str:
 
 
 def _block_key(run: str, module: _Module) -> str:
-    """The key of one block of a run."""
+    """Return the key of one block of a run."""
     return _join_key(run.rpartition(".")[0], module.name)
 
 

@@ -1,4 +1,4 @@
-"""What of a model can happen at once: branches of the graph, inputs of the batch, threads of an operator, stages of a
+"""Parallel work in a model: branches of the graph, inputs of the batch, threads of an operator, stages of a
 pipeline; how many hardware units each subgraph can use, and along which dimensions it can be divided.
 
 Rules. A stage holds what depends on earlier stages only. The critical path is the heaviest chain: by number, FLOPs
@@ -90,6 +90,8 @@ class SubgraphUnits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConcurrencyReport(Head, frozen=True, kw_only=True):
+    """Stages, critical path and kinds of parallelism of a model, and the units that each subgraph can use."""
+
     n_stages: int
     operator_stages: int
     widest_stage: int
@@ -107,7 +109,7 @@ class ConcurrencyReport(Head, frozen=True, kw_only=True):
 
 
 def concurrency(result: Estimate) -> ConcurrencyReport:
-    """The report of a model on a device, in the estimate's execution mode and batch."""
+    """Return the report of a model on a device, in the estimate's execution mode and batch."""
     operators, subgraphs = operator_graph(result.workload), subgraph_graph(result.workload)
     of_operators = levels(operators)
     stages = _stages(result, subgraphs)
@@ -241,7 +243,7 @@ def _candidates(total: int) -> list[int]:
 
 
 def _times(result: Estimate, units: int) -> Floats:
-    """Seconds of each subgraph on the device with so many units, shape (s,), before any power limit."""
+    """Return the seconds of each subgraph on the device with so many units, shape (s,), before any power limit."""
     setup, demand = result.setup, result.demand
     device = setup.device
     if units != device.units:
@@ -257,7 +259,7 @@ def _times(result: Estimate, units: int) -> Floats:
 def _splits(
     demand: Demand, head: int, batch: int, inputs: float, weights: float, results: float
 ) -> tuple[SubgraphSplit, ...]:
-    """How a subgraph with this head can be divided, the most ways first."""
+    """Return the ways to divide a subgraph with this head, the most ways first."""
     g, m, n, k = (float(side) for side in demand.gemm[:, head])
     splits = [SubgraphSplit("batch", batch, weights, 0.0)]
     if demand.macs[head] <= 0 or not m:
@@ -276,8 +278,8 @@ def _splits(
 def _checks(
     result: Estimate, path: CriticalPath, stages: tuple[Stage, ...], n_chains: int, branches: float
 ) -> tuple[Check, ...]:
-    """None of what is compared was made to agree: a path that is too long or too short, a time that does not add up
-    or an operator in the wrong stage fails one of them."""
+    """Compare figures that were computed independently: a path that is too long or too short, a time that does not add
+    up or an operator in the wrong stage fails one of them."""
     staged = sum(stage.time_s for stage in stages)
     near = 1.0 + 1e-9
     return (

@@ -1,4 +1,4 @@
-"""Energy-delay product: by component, by node, how concentrated, and what fusion does to it.
+"""Energy-delay product: by component, by node, its concentration, and the effect of fusion.
 
 EDP is attributed by the Shapley value of the product, (e/E + t/T) / 2 (estimate/tree.py). For components the same
 rule needs a time of each: the busy time of a kernel belongs to compute or to memory, whichever bounds it; the rest
@@ -27,6 +27,8 @@ _FIRST_MEMORY_RESOURCE = 2  # of hardware.execute.RESOURCES: DRAM and on-chip me
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of compute, memory or static power in energy, time and EDP."""
+
     name: Annotated[str, column("Component")]
     energy_j: float
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference", keep=1)]
@@ -126,6 +128,8 @@ class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EdpReport(Head, frozen=True, kw_only=True):
+    """The energy-delay product of a model on a device, and what fusion does to it."""
+
     edp_js: float
     energy_j: float
     energy_j_per_inference: float

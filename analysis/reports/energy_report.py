@@ -1,5 +1,4 @@
-"""Where the energy goes: compute, memory, static; categories of events; average and peak power; what idles; who uses
-most.
+"""The energy of a node: by component and category of events, average and peak power, idle losses, top consumers.
 
 Efficiency is the dynamic part of the energy. Energy lost to idle resources is the static energy of the part of the
 device that does nothing: static x (1 - utilisation). Peak power is that of the kernel that draws most.
@@ -46,6 +45,8 @@ class Consumer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnergyReport(Head, frozen=True, kw_only=True):
+    """The energy of a node by component and category, its power, and the nodes that use most."""
+
     node: str
     energy_j: float
     energy_j_per_inference: float

@@ -1,4 +1,4 @@
-"""How a device runs a model: utilisation, bounds, units active, and each kernel's grid."""
+"""The mapping of a model to a device: utilisation, bounds, units active, and each kernel's grid."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
 
 
 class Bound(msgspec.Struct, frozen=True):
+    """The kernels that one resource bounds, and fractions of their number and time."""
+
     bound: Annotated[str, column("Bound")]
     count: Annotated[int, column("Kernels", "count")]
     fraction: Annotated[float, column("%", "%")]

@@ -26,7 +26,7 @@ from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, parse
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """What is held while one kernel runs, weights included in `total_bytes`, a `fraction` of the peak."""
+    """Memory held while one kernel runs, weights included in `total_bytes`, a `fraction` of the peak."""
 
     kernel: Annotated[str, column("Kernel")]
     activation_bytes: Annotated[float, column("Activations", "byte", key="activations")]

@@ -50,6 +50,7 @@ class ModelGraph(Head, frozen=True, kw_only=True):
 
 
 def model_graph(result: Estimate) -> ModelGraph:
+    """Return the operators of a model and the activations they exchange, in execution order."""
     parts, demand, figures = result.partition, result.demand, tree(result)
     level, graph, ids = figures.operators, operator_graph(result.workload), parts.operator_id
     infos = operator_infos(result.workload, result.scenario.batch)

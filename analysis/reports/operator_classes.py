@@ -44,8 +44,9 @@ class OperatorTensor(msgspec.Struct, frozen=True):
 
 
 class OperatorInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator is. Results can be computed apart by `batch_parallelism` samples, `channel_parallelism` channels
-    (features) and `spatial_parallelism` positions (pixels, tokens); their product is the elements that it writes."""
+    """An operator and its tensors. Results can be computed apart by `batch_parallelism` samples, `channel_parallelism`
+    channels (features) and `spatial_parallelism` positions (pixels, tokens); their product is the elements that it
+    writes."""
 
     id: str
     type: str
@@ -60,7 +61,7 @@ class OperatorInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def operator_infos(workload: Workload, batch: int) -> tuple[OperatorInfo, ...]:
-    """Of each operator, in execution order."""
+    """Return the description of each operator, in execution order."""
     parts = partition(workload)
     classes, gemm = operator_classes(workload), workload.operators.gemm @ workload.value_at(batch=batch)
     written = workload.tensors.numel @ workload.value_at(batch=batch)
@@ -104,7 +105,7 @@ def _tensor(workload: Workload, t: int) -> OperatorTensor:
 
 
 def _parallel(workload: Workload, i: int, batch: int, gemm: list[float], written: float) -> tuple[int, int, int]:
-    """Batch, channels, positions. Channels are the second dimension of images, the last of anything else."""
+    """Return batch, channels and positions. Channels are the second dimension of images, the last of anything else."""
     total, kind = max(round(written), 1), workload.operators.kind[i]
     samples = batch if total % batch == 0 else 1
     groups, _, columns, _ = gemm
@@ -125,7 +126,7 @@ def _parallel(workload: Workload, i: int, batch: int, gemm: list[float], written
 
 @memoize(shared=True)
 def operator_classes(workload: Workload) -> tuple[str, ...]:
-    """The class of each operator, in execution order."""
+    """Return the class of each operator, in execution order."""
     classes = [_class_of(workload, i) for i in range(workload.n_operators)]
     for i, kind in enumerate(workload.operators.kind):
         if kind == "mul":
@@ -145,8 +146,8 @@ def _class_of(workload: Workload, i: int) -> str:
 
 
 def _conv(workload: Workload, i: int) -> str:
-    """By its groups and window. Where shapes are not told, of one by one where it reads as many values of a pixel as it
-    has channels."""
+    """Return the class of a convolution from its groups and window. Without shapes it is one by one where it reads as
+    many values of a pixel as it has channels."""
     tensors, ops = workload.tensors, workload.operators
     point = workload.value_at(**dict.fromkeys(workload.dims, 2))
     groups, rows, _, inner = ops.gemm[i] @ point

@@ -1,4 +1,4 @@
-"""What the partition looks like: types, patterns, traffic per subgraph, parallelism, intensity, dependencies.
+"""The partition of a model into subgraphs: types, patterns, traffic per subgraph, parallelism, intensity, dependencies.
 
 All of it follows from the model, the batch and the width of an element; no device is asked.
 Threads are the elements an operator writes (of a subgraph: its head's): each can be computed by a lane of its own.
@@ -64,6 +64,8 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
+    """Bytes of activations that one subgraph reads from another."""
+
     source: str
     target: str
     bytes: float
@@ -88,6 +90,8 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 class PartitionReport(Head, frozen=True, kw_only=True):
+    """Operators and subgraphs of a model by type, traffic, parallelism and intensity, and their dependencies."""
+
     n_operators: int
     n_subgraphs: int
     operators_by_type: tuple[KindCount, ...]
@@ -129,7 +133,7 @@ _SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "in
 
 
 def partition_report(workload: Workload, batch: int, precision: str) -> PartitionReport:
-    """The report at one batch and precision."""
+    """Return the report at one batch and precision."""
     widths = parse(precision).widths
     parts, columns = partition(workload), _columns(workload, batch, widths)
     operators = operator_infos(workload, batch)

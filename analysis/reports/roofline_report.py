@@ -123,14 +123,14 @@ def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None)
 
 
 def contraction(result: Estimate) -> tuple[str, str]:
-    """The unit that most of the contractions run on, and its format."""
+    """Return the unit that most of the contractions run on, and its format."""
     runs = result.plan
     return runs.convolution if result.precision_run == runs.convolution[1] else runs.contraction
 
 
 def main_peak(result: Estimate) -> tuple[str, float]:
-    """The unit and format that most of the contractions run on (`matrix.fp16`), and its FLOP/s; of a device that has
-    no rate for it, the fastest."""
+    """Return the unit and format that most of the contractions run on (`matrix.fp16`), and its FLOP/s; of a device that
+    has no rate for it, the fastest."""
     peaks, (unit, form) = result.device.peaks, contraction(result)
     if (unit, form) not in peaks:
         unit, form = max(peaks, key=lambda key: peaks[key])
@@ -148,8 +148,8 @@ class Points(msgspec.Struct, frozen=True):
 
 
 def points(result: Estimate) -> Points:
-    """What stays on chip has no byte of memory traffic: its intensity is drawn from what crosses the last on-chip
-    level."""
+    """Return the kernels that do arithmetic. The intensity of a kernel without memory traffic is drawn from the bytes
+    that cross the last on-chip level."""
     rows = kernels(result)
     moved = np.where(rows.dram_bytes > 0, rows.dram_bytes, rows.chip_bytes)
     kept = np.flatnonzero((rows.flops > 0) & (moved > 0)).astype(np.int32)
@@ -158,7 +158,7 @@ def points(result: Estimate) -> Points:
 
 
 def launch_limited(result: Estimate, shown: Points) -> NDArray[np.bool_]:
-    """Of each point, whether launching and dispatching take more of the kernel's time than all else."""
+    """Return True for each point whose kernel spends more time on launching and dispatching than on all else."""
     launch = result.demand.per_kernel(causes(result).time_s[LAUNCH])[shown.kernel]
     return launch > result.run.kernel_s[shown.kernel] / 2
 
@@ -233,7 +233,7 @@ _MACS = ("mac", "tensor_mac")
 
 
 class EnergyRoof(msgspec.Struct, frozen=True):
-    """What bounds the efficiency of a device: J per FLOP and per byte, W, FLOP/s, byte/s."""
+    """The bounds of a device's efficiency: J per FLOP and per byte, W, FLOP/s, byte/s."""
 
     flop_j: float
     byte_j: float
@@ -246,15 +246,15 @@ class EnergyRoof(msgspec.Struct, frozen=True):
         """The intensity at which bytes cost as much as arithmetic, FLOP/byte."""
         return self.byte_j / self.flop_j
 
-    def at(self, intensity: Floats, static: bool = True) -> Floats:
-        """FLOP per joule."""
+    def flop_per_joule(self, intensity: Floats, static: bool = True) -> Floats:
+        """Return FLOP per joule at an arithmetic intensity, with or without static power."""
         seconds = np.maximum(1 / self.peak, 1 / (self.bandwidth * intensity))
         efficiency: Floats = 1 / (self.flop_j + self.byte_j / intensity + (self.static_w * seconds if static else 0.0))
         return efficiency
 
 
 def energy_roof(result: Estimate) -> EnergyRoof:
-    """The roof of the device of an estimate, in the format that most of its contractions run in."""
+    """Return the energy roof of the device of an estimate, in the format that most of its contractions run in."""
     unit = contraction(result)[0]
     prices = dict(zip(result.events, result.run.prices.value.tolist(), strict=True))
     mac = next(price for event, price in prices.items() if event.family in _MACS and event.argument == unit)
@@ -264,6 +264,6 @@ def energy_roof(result: Estimate) -> EnergyRoof:
 
 
 def efficiencies(result: Estimate, of: Points) -> Floats:
-    """FLOP per joule that kernels reach."""
+    """Return FLOP per joule that kernels reach."""
     rows = kernels(result)
     return rows.flops[of.kernel] / rows.energy_j[of.kernel]

@@ -43,7 +43,7 @@ def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
 
 
 def _parts(value: Cell) -> Sequence[Cell]:
-    """What a bar is made of, by cause; nothing of one that has no parts."""
+    """Return the parts of a bar by cause; empty cells for a bar without parts."""
     return value.parts if isinstance(value, Stack) else ("",) * len(CAUSES)
 
 

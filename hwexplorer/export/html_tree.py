@@ -19,7 +19,7 @@ BAR = 14  # em
 
 
 def colours(dark: bool) -> str:
-    """The causes as variables of a style."""
+    """Return the colours of the causes as CSS variables."""
     return "".join(f"--c{place}:{look.dark if dark else look.light};" for place, look in enumerate(LOOKS))
 
 
@@ -32,7 +32,7 @@ def is_tree(view: Table) -> bool:
 
 
 def legend() -> str:
-    """What the colours of bars mean."""
+    """Return the legend of the colours of bars."""
     named = "".join(f'<span class="bar" style="background:var(--c{i})"></span>{x.name}' for i, x in enumerate(LOOKS))
     return f'<p class="legend">time and energy by cause:{named}</p>'
 
@@ -97,7 +97,7 @@ def _cells(view: Table, row: Row, told: list[str]) -> str:
 
 
 def cards(told: tuple[Card, ...]) -> str:
-    """What each device costs, the answer first."""
+    """Return a card for each device: its cost, the answer first."""
     return f'<div class="cards">{"".join(map(_card, told))}</div>' if told else ""
 
 
@@ -113,7 +113,7 @@ def _card(card: Card) -> str:
 
 
 def steps(told: tuple[WaterfallStep, ...]) -> str:
-    """A waterfall."""
+    """Return a waterfall as a table of bars."""
     rows = ""
     for step in told:
         before = f'<span style="padding-left:{step.start * 2 * BAR:.2f}em"></span>'

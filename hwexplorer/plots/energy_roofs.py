@@ -24,11 +24,11 @@ def plot(state: State) -> Plot:
     here = roofs[state.on]
     series = [
         operators(state, result, shown.operator, shown.intensity, reached),
-        *(_line(MARKED[n], places, each.at(places), device=i) for i, (n, each) in enumerate(roofs.items())),
-        _line("dynamic only", places, here.at(places, static=False), guide=True),
+        *(_line(MARKED[n], places, each.flop_per_joule(places), device=i) for i, (n, each) in enumerate(roofs.items())),
+        _line("dynamic only", places, here.flop_per_joule(places, static=False), guide=True),
     ]
     balances = ", ".join(f"{MARKED[name]} {each.balance:.0f}" for name, each in roofs.items())
-    half = int((reached >= here.at(shown.intensity) / 2).sum()) if len(reached) else 0
+    half = int((reached >= here.flop_per_joule(shown.intensity) / 2).sum()) if len(reached) else 0
     return Plot(
         name="energy_roofs",
         title=f"FLOP per joule of {result.workload.name} on {result.device.label} under the energy roofs of all "

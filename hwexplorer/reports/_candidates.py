@@ -13,7 +13,7 @@ KIND = "point.architecture"
 
 
 def candidate_lead(of: Candidate) -> str:
-    """Where its row leads."""
+    """Return the configuration that the row of a candidate leads to."""
     return figures_lead(of.point)
 
 

@@ -34,11 +34,13 @@ class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelList(msgspec.Struct, frozen=True):
+    """Every model that can be opened."""
+
     models: tuple[ListedModel, ...]
 
 
 def _document(state: State) -> ModelList:
-    """By name, the building blocks last."""
+    """Return all models by name, the building blocks last."""
     published = [
         ListedModel(
             name=info.name,
@@ -95,7 +97,7 @@ COLUMNS = (
 
 
 def _view(state: State) -> Table:
-    """Those whose name or family contains the filter of the state."""
+    """Return the table of models whose name or family contains the filter of the state."""
     wanted = state.filter.lower().split()
     models = [m for m in _document(state).models if all(word in f"{m.name} {m.family}" for word in wanted)]
     return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))

@@ -1,4 +1,4 @@
-"""What a model is: its parts in the order in which they run, and what each makes of the arithmetic."""
+"""A picture of a model: its parts in the order in which they run, and the share of each in the arithmetic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = (
 
 
 def picture(state: State) -> Table:
-    """RequestError where the model is not captured."""
+    """Return the picture of a model. Raises RequestError where the model is not captured."""
     workload = engine.captured(state)
     at = workload.value_at(**(dict.fromkeys(workload.dims, 1) | workload.defaults))
     macs = workload.operators.macs @ at
@@ -34,7 +34,7 @@ def picture(state: State) -> Table:
 
 
 def _parts(branch: Branch, share: Floats) -> Iterator[tuple[Branch, float]]:
-    """Those that compute anything, down to where none is too large."""
+    """Yield the parts that compute anything, divided until none is too large."""
     for child in branch.children:
         part = float(share[child.members].sum())
         if part > TOO_LARGE and child.children:

@@ -77,7 +77,8 @@ NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every
 
 
 def scale_values(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
-    """The numbers that are written with one prefix: those of a column, and of the columns that share its scale."""
+    """Return the numbers that are written with one prefix: those of a column and of the columns that share its
+    scale."""
     named = columns[index].scale or columns[index].key
     shared = [i for i, column in enumerate(columns) if named in (column.key, column.scale)]
     cells = [row.cells for row in rows]

@@ -14,7 +14,7 @@ Named = str | tuple[str, ...] | Callable[[Any], str]
 
 
 def cell_reader(column: Column) -> Callable[[Any], Cell]:
-    """What gives the cell of a column from a row of a document."""
+    """Return the function that reads the cell of a column from a row of a document."""
     field = column.of or column.si_name
     read: Callable[[Any], Any] = attrgetter(field) if isinstance(field, str) else field
     shown = column.shown
@@ -30,8 +30,8 @@ def rows(
     children: Callable[[Any], Sequence[Any]] | None = None,
     leads: Callable[[Any], str] | None = None,
 ) -> tuple[Row, ...]:
-    """A row for each item; without a `key` it is what its first cell says. `children` stand below it; of two kinds of
-    rows in one table, each leaves those cells empty that it has no field for."""
+    """Return a row for each item, keyed by its first cell unless a `key` is given. `children` stand below it; where a
+    table has two kinds of rows, cells without a field stay empty."""
     readers = [cell_reader(column) for column in columns]
     if children is not None:
         readers = [_lenient(column, read) for column, read in zip(columns, readers, strict=True)]
@@ -65,7 +65,7 @@ def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cel
 
 
 def row_key(item: Any, key: Named) -> str:
-    """What identifies a row."""
+    """Return the key that identifies a row."""
     if callable(key):
         return key(item)
     if isinstance(key, str):

@@ -62,7 +62,7 @@ DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # 
 
 
 def tree(state: State) -> Table:
-    """All rows of the tree on the device under the cursor, divided as the state says; the root's key is ''."""
+    """Return all rows of the tree on the device under the cursor, divided as the state says; the root's key is ''."""
     figures = tree_figures(engine.result(state))
     result = figures.estimate
     root = outline(result, state.by, state.apart)
@@ -132,7 +132,7 @@ def _footer(figures: TreeFigures, root: Branch, state: State, share: Floats) -> 
 
 
 def subtree(state: State) -> Table:
-    """The rows of the node in the state and below; the whole tree for the model."""
+    """Return the rows of the node in the state and below; the whole tree for the model."""
     model = tree(state)
     if not state.at:
         return model
@@ -173,7 +173,7 @@ def _pareto(share: Floats) -> str:
 
 
 def shares(figures: TreeFigures, metric: str) -> Floats:
-    """What of the model each operator makes, shape (n,)."""
+    """Return the share of each operator in the model, shape (n,)."""
     result, level = figures.estimate, figures.operators
     of_cost = {
         "energy": level.energy_j / (result.energy_j or 1.0),
@@ -263,7 +263,7 @@ def _falls(state: State) -> bool:
 
 
 def _order(state: State, level: TreeLevel, share: Floats) -> Callable[[int, Branch], float | str]:
-    """What siblings are sorted by; ties keep graph order."""
+    """Return the sort key of siblings; ties keep graph order."""
     if state.sort == "name":
         return lambda place, branch: branch.key
     if state.sort == "graph":

@@ -1,4 +1,4 @@
-"""What figures are about, in words: the model, the scenario, the node, the device."""
+"""The subject of figures, in words: the model, the scenario, the node, the device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_MEASURED = "engineering values: nothing like it was measured"
 
 
 class _Marked(dict[str, str]):
-    """What a device's key is shown as: the key, with the mark of a design target."""
+    """Names of devices by key, with the mark of a design target."""
 
     def __missing__(self, key: str) -> str:
         return engine.device(key).marked_key if key else ""
@@ -31,7 +31,7 @@ MARKED = _Marked()
 
 
 def headline_of_state(state: State) -> str:
-    """What every figure on screen is about, in one line."""
+    """Return the subject of every figure on screen, in one line."""
     model = engine.workload(state)
     macs = model.total(model.operators.macs, batch=1)
     size = f", {state.image_size} px" if state.image_size else ""
@@ -48,7 +48,7 @@ def scenario_words(state: State) -> str:
 
 
 def place_in_words(state: State) -> str:
-    """What a node's figures are about: `layer1.0.conv1 of resnet18, batch 8, fp16, auto on Google TPU v4`."""
+    """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, auto on Google TPU v4`."""
     model = engine.workload(state).name
     node = f"{state.at} of {model}" if state.at not in ("", "/", model) else model
     return f"{node}, {scenario_words(state)} on {engine.device(state.on).label}"
@@ -67,14 +67,14 @@ def bound_counts(result: Estimate) -> str:
 
 
 def trust_words(of: Trust) -> str:
-    """How a figure is known: `measured: 66 rows, 8 % off`."""
+    """Return the evidence of a figure: `measured: 66 rows, 8 % off`."""
     if of.median_error is None:
         return of.level.replace("_", " ")
     return f"{of.level}: {of.rows} row{'s' * (of.rows != 1)}, {of.median_error * 100:.0f} % off"
 
 
 def figures_lead(point: Figures) -> str:
-    """Where a run's row leads (state.led): how it is run and laid out is as on screen."""
+    """Return the configuration that the row of a run leads to (state.led); runtime and layout are those on screen."""
     info = zoo.table().get(point.model)
     size = () if info is None or point.image_size == info.image_size else (f"i{point.image_size}",)
     return lead(point.model, point.device, f"b{point.batch}", point.precision, *size)

@@ -37,7 +37,7 @@ def test_contractions_that_use_memory_stay_below_the_roof(text: str) -> None:
     mostly = (2 * macs > 0.9 * flops) & (dram > 0) & ~_winograd(state)
     reached = flops[mostly] / result.demand.per_kernel(result.run.energy_j)[mostly]
     # Their few element-wise FLOPs may be cheaper than their MACs: a tenth of them at most.
-    assert (reached <= roof.at(flops[mostly] / dram[mostly]) * 1.1).all()
+    assert (reached <= roof.flop_per_joule(flops[mostly] / dram[mostly]) * 1.1).all()
 
 
 def _winograd(state: State) -> np.ndarray:  # type: ignore[type-arg]
@@ -49,10 +49,12 @@ def _winograd(state: State) -> np.ndarray:  # type: ignore[type-arg]
 def test_the_roof_is_its_formula() -> None:
     roof = EnergyRoof(flop_j=1e-12, byte_j=50e-12, static_w=100.0, peak=1e14, bandwidth=1e12)
     assert roof.balance == pytest.approx(50)
-    many, few = roof.at(np.array([1e9, 1.0]))
+    many, few = roof.flop_per_joule(np.array([1e9, 1.0]))
     assert many == pytest.approx(1 / (1e-12 + 100 / 1e14), rel=1e-6)  # at the peak: the arithmetic and the idle power
     assert few == pytest.approx(1 / (1e-12 + 50e-12 + 100 / 1e12))  # memory takes the time
-    assert roof.at(np.array([50.0]), static=False)[0] == pytest.approx(1 / 2e-12)  # half of it at the balance
+    assert roof.flop_per_joule(np.array([50.0]), static=False)[0] == pytest.approx(
+        1 / 2e-12
+    )  # half of it at the balance
 
 
 def test_every_device_has_a_roof_and_the_figures_are_those_of_the_events() -> None:

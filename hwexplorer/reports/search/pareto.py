@@ -39,7 +39,7 @@ def _title(pareto: Pareto, state: State) -> str:
 
 
 def _answer(pareto: Pareto, state: State) -> Iterator[str]:
-    """How many are on the front, how they are known, and the ends of the front of what is."""
+    """Yield the number of configurations on the front, their evidence, and the ends of the measured front."""
     accuracy = ", accuracy" if "accuracy" in pareto.objectives else ""
     out = f"; {pareto.not_fitting} do not fit in memory" if pareto.not_fitting else ""
     count = f"{len(pareto.front)} of {pareto.evaluated} configurations"

@@ -68,7 +68,7 @@ def _more(search: Search, state: State) -> tuple[str, ...]:
 
 
 def _answer(search: Search, state: State) -> Iterator[str]:
-    """What was found, what of it is known, and what is within the limits beyond doubt."""
+    """Yield the best configuration, the best measured one, and the best that keeps the limits beyond doubt."""
     yield search.verdict
     best = next(iter(search.found), None)
     if best is None:
@@ -84,7 +84,7 @@ def _answer(search: Search, state: State) -> Iterator[str]:
 
 
 def _words(search: Search, state: State) -> Text:
-    """Which limit rules out what, and the nearest miss."""
+    """Return the configurations that each limit rules out, and the nearest miss."""
     lines = [
         f"{r.constraint}: leaves {r.leaves} of {search.evaluated - search.not_fitting}, best {quantity(r.best, r.unit)}"
         for r in search.rulings
@@ -97,7 +97,7 @@ def _words(search: Search, state: State) -> Text:
 
 
 def _by(excess: float) -> str:
-    """How far beyond a limit: in per cent, and as a factor where that is large."""
+    """Return the excess over a limit: in per cent, or as a factor where that is large."""
     return f"by {excess - 1:.0%}" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
 

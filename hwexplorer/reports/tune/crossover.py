@@ -28,7 +28,7 @@ def _turn(turn: Turn) -> str:
 
 
 def _change(way: Way) -> str:
-    """What is turned; of a way on which nothing is, its knobs."""
+    """Return the turned knobs; of a way that turns none, all its knobs."""
     turned = [_turn(turn) for turn in way.turns if turn.factor != 1.0]
     return ", ".join(turned) or f"{', '.join(way.knobs)} as it is"
 

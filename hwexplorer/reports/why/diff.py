@@ -72,7 +72,7 @@ def _says(changed: Changed) -> str:
 
 
 def _summary(found: Diff, state: State) -> tuple[str, ...]:
-    """What changed, a line each; the rules stand in the table."""
+    """Return a line for each change; the rules stand in the table."""
     said = [_says(changed) for changed in found.changes if changed.difference]
     return (*(said or ["nothing changed"]), *found.notes)
 

@@ -111,7 +111,7 @@ def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
 
 
 def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
-    """What the steps add up to, and what would take most off."""
+    """Return the sum of the steps, and the change that would take most off."""
     result = figures.estimate
     latency_s = float(result.run.latency_s[members].sum())
     if latency_s <= 0:
